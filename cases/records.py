@@ -1,0 +1,89 @@
+"""Domain records: plain, frozen and free of file formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Label = Literal["essential", "supplementary", "not-relevant"]
+"""Relevance of a note sentence, as the ArchEHR-QA keys have it."""
+
+RiskLevel = Literal["low", "moderate", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of the clinical note; `id` is unique within its case and need not be a number."""
+
+    id: str
+    text: str
+    paragraph_id: str | None = None
+    start_char_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A focus phrase of the patient's message; the index counts into the stripped narrative."""
+
+    id: str
+    text: str
+    start_char_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What kind of answer a question asks for (TAMU 2026, section 4.2.1)."""
+
+    primary: str
+    secondary: str | None = None
+    risk_level: RiskLevel = "moderate"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSentence:
+    """One sentence of the clinician's answer with the ids of the note sentences that support it.
+
+    `citations` is None where the key has none to give, and empty where it says that nothing supports it.
+    """
+
+    id: str
+    text: str
+    citations: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What a key file says of one case; a missing part is None: unlabelled, never empty."""
+
+    labels: Mapping[str, Label] | None = None
+    answer: str | None = None
+    answer_sentences: tuple[AnswerSentence, ...] | None = None
+    intent: Intent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A patient's message, a clinician's question and the numbered sentences of a note."""
+
+    id: str
+    narrative: str
+    question: str
+    sentences: tuple[Sentence, ...]
+    phrases: tuple[Phrase, ...] = ()
+    specialty: str = ""
+    note: str = ""
+    gold: Gold = field(default_factory=Gold)
+
+    @property
+    def sentence_ids(self) -> tuple[str, ...]:
+        """The ids of the note's sentences, in note order."""
+        return tuple(sentence.id for sentence in self.sentences)
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidCase:
+    """A case that can be named but not used; `fault` says where it stands and what is wrong with it."""
+
+    id: str
+    fault: str

@@ -1,0 +1,128 @@
+"""`evigraph demos`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.options import EmbeddingOption, JsonOption, ModelOption
+
+if TYPE_CHECKING:
+    from serving.demonstrations import DemonstrationPool, Neighbour
+
+demos = typer.Typer(
+    no_args_is_help=True, help="Pools of demonstrations: annotated cases for few-shot prompts."
+)
+
+PoolArgument = Annotated[
+    Path | None,
+    typer.Argument(help="A pool's folder.  [default: the packaged sample pool]", show_default=False),
+]
+
+
+@demos.command("build")
+def build(
+    cases: Annotated[list[Path], typer.Argument(help="Annotated case files or folders.", metavar="CASES...")],
+    to: Annotated[Path, typer.Option("--to", help="Folder of the pool.", show_default=False)],
+    key: Annotated[
+        list[Path] | None,
+        typer.Option("--key", help="Key file.  [default: NAME_key.json beside NAME.xml]", show_default=False),
+    ] = None,
+    embedding: EmbeddingOption = "embedded:minilm",
+    model: ModelOption = None,
+    source: Annotated[
+        Literal["gold", "weak"], typer.Option(help="Whether people or a model labelled the cases.")
+    ] = "gold",
+) -> None:
+    """Build a pool from cases with labels and answers.
+
+    Where a case has no intent, --model classifies it; without --model such a case is found by similarity
+    alone.
+
+    Example: evigraph demos build dev/archehr-qa.xml --key dev/archehr-qa_key.json --to pool
+    """
+    from cli.progress import BatchProgress
+    from cli.terminal import output, safe
+    from runs.demonstrations import build_from_files
+
+    with BatchProgress() as progress:
+        built = asyncio.run(
+            build_from_files(
+                cases,
+                key or [],
+                to,
+                embedding=embedding,
+                models=model or [],
+                source=source,
+                report=progress.remark,
+            )
+        )
+    remark = f" ({built.without_intent} without an intent)" if built.without_intent else ""
+    output().print(safe(f"{built.count} demonstrations{remark} in {to}"))
+    output().print(safe(f"next: evigraph demos list {to}"))
+    output().print(safe(f"      evigraph run tamu CASES... --model STRING --demos {to}"))
+
+
+@demos.command("list")
+def list_demonstrations(
+    pool: PoolArgument = None,
+    embedding: EmbeddingOption = "embedded:minilm",
+    as_json: JsonOption = False,
+) -> None:
+    """List the demonstrations of a pool with their intents.
+
+    Example: evigraph demos list pool
+    """
+    opened = asyncio.run(_open(pool, embedding))
+    _print(opened.neighbours(), as_json=as_json, with_distance=False)
+
+
+@demos.command("query")
+def query(
+    text: Annotated[str, typer.Argument(help="A question, or a question and a narrative.")],
+    pool: PoolArgument = None,
+    embedding: EmbeddingOption = "embedded:minilm",
+    intent: Annotated[str | None, typer.Option(help="Only this primary intent.", show_default=False)] = None,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many.")] = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which demonstrations are nearest to a text.
+
+    Example: evigraph demos query "Why was a drain placed instead of surgery?"
+    """
+
+    async def find() -> list[Neighbour]:
+        opened = await _open(pool, embedding)
+        return await opened.nearest("answer" if intent else "evidence", text, count, intent=intent)
+
+    _print(asyncio.run(find()), as_json=as_json, with_distance=True)
+
+
+async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
+    from cli.terminal import messages
+    from runs.assemble import open_pool
+
+    return await open_pool(pool, embedding, lambda text: messages().print(text, markup=False))
+
+
+def _print(found: list[Neighbour], *, as_json: bool, with_distance: bool) -> None:
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from cli.terminal import output, print_json, safe
+
+    if as_json:
+        print_json({"demonstrations": [asdict(one) for one in found]})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("case", *(["distance"] if with_distance else []), "intent", "secondary intent", "source"):
+        table.add_column(name)
+    for one in found:
+        distance = [f"{one.distance:.4f}"] if with_distance else []
+        intents = [one.intent or "-", one.secondary_intent or "-"]
+        table.add_row(safe(one.case_id), *distance, *intents, one.source)
+    output().print(table)

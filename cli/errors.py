@@ -1,0 +1,35 @@
+"""Exceptions to one line and an exit code."""
+
+from __future__ import annotations
+
+from cases.errors import InputError
+from graph.recipe import RecipeError
+from graph.systems import UnknownSystem
+from prompts import PromptError
+from runs.manifest import RunError, RunStopped
+from serving.embedded.weights import WeightsError
+from serving.errors import CallError, ModelError
+from serving.journal import JournalError
+
+_EXPECTED = (
+    InputError,
+    RecipeError,
+    UnknownSystem,
+    PromptError,
+    RunError,
+    WeightsError,
+    ModelError,
+    CallError,
+    JournalError,
+    OSError,
+)
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """The line to print and the code to exit with."""
+    line = " ".join(str(error).split())
+    if isinstance(error, RunStopped):
+        return line, 1
+    if isinstance(error, _EXPECTED):
+        return line, 2
+    return f"internal error: {type(error).__name__}: {line} (run again with --debug for the traceback)", 1

@@ -1,0 +1,64 @@
+"""`evigraph`: the commands, and the one place where an error becomes a line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from cli.demos import demos
+from cli.graph import graph
+from cli.models import models
+from cli.resume import resume
+from cli.retry import retry
+from cli.run import run
+from cli.show import show
+
+app = typer.Typer(
+    name="evigraph",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Answer clinical questions from given evidence, and see how every answer came to be.",
+    epilog="Example: evigraph run tamu cases.xml --model embedded:smollm2-135m",
+)
+app.command()(run)
+app.command()(resume)
+app.command()(retry)
+app.command()(show)
+app.command()(graph)
+app.add_typer(models, name="models")
+app.add_typer(demos, name="demos")
+
+
+@app.callback()
+def _options(
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks. May stand anywhere."),
+) -> None:
+    """Declare `--debug` for the help text; `main` has taken it from the arguments already."""
+
+
+def main() -> None:
+    """Run a command. Exit codes: 0 all cases done, 1 some failed, 2 wrong input, 130 interrupted."""
+    from serving.privacy import switch_off_telemetry
+
+    switch_off_telemetry()
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    try:
+        app(args=[argument for argument in arguments if argument != "--debug"], prog_name="evigraph")
+    except BrokenPipeError:
+        # `evigraph show RUN | head` closes our output; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        from cli.errors import explain
+
+        line, code = explain(error)
+        print(f"evigraph: {line}", file=sys.stderr)  # noqa: T201
+        sys.exit(code)

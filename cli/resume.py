@@ -1,0 +1,59 @@
+"""`evigraph resume`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import ConcurrencyOption, JsonOption, ModelOption, RetriesOption, RunFolderArgument
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from cli.progress import BatchProgress
+    from runs.folder import RunFolder
+
+
+def resume(
+    run: RunFolderArgument,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe", "-r", help="Only to check that it is the recipe of the run.", show_default=False
+        ),
+    ] = None,
+    model: ModelOption = None,
+    concurrency: ConcurrencyOption = None,
+    max_retries: RetriesOption = 4,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on with a run that was killed or interrupted.
+
+    Cases that have ended stay as they are. Calls that were answered are replayed from the journal. It is
+    refused if recipe, prompts, cases, demonstrations or models have changed; a server's address may.
+
+    Example: evigraph resume out/2026-11-21T10-15-tamu-ab12
+    """
+    from cli.session import run_session
+    from runs.batch import Options
+    from runs.folder import RunFolder as Folder
+    from runs.sessions import recorded_models
+    from runs.sessions import resume as resume_run
+    from serving.model_name import assign_roles
+
+    models = assign_roles(model, recorded_models(Folder(run).manifest)) if model else None
+    options = Options("resume", concurrency, max_retries)
+
+    async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
+        return await resume_run(
+            run,
+            options,
+            recipe=recipe,
+            models=models,
+            stop=stop,
+            report=progress.remark,
+            progress=progress.update,
+        )
+
+    run_session(work, as_json=as_json)

@@ -1,0 +1,89 @@
+"""`evigraph run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import ConcurrencyOption, DemosOption, JsonOption, ModelOption, RetriesOption
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from cli.progress import BatchProgress
+    from runs.folder import RunFolder
+
+
+def run(
+    system: Annotated[str, typer.Argument(help="Which graph: tamu.", metavar="SYSTEM", show_default=False)],
+    cases: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Case files (.xml, .jsonl) or folders of them.", metavar="CASES...", show_default=False
+        ),
+    ],
+    model: ModelOption = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe",
+            "-r",
+            help="Recipe file, or the name of a packaged one.  [default: SYSTEM]",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        list[Path] | None,
+        typer.Option("--key", help="Key file.  [default: NAME_key.json beside NAME.xml]", show_default=False),
+    ] = None,
+    demos: DemosOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Run folder.  [default: a new one in out/]", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Only the first N cases.", show_default=False)
+    ] = None,
+    concurrency: ConcurrencyOption = None,
+    max_retries: RetriesOption = 4,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a batch of cases through a graph.
+
+    Everything is checked before the first call: cases, key, recipe, models, demonstrations. Results are
+    written as each case ends. Exit code 0: all cases done; 1: some failed; 2: wrong usage or input;
+    130: interrupted.
+
+    Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
+    """
+    from cli.session import run_session
+    from graph.recipe import RecipeError, load_recipe
+    from graph.systems import build_system
+    from runs.assemble import Request
+    from runs.batch import Options
+    from runs.sessions import start
+    from serving.model_name import assign_roles
+
+    build_system(system)
+    origin = recipe or system
+    loaded = load_recipe(origin)
+    if loaded.system != system:
+        raise RecipeError(f"recipe {origin} is for system {loaded.system!r}, not {system!r}")
+    request = Request(
+        recipe=loaded,
+        recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
+        inputs=tuple(cases),
+        keys=tuple(key or ()),
+        models=assign_roles(model or [], loaded.models),
+        demonstrations=demos,
+        limit=limit,
+    )
+    options = Options("run", concurrency, max_retries)
+
+    async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
+        return await start(request, out, options, stop=stop, report=progress.remark, progress=progress.update)
+
+    run_session(work, as_json=as_json)

@@ -1,0 +1,159 @@
+"""One case, node by node: what was decided, why, and where it went from there."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from cases.errors import InputError
+from cases.records import Case
+from cli.terminal import duration, output, safe
+from runs.folder import CALLS, Line, RunFolder
+from runs.inputs import recorded_cases
+from serving.journal import Journal
+
+_LABEL_COLOURS = {"essential": "green", "supplementary": "yellow"}
+
+
+def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
+    """Print the case's texts, its nodes in order and its answer."""
+    line = folder.require_case(case_id)
+    trace = folder.trace(case_id)
+    case = _find(folder, case_id)
+    console = output()
+    console.print(Rule(safe(f"case {case_id}: {line['status']}", "bold"), align="left"))
+    if case is not None:
+        _texts(console, case)
+    journal = Journal(folder.path / CALLS) if with_calls else None
+    for step in trace[:-1]:
+        _node(console, step)
+        if journal is not None:
+            _calls(console, step, journal)
+    if journal is not None:
+        journal.close()
+    if case is not None and line["vote_counts"]:
+        _sentences(console, case, line)
+    _end(console, case, line, trace)
+
+
+def _find(folder: RunFolder, case_id: str) -> Case | None:
+    try:
+        return next((case for case in recorded_cases(folder.manifest) if case.id == case_id), None)
+    except InputError as error:
+        # The trace stands on its own; only the texts are missing.
+        output().print(safe(f"(texts not shown: {error})", "yellow"))
+        return None
+
+
+def _texts(console: Console, case: Case) -> None:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    grid.add_row("patient", safe(" ".join(case.narrative.split())[:1500]))
+    grid.add_row("question", safe(case.question or "(none)"))
+    console.print(grid)
+    console.print()
+
+
+def _node(console: Console, step: Line) -> None:
+    head = Text()
+    head.append(f"{step['node']}", style="bold cyan" if not step["error"] else "bold red")
+    head.append(f"  {duration(step['seconds'])}", style="dim")
+    if step["calls"]:
+        head.append(f"  {_call_counts(step)}", style="dim")
+    if step["next"]:
+        head.append(f"  -> {', '.join(step['next'])}", style="dim")
+    console.print(head)
+    console.print(Padding(safe(step["because"]), (0, 0, 0, 2)))
+    for name, value in _details(step):
+        console.print(Padding(safe(f"{name}: {value}", "dim"), (0, 0, 0, 2)))
+
+
+def _call_counts(step: Line) -> str:
+    calls = step["calls"]
+    read = sum(call["input_tokens"] for call in calls)
+    written = sum(call["output_tokens"] for call in calls)
+    cached = sum(call["cached_tokens"] for call in calls)
+    parts = [f"{len(calls)} calls, {read:,} tokens read"]
+    if cached:
+        parts.append(f"{cached:,} of them cached")
+    parts.append(f"{written:,} written")
+    replayed = sum(call["replayed"] for call in calls)
+    if replayed:
+        parts.append(f"{replayed} replayed")
+    return ", ".join(parts)
+
+
+def _details(step: Line) -> list[tuple[str, str]]:
+    """The facts of a decision that its sentence does not say already."""
+    facts = step["facts"]
+    found: list[tuple[str, str]] = []
+    for one in facts.get("chosen", []) if step["node"].startswith("retrieve") else []:
+        intent = f", {one['intent']}" if one["intent"] else ""
+        found.append((f"case {one['case_id']}", f"distance {one['distance']:.3f}, by {one['tier']}{intent}"))
+    for vote in facts.get("votes", []):
+        found.append((f"vote {vote['vote']}", f"essential {_ids(vote['essential'])}"))
+    for index, fault in facts.get("failed_votes", {}).items():
+        found.append((f"vote {index}", f"missing, {fault}"))
+    if step["node"] == "reflect_on_labels":
+        found.append((f"vote {facts['vote']}", f"{_ids(facts['before'])} -> {_ids(facts['after'])}"))
+    if step["node"] == "aggregate_votes":
+        counts = " ".join(f"{id_}:{count}" for id_, count in facts["counts"].items())
+        found.append((f"counts (T = {facts['threshold']})", counts))
+    if step["flags"]:
+        found.append(("flags", ", ".join(step["flags"])))
+    return found
+
+
+def _ids(ids: list[str]) -> str:
+    return f"[{' '.join(ids)}]"
+
+
+def _calls(console: Console, step: Line, journal: Journal) -> None:
+    for call in step["calls"]:
+        for turn in journal.conversation(call["key"]):
+            console.print(Padding(safe(f"{turn.role}:", "bold"), (0, 0, 0, 4)))
+            console.print(Padding(safe(turn.text), (0, 0, 0, 6)))
+
+
+def _sentences(console: Console, case: Case, line: Line) -> None:
+    labels = case.gold.labels or {}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("id", justify="right")
+    table.add_column("votes")
+    table.add_column("label")
+    if labels:
+        table.add_column("key")
+    table.add_column("sentence", overflow="fold")
+    for sentence in case.sentences:
+        count = line["vote_counts"][sentence.id]
+        label = line["labels"][sentence.id]
+        row: list[str | Text] = [safe(sentence.id), f"{count}/{line['usable_votes']}"]
+        row.append(safe(label, _LABEL_COLOURS.get(label, "dim")))
+        if labels:
+            key = labels.get(sentence.id, "")
+            row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))
+        row.append(safe(sentence.text))
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+
+
+def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> None:
+    console.print()
+    if line["error"]:
+        console.print(safe(f"failed: {line['error']['class']}: {line['error']['message']}", "red"))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    if line["answer"]:
+        grid.add_row("answer", safe(line["answer"]))
+        grid.add_row("built on", safe(_ids(line["answer_evidence"])))
+    if case is not None and case.gold.answer:
+        grid.add_row("reference", safe(case.gold.answer))
+    if trace:
+        grid.add_row("time", duration(trace[-1]["seconds"]))
+    console.print(grid)

@@ -1,0 +1,64 @@
+"""The table of a run's cases."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from rich.table import Table
+from rich.text import Text
+
+from cli.summary import summarise
+from cli.terminal import output, print_json, safe
+from runs.folder import Line, RunFolder
+
+_COLOURS = {"done": "green", "failed": "red"}
+
+
+def show_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool) -> None:
+    """Print up to `rows` cases, and the summary."""
+    lines = (line for line in folder.cases() if not only_failed or line["status"] == "failed")
+    shown = list(islice(lines, rows))
+    summary = summarise(folder)
+    if as_json:
+        print_json({**summary.as_json(), "rows": shown})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    for name in ("case", "status", "intent", "essential", "votes", "agree", "words"):
+        table.add_column(name, no_wrap=name != "case", overflow="fold")
+    table.add_column("remarks", overflow="fold", ratio=1)
+    for line in shown:
+        table.add_row(*_row(line))
+    console = output()
+    console.print(table)
+    rest = sum(1 for _ in lines)
+    if rest:
+        console.print(f"... and {rest} more: --rows {rows + rest} shows all")
+    console.print()
+    summary.print()
+
+
+def _row(line: Line) -> list[str | Text]:
+    essential = sum(label == "essential" for label in line["labels"].values())
+    intent = line["intent"]["primary"] if line["intent"] else None
+    answer = line["answer"]
+    remarks = line["error"]["message"] if line["error"] else ", ".join(line["flags"])
+    status = f"failed: {line['error']['class']}" if line["error"] else line["status"]
+    return [
+        safe(line["case_id"]),
+        safe(status, _COLOURS[line["status"]]),
+        intent or "-",
+        f"{essential} of {len(line['labels'])}" if line["labels"] else "-",
+        str(line["usable_votes"] or "-"),
+        _agreement(line),
+        str(len(answer.split())) if answer else "-",
+        safe(remarks),
+    ]
+
+
+def _agreement(line: Line) -> str:
+    """Share of sentences on which all votes agree."""
+    counts, votes = line["vote_counts"], line["usable_votes"]
+    if not counts or not votes:
+        return "-"
+    unanimous = sum(count in (0, votes) for count in counts.values())
+    return f"{unanimous / len(counts):.0%}"

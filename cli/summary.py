@@ -1,0 +1,136 @@
+"""What a run came to: counts, tokens, time, scores where a key is known, and what to type next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+
+from cases.errors import InputError
+from cli.terminal import duration, output, safe
+from evals.evidence_scores import CaseEvidence, Scores, case_evidence, macro, micro
+from runs.folder import RunFolder
+from runs.inputs import recorded_cases
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run's counts and scores."""
+
+    folder: RunFolder
+    strict_micro: Scores | None
+    strict_macro: Scores | None
+    lenient_micro: Scores | None
+    scored_cases: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """One object for programs."""
+        manifest = self.folder.manifest
+        last = manifest.sessions[-1]
+        return {
+            "run": str(self.folder.path),
+            "system": manifest.system,
+            "status": manifest.status,
+            "cases": manifest.inputs.cases,
+            "done": manifest.counts.done,
+            "failed": manifest.counts.failed,
+            "errors": manifest.counts.errors,
+            "models": {role: model.name for role, model in manifest.models.items()},
+            "seconds": self.seconds,
+            "calls": last.requests,
+            "replayed_calls": last.replayed,
+            "input_tokens": last.input_tokens,
+            "output_tokens": last.output_tokens,
+            "evidence_scores": self._scores(),
+            "next": self.next_commands(),
+        }
+
+    def next_commands(self) -> list[str]:
+        """What a user would type now."""
+        path, manifest = self.folder.path, self.folder.manifest
+        commands = []
+        if manifest.status != "finished":
+            commands.append(f"evigraph resume {path}")
+        if manifest.counts.failed:
+            commands.append(f"evigraph retry {path}")
+        first = next((line["case_id"] for line in self.folder.cases()), None)
+        commands.append(f"evigraph show {path}")
+        if first is not None:
+            commands.append(f"evigraph show {path} {first}")
+        return commands
+
+    def print(self) -> None:
+        """For people."""
+        manifest = self.folder.manifest
+        last = manifest.sessions[-1]
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column(style="bold")
+        table.add_column(overflow="fold")
+        failed = ", ".join(f"{count} {name}" for name, count in manifest.counts.errors.items())
+        left = manifest.inputs.cases - manifest.counts.done - manifest.counts.failed
+        table.add_row(
+            "cases",
+            f"{manifest.counts.done} done, {manifest.counts.failed} failed"
+            + (f" ({failed})" if failed else "")
+            + (f", {left} not run" if left else ""),
+        )
+        names = dict.fromkeys(model.name for model in manifest.models.values())
+        table.add_row("models", safe(", ".join(names)))
+        table.add_row("calls", f"{last.requests:,} made, {last.replayed:,} replayed from the journal")
+        table.add_row("tokens", f"{last.input_tokens:,} read, {last.output_tokens:,} written")
+        table.add_row("time", duration(self.seconds))
+        if self.strict_micro is not None and self.lenient_micro is not None:
+            strict, lenient = self.strict_micro, self.lenient_micro
+            table.add_row(
+                "evidence",
+                f"against the key of {self.scored_cases} cases, micro: strict P {strict.precision:.3f}"
+                f" R {strict.recall:.3f} F1 {strict.f1:.3f}, lenient F1 {lenient.f1:.3f}",
+            )
+        table.add_row("run", safe(str(self.folder.path)))
+        table.add_row("next", safe("\n".join(self.next_commands())))
+        output().print(table)
+
+    def _scores(self) -> dict[str, Any] | None:
+        if self.strict_micro is None or self.strict_macro is None or self.lenient_micro is None:
+            return None
+        return {
+            "scored_cases": self.scored_cases,
+            "strict_micro": self.strict_micro._asdict(),
+            "strict_macro": self.strict_macro._asdict(),
+            "lenient_micro": self.lenient_micro._asdict(),
+        }
+
+
+def summarise(folder: RunFolder) -> Summary:
+    """Read a run's counts, and score its evidence where its key labels sentences."""
+    evidence = _evidence(folder)
+    last = folder.manifest.sessions[-1]
+    begin = datetime.fromisoformat(last.started)
+    end = datetime.fromisoformat(last.finished or last.started)
+    return Summary(
+        folder=folder,
+        strict_micro=micro(evidence) if evidence else None,
+        strict_macro=macro(evidence) if evidence else None,
+        lenient_micro=micro([case.lenient() for case in evidence]) if evidence else None,
+        scored_cases=len(evidence),
+        seconds=(end - begin).total_seconds(),
+    )
+
+
+def _evidence(folder: RunFolder) -> list[CaseEvidence]:
+    """Cases that are done and labelled. A failed case has no labels and is not scored as empty."""
+    try:
+        gold = {case.id: case.gold.labels for case in recorded_cases(folder.manifest) if case.gold.labels}
+    except InputError:
+        # The inputs may have moved since; counts can be told without them.
+        return []
+    found = []
+    for line in folder.cases():
+        labels = gold.get(line["case_id"])
+        if line["status"] == "done" and labels:
+            predicted = [id_ for id_, label in line["labels"].items() if label == "essential"]
+            found.append(case_evidence(predicted, dict(labels)))
+    return found

@@ -1,0 +1,192 @@
+"""Three votes with reflection on one case: plain transformers against the embedded engine.
+
+    python -m evals.bench_embedded --json
+
+Both sides run the same weights on an invented case under the same grammar. The plain side is what a careful
+use of `generate()` gives: one call for each vote, then one for each reflection with its whole conversation.
+Labels of a 135M model mean nothing; only the seconds count, and of them the ratio, because other work on
+the machine moves both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import xgrammar
+from transformers import AutoModelForCausalLM, LogitsProcessorList
+from xgrammar.contrib.hf import LogitsProcessor
+
+from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
+from serving.embedded.engine import Engine
+from serving.embedded.loading import no_progress_bars
+from serving.embedded.request import Reply, Request
+from serving.embedded.weights import resolve
+
+_SENTENCES = 30
+_VOTES = 3
+_TEMPERATURE = 0.7
+_MAX_NEW_TOKENS = 600
+_LABELS = ("essential", "supplementary", "not-relevant")
+_FINDINGS = (
+    "The patient came in with a fever of 39.1 degrees and a wet cough that had lasted for nine days.",
+    "A film of the chest showed a new shadow over the lower part of the right lung, with a little fluid.",
+    "She was given ceftriaxone and azithromycin by vein, and the fever settled on the third day.",
+    "Her daughter visits twice a week and helps with shopping, with the stairs at home and with her letters.",
+    "Because the oxygen in her blood stayed below 90 percent she was kept on two litres through each night.",
+    "The scan of the leg veins found no clot on either side, so the heparin was stopped on the same day.",
+    "At home she goes on with the tablets for five days and sees the clinic with a new film in six weeks.",
+)
+_INSTRUCTIONS = (
+    "You read a patient's question and the numbered sentences of a hospital note. Label each sentence: "
+    "essential if the answer needs it, supplementary if it only helps, not-relevant otherwise. "
+    "Reply with a JSON object from sentence numbers to labels."
+)
+_REFLECTION = (
+    "Look at your labels once more. Change those that you would now choose differently, keep the rest, and "
+    "reply with the whole JSON object."
+)
+
+
+def conversation() -> list[ChatTurn]:
+    """The labelling prompt of the invented case, about 1,000 tokens."""
+    note = "\n".join(f"{number}. {_FINDINGS[number % len(_FINDINGS)]}" for number in range(1, _SENTENCES + 1))
+    question = "Why was I kept on oxygen, and do I still have to take the blood thinner?"
+    return [
+        {"role": "system", "content": _INSTRUCTIONS},
+        {"role": "user", "content": f"Question: {question}\n\nNote:\n{note}"},
+    ]
+
+
+def schema() -> dict[str, Any]:
+    """Exactly the sentences of the case."""
+    numbers = [str(number) for number in range(1, _SENTENCES + 1)]
+    return {
+        "type": "object",
+        "properties": {number: {"type": "string", "enum": list(_LABELS)} for number in numbers},
+        "required": numbers,
+        "additionalProperties": False,
+    }
+
+
+def time_plain(folder: Path, chat: ChatFormat) -> tuple[float, int]:
+    """Seconds with `generate()` of transformers, weights loaded and grammar compiled; tokens it wrote."""
+    with no_progress_bars():
+        # `Any`, because the declared self type of `generate` excludes the class that this returns.
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, local_files_only=True)
+    tokenizer = chat.tokenizer
+    info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
+    compiled = xgrammar.GrammarCompiler(info).compile_json_schema(json.dumps(schema()), any_whitespace=False)
+
+    written: list[int] = []
+
+    def ask(turns: Sequence[ChatTurn], max_new_tokens: int = _MAX_NEW_TOKENS) -> str:
+        prompt = torch.tensor([chat.encode(turns)])
+        output = model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=max_new_tokens,
+            do_sample=True,
+            temperature=_TEMPERATURE,
+            top_k=0,
+            logits_processor=LogitsProcessorList([LogitsProcessor(compiled)]),
+        )
+        written.append(output.shape[1] - prompt.shape[1])
+        return cast(str, tokenizer.decode(output[0, prompt.shape[1] :], skip_special_tokens=True))
+
+    ask([{"role": "user", "content": "warm up"}], max_new_tokens=4)
+    written.clear()
+    torch.manual_seed(0)
+    start = time.perf_counter()
+    votes = [ask(conversation()) for _ in range(_VOTES)]
+    for vote in votes:
+        json.loads(ask(_reflection(vote)))
+    return time.perf_counter() - start, sum(written)
+
+
+def time_engine(folder: Path, chat: ChatFormat) -> tuple[float, Reply, list[Reply]]:
+    """Seconds with the engine, and what it answered."""
+    engine = Engine(folder, chat.tokenizer)
+
+    def ask(turns: Sequence[ChatTurn], samples: int, max_new_tokens: int = _MAX_NEW_TOKENS) -> Request:
+        return Request(
+            prompt=tuple(chat.encode(turns)),
+            samples=tuple(range(samples)),
+            temperature=_TEMPERATURE,
+            max_new_tokens=max_new_tokens,
+            schema=schema(),
+        )
+
+    _replies(engine, [ask([{"role": "user", "content": "warm up"}], 1, max_new_tokens=4)])
+    start = time.perf_counter()
+    (votes,) = _replies(engine, [ask(conversation(), _VOTES)])
+    reflections = _replies(engine, [ask(_reflection(vote.text), 1) for vote in votes.samples])
+    seconds = time.perf_counter() - start
+    for reflection in reflections:
+        json.loads(reflection.samples[0].text)
+    return seconds, votes, reflections
+
+
+def measure(model: str) -> dict[str, float | int | str]:
+    """Run both sides, one after the other."""
+    folder = resolve(model)
+    chat = chat_format(folder)
+    engine_seconds, votes, reflections = time_engine(folder, chat)
+    plain_seconds, plain_tokens = time_plain(folder, chat)
+    return {
+        "model": model,
+        "prompt_tokens": votes.input_tokens,
+        "plain_output_tokens": plain_tokens,
+        "engine_output_tokens": votes.output_tokens + sum(reply.output_tokens for reply in reflections),
+        "cached_share_of_reflections": round(
+            sum(reply.cached_tokens for reply in reflections)
+            / sum(reply.input_tokens for reply in reflections),
+            3,
+        ),
+        "plain_seconds": round(plain_seconds, 2),
+        "engine_seconds": round(engine_seconds, 2),
+        "ratio": round(plain_seconds / engine_seconds, 2),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m evals.bench_embedded", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--model", default="smollm2-135m", help="registered name or model folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    result = measure(options.model)
+    if options.json:
+        sys.stdout.write(json.dumps(result) + "\n")
+        return
+    for name, value in result.items():
+        sys.stdout.write(f"{name.replace('_', ' '):28} {value}\n")
+
+
+def _reflection(vote: str) -> list[ChatTurn]:
+    return [
+        *conversation(),
+        {"role": "assistant", "content": vote},
+        {"role": "user", "content": _REFLECTION},
+    ]
+
+
+def _replies(engine: Engine, requests: Sequence[Request]) -> list[Reply]:
+    replies: list[Reply] = []
+    for outcome in engine.generate(requests):
+        if isinstance(outcome, Exception):
+            raise outcome
+        replies.append(outcome)
+    return replies
+
+
+if __name__ == "__main__":
+    main()

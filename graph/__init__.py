@@ -1,0 +1,1 @@
+"""State and wiring: one file a system; recipes."""

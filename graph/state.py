@@ -1,0 +1,44 @@
+"""The state of the evidence-and-answer graphs: builtins and small records, texts by reference."""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, TypedDict
+
+from nodes.generate_answer import Attempt
+from nodes.records import AnswerEvidence, Decision, IntentChoice, Shown, Vote
+
+
+class CaseInput(TypedDict):
+    """What a graph is started with."""
+
+    case_id: str
+    """Id of a case in the context."""
+
+
+class State(TypedDict, total=False):
+    """Everything that nodes hand on; a key is there once its node has run."""
+
+    case_id: str
+    patient_question: str
+    """Stands in for a missing clinician question."""
+    intent: IntentChoice
+    evidence_demonstrations: list[Shown]
+    """Nearest first."""
+    shown_demonstrations: list[str]
+    """Ids of those that fitted the labelling prompt, in prompt order."""
+    votes: list[Vote]
+    """Before reflection."""
+    reflected_votes: Annotated[list[Vote], operator.add]
+    vote_counts: dict[str, int]
+    usable_votes: int
+    evidence: dict[AnswerEvidence, list[str]]
+    """Sentence ids of each evidence setting."""
+    answer_evidence: list[str]
+    """Sentence ids that the answer is built on."""
+    answer_demonstrations: list[Shown]
+    draft_answer: str
+    rejected_answers: Annotated[list[Attempt], operator.add]
+    answer: str
+    """Set once an answer is accepted."""
+    decisions: Annotated[list[Decision], operator.add]

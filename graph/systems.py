@@ -1,0 +1,41 @@
+"""A system is a wiring file `graph/NAME.py` with `build`, and a recipe `graph/recipes/NAME.yaml`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+
+from graph.recipe import packaged_recipes
+from nodes.context import Context
+
+
+class UnknownSystem(Exception):
+    """No system of this name."""
+
+
+def systems() -> list[str]:
+    """Names of all systems."""
+    return [name for name in packaged_recipes() if importlib.util.find_spec(f"graph.{name}") is not None]
+
+
+def build_system(
+    name: str, context_schema: type[Any] = Context
+) -> CompiledStateGraph[Any, Context, Any, Any]:
+    """The compiled graph of a system.
+
+    Raises:
+        UnknownSystem: Names the nearest one.
+    """
+    known = systems()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        raise UnknownSystem(f"unknown system {name!r}; {hint}")
+    graph: CompiledStateGraph[Any, Context, Any, Any] = importlib.import_module(f"graph.{name}").build(
+        context_schema
+    )
+    return graph

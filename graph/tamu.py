@@ -1,0 +1,125 @@
+"""TAMU-NLP at ArchEHR-QA 2026: evidence by reflected votes, then an intent-aware answer. Wiring only."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+
+from graph.state import CaseInput, State
+from nodes.adopt_patient_question import adopt_patient_question
+from nodes.aggregate_votes import aggregate_votes
+from nodes.check_answer import check_answer
+from nodes.choose_answer_evidence import choose_answer_evidence
+from nodes.classify_intent import classify_intent
+from nodes.context import Context
+from nodes.generate_answer import generate_answer
+from nodes.label_evidence import label_evidence
+from nodes.reflect_on_labels import ReflectOnLabelsInput, keep_first_labels, reflect_on_labels
+from nodes.retrieve_answer_demonstrations import retrieve_answer_demonstrations
+from nodes.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
+from nodes.settings import Settings
+from nodes.widen_evidence import widen_evidence
+
+Beginning = Literal["classify_intent", "retrieve_evidence_demonstrations"]
+
+
+def first_steps(settings: Settings) -> list[Beginning]:
+    """Intent and demonstrations run side by side, unless one waits for the other or is not needed."""
+    if settings.evidence.intent_aware:
+        return ["classify_intent"]
+    if not settings.needs_intent:
+        return ["retrieve_evidence_demonstrations"]
+    return ["classify_intent", "retrieve_evidence_demonstrations"]
+
+
+def begin(state: CaseInput, runtime: Runtime[Context]) -> list[Beginning] | Literal["adopt_patient_question"]:
+    """A case without a clinician question asks the patient's own."""
+    if not runtime.context.cases[state["case_id"]].question.strip():
+        return "adopt_patient_question"
+    return first_steps(runtime.context.settings)
+
+
+def after_question(state: State, runtime: Runtime[Context]) -> list[Beginning]:
+    """As with a clinician question."""
+    return first_steps(runtime.context.settings)
+
+
+def after_intent(
+    state: State, runtime: Runtime[Context]
+) -> list[Literal["retrieve_evidence_demonstrations"]]:
+    """Evidence demonstrations wait for the intent only where the recipe chooses them by it."""
+    return ["retrieve_evidence_demonstrations"] if runtime.context.settings.evidence.intent_aware else []
+
+
+def after_labelling(state: State, runtime: Runtime[Context]) -> list[Send] | Literal["aggregate_votes"]:
+    """Each vote is reflected on by itself; without reflection the votes are counted as they are."""
+    if not runtime.context.settings.evidence.reflection:
+        return "aggregate_votes"
+    return [Send("reflect_on_labels", _reflection(state, index)) for index in range(len(state["votes"]))]
+
+
+def after_votes(state: State, runtime: Runtime[Context]) -> list[Literal["__end__"]]:
+    """Stop here where the recipe wants evidence alone; otherwise the join with the intent decides."""
+    return ["__end__"] if runtime.context.settings.stop_after == "evidence" else []
+
+
+def after_choice(
+    state: State, runtime: Runtime[Context]
+) -> Literal["widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
+    """Without a single sentence of evidence it is widened first."""
+    if runtime.context.settings.stop_after == "evidence":
+        return "__end__"
+    return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
+
+
+def after_check(state: State) -> Literal["generate_answer", "__end__"]:
+    """An answer that was sent back is written again."""
+    return "__end__" if "answer" in state else "generate_answer"
+
+
+def _reflection(state: State, index: int) -> ReflectOnLabelsInput:
+    payload = ReflectOnLabelsInput(
+        case_id=state["case_id"],
+        shown_demonstrations=state["shown_demonstrations"],
+        vote=state["votes"][index],
+    )
+    if "patient_question" in state:
+        payload["patient_question"] = state["patient_question"]
+    return payload
+
+
+def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Context, Any, Any]:
+    """The compiled graph, without a checkpointer: the call journal is the resume."""
+    builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
+    builder.add_node("adopt_patient_question", adopt_patient_question)
+    builder.add_node("classify_intent", classify_intent)
+    builder.add_node("retrieve_evidence_demonstrations", retrieve_evidence_demonstrations)
+    builder.add_node("label_evidence", label_evidence)
+    builder.add_node("reflect_on_labels", reflect_on_labels, error_handler=keep_first_labels)
+    builder.add_node("aggregate_votes", aggregate_votes)
+    builder.add_node("choose_answer_evidence", choose_answer_evidence)
+    builder.add_node("widen_evidence", widen_evidence)
+    builder.add_node("retrieve_answer_demonstrations", retrieve_answer_demonstrations)
+    builder.add_node("generate_answer", generate_answer)
+    builder.add_node("check_answer", check_answer)
+
+    beginnings = ["classify_intent", "retrieve_evidence_demonstrations"]
+    builder.add_conditional_edges(START, begin, ["adopt_patient_question", *beginnings])
+    builder.add_conditional_edges("adopt_patient_question", after_question, beginnings)
+    builder.add_conditional_edges("classify_intent", after_intent, beginnings[1:])
+    builder.add_edge("retrieve_evidence_demonstrations", "label_evidence")
+    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", "aggregate_votes"])
+    builder.add_edge("reflect_on_labels", "aggregate_votes")
+    builder.add_conditional_edges("aggregate_votes", after_votes, [END])
+    # A list edge, not a deferred node: deferred nodes do not wait for a fan-out's `Send`s.
+    builder.add_edge(["classify_intent", "aggregate_votes"], "choose_answer_evidence")
+    builder.add_conditional_edges("choose_answer_evidence", after_choice)
+    builder.add_edge("widen_evidence", "retrieve_answer_demonstrations")
+    builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
+    builder.add_edge("generate_answer", "check_answer")
+    builder.add_conditional_edges("check_answer", after_check, ["generate_answer", END])
+    return builder.compile(name="tamu")

@@ -1,0 +1,1 @@
+"""Graph nodes: one file a node, named by a verb."""

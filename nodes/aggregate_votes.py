@@ -1,0 +1,77 @@
+"""From votes to labels: essential iff at least T votes say so (TAMU 2026, equation 22)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.context import Context
+from nodes.records import AnswerEvidence, Decision, Vote, decision
+
+
+class AggregateVotesInput(TypedDict):
+    """What the node reads. Without reflection there are no reflected votes."""
+
+    case_id: str
+    votes: list[Vote]
+    reflected_votes: NotRequired[list[Vote]]
+
+
+class AggregateVotesUpdate(TypedDict):
+    """What the node owns: counts for every sentence, and the sentences of each evidence setting."""
+
+    vote_counts: dict[str, int]
+    usable_votes: int
+    evidence: dict[AnswerEvidence, list[str]]
+    decisions: list[Decision]
+
+
+def count_votes(votes: Sequence[Vote], sentence_ids: Sequence[str]) -> dict[str, int]:
+    """How many votes call each sentence essential; every sentence has a count."""
+    named = Counter(id_ for vote in votes for id_ in vote["essential"])
+    return {id_: named[id_] for id_ in sentence_ids}
+
+
+def select(counts: Mapping[str, int], at_least: int) -> list[str]:
+    """Ids with at least so many votes, in note order."""
+    return [id_ for id_, count in counts.items() if count >= at_least]
+
+
+def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
+    """T for fewer votes than wanted: the same share of them, rounded up; never below 1.
+
+    A vote that failed is missing. Holding T fixed would count it as "not essential".
+    """
+    return max(1, math.ceil(threshold * usable / wanted))
+
+
+async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context]) -> AggregateVotesUpdate:
+    """Count, and apply the threshold and the high- and low-recall settings."""
+    settings = runtime.context.settings.evidence
+    sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
+    votes = state.get("reflected_votes") or state["votes"]
+    usable = len(votes)
+    threshold = scaled_threshold(settings.threshold, usable, settings.votes)
+    counts = count_votes(votes, sentence_ids)
+    evidence: dict[AnswerEvidence, list[str]] = {
+        "threshold": select(counts, threshold),
+        "high_recall": select(counts, 1),
+        "low_recall": select(counts, max(1, usable - 1)),
+    }
+    named = f"{usable} votes" if usable == settings.votes else f"{usable} usable of {settings.votes} votes"
+    chosen = evidence["threshold"]
+    return {
+        "vote_counts": counts,
+        "usable_votes": usable,
+        "evidence": evidence,
+        "decisions": decision(
+            "aggregate_votes",
+            f"{len(chosen)} of {len(sentence_ids)} sentences have at least {threshold} of {named}",
+            {"counts": counts, "usable_votes": usable, "threshold": threshold, "essential": chosen},
+            flags=[] if chosen else ["no_essential_sentence"],
+        ),
+    }

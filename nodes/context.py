@@ -1,0 +1,27 @@
+"""What nodes are given at run time, beside their input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cases.records import Case
+from nodes.settings import Settings
+from prompts import PromptSet
+from serving.client import ModelClient
+from serving.demonstrations import DemonstrationPool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The run-time context of every graph."""
+
+    cases: Mapping[str, Case] = field(metadata={"description": "cases by id; the state refers to them"})
+    client: ModelClient = field(metadata={"description": "the one way to ask a model"})
+    prompts: PromptSet = field(metadata={"description": "the version of prompts that the recipe names"})
+    demonstrations: DemonstrationPool | None = field(
+        default=None, metadata={"description": "annotated cases; None where the recipe wants none"}
+    )
+    settings: Settings = field(
+        default_factory=Settings, metadata={"description": "the recipe's values for the nodes"}
+    )

@@ -1,0 +1,39 @@
+"""How a node says that its case cannot go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serving.client import CallRecord, Failure
+from serving.errors import CallError, ErrorClass
+from serving.journal import JournalError
+
+
+class NodeFailure(Exception):
+    """A case ends here as failed; the calls made so far are kept for the trace."""
+
+    def __init__(self, error_class: ErrorClass, message: str, calls: Sequence[CallRecord] = ()) -> None:
+        """Keep the class and the calls beside the message."""
+        self.error_class: ErrorClass = error_class
+        self.calls = tuple(calls)
+        super().__init__(message)
+
+    @classmethod
+    def of(cls, failure: Failure) -> NodeFailure:
+        """A node failure for a failed call."""
+        return cls(failure.error.error_class, str(failure.error), failure.calls)
+
+
+def as_failure(error: BaseException) -> NodeFailure:
+    """Any exception of a node as a `NodeFailure`.
+
+    Raises:
+        JournalError: What ends the run is not the failure of one case.
+    """
+    if isinstance(error, JournalError):
+        raise error
+    if isinstance(error, NodeFailure):
+        return error
+    if isinstance(error, CallError):
+        return NodeFailure(error.error_class, str(error))
+    return NodeFailure("internal", f"{type(error).__name__}: {error}")

@@ -1,0 +1,72 @@
+"""Small records that travel in the state: builtins only, texts by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, NotRequired, TypedDict
+
+from serving.client import CallRecord
+from serving.demonstrations import Neighbour
+
+AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
+
+
+class Shown(TypedDict):
+    """A chosen demonstration: which, how far, and by which rule it was chosen."""
+
+    case_id: str
+    distance: float
+    intent: str | None
+    source: str
+    tier: Literal["similarity", "primary", "secondary", "fill"]
+
+
+class IntentChoice(TypedDict):
+    """What a question asks for; `primary` is None where the model named no known intent."""
+
+    primary: str | None
+    secondary: str | None
+    risk_level: str
+
+
+class Vote(TypedDict):
+    """One labelling of the whole note. `essential` lists sentence ids in note order."""
+
+    vote: int
+    essential: list[str]
+
+
+class Decision(TypedDict):
+    """What a node decided and why: `because` is for people, `facts` for programs."""
+
+    node: str
+    because: str
+    facts: dict[str, Any]
+    calls: list[dict[str, Any]]
+    flags: NotRequired[list[str]]
+
+
+def shown(neighbour: Neighbour, tier: Literal["similarity", "primary", "secondary", "fill"]) -> Shown:
+    """A neighbour as it is kept in the state."""
+    return Shown(
+        case_id=neighbour.case_id,
+        distance=neighbour.distance,
+        intent=neighbour.intent,
+        source=neighbour.source,
+        tier=tier,
+    )
+
+
+def decision(
+    node: str,
+    because: str,
+    facts: Mapping[str, Any],
+    calls: Sequence[CallRecord] = (),
+    flags: Sequence[str] = (),
+) -> list[Decision]:
+    """A decision as an update of the state's `decisions`."""
+    made = Decision(node=node, because=because, facts=dict(facts), calls=[asdict(call) for call in calls])
+    if flags:
+        made["flags"] = list(flags)
+    return [made]

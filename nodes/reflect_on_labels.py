@@ -1,0 +1,116 @@
+"""A vote looks at its own labels once more (TAMU 2026, stage 2 of section 4.1.3)."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+from langgraph.errors import NodeError
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from nodes.context import Context
+from nodes.failure import NodeFailure, as_failure
+from nodes.label_reply import label_reply, reply_tokens
+from nodes.labelling_prompt import labelling_prompt
+from nodes.records import Decision, Vote, decision
+from nodes.wording import case_variables, label_map
+from serving.client import Ask, Failure
+from serving.journal import Message
+
+
+class ReflectOnLabelsInput(TypedDict):
+    """One vote of the fan-out, with what is needed to rebuild its conversation."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    shown_demonstrations: list[str]
+    vote: Vote
+
+
+class ReflectOnLabelsUpdate(TypedDict):
+    """What the node owns."""
+
+    reflected_votes: list[Vote]
+    decisions: list[Decision]
+
+
+async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Context]) -> ReflectOnLabelsUpdate:
+    """Ask the `reflect` model; without a usable reply the vote keeps its first labels."""
+    context = runtime.context
+    case = context.cases[state["case_id"]]
+    vote = state["vote"]
+    question = state.get("patient_question", case.question)
+    prompt = context.prompts["reflect_on_labels"]
+    labels = label_map(case.sentence_ids, vote["essential"])
+    turns = prompt.render({**case_variables(case, question), "labels": labels})
+    earlier: tuple[Message, ...] = ()
+    if prompt.file.continues is not None:
+        conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
+        earlier = (*conversation, Message("assistant", labels))
+    (outcome,) = await context.client.ask(
+        Ask(
+            role="reflect",
+            case_id=case.id,
+            messages=(*earlier, *(Message(role, text) for role, text in turns)),
+            reply=label_reply(case.sentence_ids, fallback=vote["essential"]),
+            samples=(vote["vote"],),
+            temperature=context.settings.evidence.reflection_temperature,
+            max_tokens=reply_tokens(len(case.sentences)),
+            seed=context.settings.seed,
+        )
+    )
+    if isinstance(outcome, Failure):
+        raise NodeFailure.of(outcome)
+    added = [id_ for id_ in outcome.value if id_ not in vote["essential"]]
+    removed = [id_ for id_ in vote["essential"] if id_ not in outcome.value]
+    return {
+        "reflected_votes": [Vote(vote=vote["vote"], essential=outcome.value)],
+        "decisions": decision(
+            "reflect_on_labels",
+            _because(added, removed),
+            {
+                "vote": vote["vote"],
+                "before": vote["essential"],
+                "after": outcome.value,
+                "added": added,
+                "removed": removed,
+            },
+            outcome.calls,
+        ),
+    }
+
+
+async def keep_first_labels(
+    state: ReflectOnLabelsInput, error: NodeError
+) -> Command[Literal["aggregate_votes"]]:
+    """A reflection that failed: its vote stands as it was, and its siblings go on."""
+    vote = state["vote"]
+    failure = as_failure(error.error)
+    return Command(
+        update={
+            "reflected_votes": [vote],
+            "decisions": decision(
+                "reflect_on_labels",
+                f"no usable reflection ({failure.error_class}: {failure}); the first labels stand",
+                {
+                    "vote": vote["vote"],
+                    "before": vote["essential"],
+                    "after": vote["essential"],
+                    "added": [],
+                    "removed": [],
+                    "error_class": failure.error_class,
+                },
+                failure.calls,
+                flags=["failed_reflections"],
+            ),
+        },
+        goto="aggregate_votes",
+    )
+
+
+def _because(added: list[str], removed: list[str]) -> str:
+    if not added and not removed:
+        return "reflection changed nothing"
+    parts = [f"added {', '.join(added)}"] if added else []
+    parts += [f"removed {', '.join(removed)}"] if removed else []
+    return f"reflection {' and '.join(parts)}"

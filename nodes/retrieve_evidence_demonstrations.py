@@ -1,0 +1,66 @@
+"""Which annotated cases show the model how to label evidence (TAMU 2026, section 4.1.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.context import Context
+from nodes.records import Decision, IntentChoice, Shown, decision, shown
+from serving.demonstrations import evidence_text
+
+
+class RetrieveEvidenceDemonstrationsInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    intent: NotRequired[IntentChoice]
+
+
+class RetrieveEvidenceDemonstrationsUpdate(TypedDict):
+    """What the node owns. Demonstrations are listed nearest first."""
+
+    evidence_demonstrations: list[Shown]
+    decisions: list[Decision]
+
+
+async def retrieve_evidence_demonstrations(
+    state: RetrieveEvidenceDemonstrationsInput, runtime: Runtime[Context]
+) -> RetrieveEvidenceDemonstrationsUpdate:
+    """The K nearest cases, never the case itself nor one that is held out."""
+    context = runtime.context
+    settings = context.settings.evidence
+    pool = context.demonstrations
+    if settings.demonstrations == 0 or pool is None:
+        because = "the recipe wants no evidence demonstrations"
+        return {
+            "evidence_demonstrations": [],
+            "decisions": decision("retrieve_evidence_demonstrations", because, {"chosen": []}),
+        }
+    case = context.cases[state["case_id"]]
+    excluded = pool.twins(case) | set(context.settings.held_out)
+    case = replace(case, question=state.get("patient_question", case.question))
+    primary = state["intent"]["primary"] if settings.intent_aware and "intent" in state else None
+    text = evidence_text(case)
+    chosen = []
+    if primary is not None:
+        same = await pool.nearest(
+            "evidence", text, settings.demonstrations, intent=primary, excluded=excluded
+        )
+        chosen = [shown(neighbour, "primary") for neighbour in same]
+    if len(chosen) < settings.demonstrations:
+        taken = excluded | {one["case_id"] for one in chosen}
+        rest = await pool.nearest("evidence", text, settings.demonstrations - len(chosen), excluded=taken)
+        chosen += [shown(neighbour, "similarity" if primary is None else "fill") for neighbour in rest]
+    among = f"of intent {primary} first" if primary else "by similarity of question and narrative"
+    return {
+        "evidence_demonstrations": chosen,
+        "decisions": decision(
+            "retrieve_evidence_demonstrations",
+            f"the {len(chosen)} nearest of {len(pool)} annotated cases {among}",
+            {"chosen": chosen, "excluded": sorted(excluded)},
+        ),
+    }

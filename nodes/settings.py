@@ -1,0 +1,109 @@
+"""What a recipe can set for the nodes. Defaults are the paper's (TAMU 2026, sections 4 and 5.2)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from nodes.records import AnswerEvidence
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class IntentSettings(_Section):
+    """Intent classification."""
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(96, ge=16)
+
+
+class EvidenceSettings(_Section):
+    """Evidence demonstrations, votes and reflection.
+
+    Attributes:
+        demonstrations: K of section 4.1.3.
+        intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
+        order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
+            `similar_last` puts the nearest one beside the case.
+        votes: R, samples of the labelling prompt.
+        threshold: T of equation 22: essential iff at least T votes say so.
+        minimum_votes: Fewest usable votes that a case can be decided on; None is a majority of R.
+        reflection: Whether each vote is reviewed by the self-reflection prompt.
+    """
+
+    demonstrations: int = Field(5, ge=0, le=50)
+    intent_aware: bool = False
+    order: Literal["canonical", "similar_last"] = "canonical"
+    votes: int = Field(5, ge=1, le=101)
+    threshold: int = Field(3, ge=1)
+    minimum_votes: int | None = Field(None, ge=1)
+    temperature: float = Field(0.7, ge=0, le=2)
+    reflection: bool = True
+    reflection_temperature: float = Field(0.7, ge=0, le=2)
+
+    @model_validator(mode="after")
+    def _votes_reach_threshold(self) -> EvidenceSettings:
+        if self.threshold > self.votes:
+            raise ValueError(f"threshold {self.threshold} is above the number of votes {self.votes}")
+        if self.minimum_votes is not None and self.minimum_votes > self.votes:
+            raise ValueError(f"minimum_votes {self.minimum_votes} is above the number of votes {self.votes}")
+        return self
+
+    @property
+    def needed_votes(self) -> int:
+        """Fewest usable votes."""
+        return self.minimum_votes or self.votes // 2 + 1
+
+
+class AnswerSettings(_Section):
+    """Answer demonstrations, the answer and its rules.
+
+    Attributes:
+        demonstrations: K of section 4.2.2.
+        selection: `tiered` fills from the primary intent, then the secondary, then any; `union` ranks both
+            intents together (equation 25 read literally); `similarity` looks at no intent.
+        evidence: Which sentences count as evidence: those of the vote `threshold`, of any vote
+            (`high_recall`), or of all votes but one (`low_recall`).
+        corrections: How often a faulty answer is sent back before it is repaired and flagged.
+    """
+
+    demonstrations: int = Field(3, ge=0, le=50)
+    selection: Literal["tiered", "union", "similarity"] = "tiered"
+    evidence: AnswerEvidence = "high_recall"
+    max_words: int = Field(75, ge=1)
+    min_sentences: int = Field(2, ge=1)
+    max_sentences: int = Field(4, ge=1)
+    corrections: int = Field(1, ge=0, le=5)
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(256, ge=16)
+
+    @model_validator(mode="after")
+    def _sentences_in_order(self) -> AnswerSettings:
+        if self.min_sentences > self.max_sentences:
+            raise ValueError("min_sentences is above max_sentences")
+        return self
+
+
+class Settings(_Section):
+    """Everything that nodes read of a recipe."""
+
+    stop_after: Literal["answer", "evidence"] = "answer"
+    seed: int = 42
+    held_out: tuple[str, ...] = ()
+    intent: IntentSettings = IntentSettings()
+    evidence: EvidenceSettings = EvidenceSettings()
+    answer: AnswerSettings = AnswerSettings()
+
+    @property
+    def needs_demonstrations(self) -> bool:
+        """Whether any node looks for demonstrations."""
+        of_answer = self.answer.demonstrations if self.stop_after == "answer" else 0
+        return self.evidence.demonstrations + of_answer > 0
+
+    @property
+    def needs_intent(self) -> bool:
+        """Whether any node reads the intent."""
+        return self.stop_after == "answer" or self.evidence.intent_aware

@@ -1,0 +1,37 @@
+"""How a case and a demonstration are put into words for a prompt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+from cases.records import Case
+
+Turns = Sequence[tuple[str, str]]
+
+
+def case_variables(case: Case, question: str) -> dict[str, str]:
+    """Narrative, question and numbered note of a case."""
+    return {
+        "narrative": one_line(case.narrative),
+        "question": one_line(question),
+        "sentences": "\n".join(f"{sentence.id}: {one_line(sentence.text)}" for sentence in case.sentences),
+    }
+
+
+def label_map(sentence_ids: Sequence[str], essential: Collection[str]) -> str:
+    """Labels of all sentences as the JSON that a model is asked for."""
+    return json.dumps(
+        {id_: "essential" if id_ in essential else "not-essential" for id_ in sentence_ids},
+        ensure_ascii=False,
+    )
+
+
+def id_list(sentence_ids: Sequence[str]) -> str:
+    """Sentence ids in brackets, as the paper's prompt shows them."""
+    return f"[{', '.join(sentence_ids)}]"
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks, so that no text can look like a further numbered sentence."""
+    return " ".join(text.split())

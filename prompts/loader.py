@@ -1,0 +1,222 @@
+"""Prompts are YAML files of conversation turns; this loads, checks, hashes and fills them.
+
+Case text is data: a variable's value is inserted once and never read as a template again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+Variables = Mapping[str, str]
+
+
+class PromptError(Exception):
+    """A prompt file or a prompt's variables are wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a prompt must and may hold.
+
+    Attributes:
+        required: Variables that its turns must use.
+        optional: Variables that they may use as well.
+        demonstration: Variables that each demonstration must use.
+        continues: The one prompt that it may continue.
+        correction: Whether it needs a correction turn.
+    """
+
+    required: frozenset[str]
+    optional: frozenset[str] = frozenset()
+    demonstration: frozenset[str] = frozenset()
+    continues: str | None = None
+    correction: bool = False
+
+
+_CASE = frozenset({"narrative", "question", "sentences"})
+
+CONTRACTS: Mapping[str, Contract] = {
+    "classify_intent": Contract(frozenset({"narrative", "question"}), frozenset({"intents"})),
+    "label_evidence": Contract(_CASE, demonstration=_CASE | {"labels"}),
+    "reflect_on_labels": Contract(frozenset(), _CASE | {"labels"}, continues="label_evidence"),
+    "generate_answer": Contract(
+        _CASE | {"evidence"},
+        frozenset({"max_words", "min_sentences", "max_sentences"}),
+        demonstration=_CASE | {"evidence", "answer"},
+        correction=True,
+    ),
+}
+"""Every prompt of a version by name."""
+
+
+class Turn(BaseModel):
+    """One turn of a conversation; `text` holds `${variables}`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+class PromptFile(BaseModel):
+    """A prompt as it is written.
+
+    Attributes:
+        continues: Name of the prompt whose conversation this one goes on with.
+        opening: Turns before the demonstrations.
+        demonstration: Turns of each demonstration, where demonstrations are turns.
+        demonstration_text: Text of each, where they fill `${demonstrations}` of a turn.
+        closing: Turns after the demonstrations: the case itself.
+        correction: The turn that quotes the `${faults}` of a reply.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    continues: str | None = None
+    opening: tuple[Turn, ...] = ()
+    demonstration: tuple[Turn, ...] = ()
+    demonstration_text: str | None = None
+    closing: tuple[Turn, ...]
+    correction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A loaded prompt; `sha256` is of the file as it is on disk."""
+
+    name: str
+    version: str
+    sha256: str
+    file: PromptFile
+
+    def render(self, variables: Variables, demonstrations: Sequence[Variables] = ()) -> list[tuple[str, str]]:
+        """Fill the prompt: (role, text) turns, the most shared ones first.
+
+        Raises:
+            PromptError: A variable that the prompt uses is missing.
+        """
+        text = self.file.demonstration_text
+        if text is not None:
+            joined = "\n\n".join(self._fill(text, one) for one in demonstrations)
+            variables = {**variables, "demonstrations": joined}
+        shown = [
+            (turn.role, self._fill(turn.text, one))
+            for one in demonstrations
+            for turn in self.file.demonstration
+        ]
+        return [
+            *((turn.role, self._fill(turn.text, variables)) for turn in self.file.opening),
+            *shown,
+            *((turn.role, self._fill(turn.text, variables)) for turn in self.file.closing),
+        ]
+
+    def render_correction(self, faults: str) -> str:
+        """The turn that asks for a better reply.
+
+        Raises:
+            PromptError: This prompt has no correction turn.
+        """
+        if self.file.correction is None:
+            raise PromptError(f"prompt {self.name!r} ({self.version}) has no correction turn")
+        return self._fill(self.file.correction, {"faults": faults})
+
+    def _fill(self, text: str, variables: Variables) -> str:
+        try:
+            return Template(text).substitute(variables).strip()
+        except KeyError as error:
+            raise PromptError(f"prompt {self.name!r} ({self.version}) got no ${{{error.args[0]}}}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """All prompts of one version."""
+
+    version: str
+    prompts: Mapping[str, Prompt]
+
+    def __getitem__(self, name: str) -> Prompt:
+        return self.prompts[name]
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of each prompt file by name."""
+        return {name: prompt.sha256 for name, prompt in self.prompts.items()}
+
+
+@cache
+def load_prompts(version: str) -> PromptSet:
+    """Load a version by its name (`default`, `paper`) or from a folder of the user's.
+
+    Raises:
+        PromptError: There is no such version, or one of its files is missing or wrong.
+    """
+    packaged = resources.files("prompts")
+    known = sorted(entry.name for entry in packaged.iterdir() if (entry / "label_evidence.yaml").is_file())
+    folder: Traversable = packaged / version if version in known else Path(version)
+    if not folder.is_dir():
+        raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
+    return PromptSet(version, {name: _load(folder / f"{name}.yaml", name, version) for name in CONTRACTS})
+
+
+def _load(source: Traversable, name: str, version: str) -> Prompt:
+    try:
+        content = source.read_bytes()
+        file = PromptFile.model_validate(yaml.safe_load(content))
+    except FileNotFoundError:
+        raise PromptError(f"prompts {version!r} lack {name}.yaml") from None
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise PromptError(f"prompt {source}: {' '.join(str(error).split())}") from None
+    _check(file, CONTRACTS[name], str(source))
+    return Prompt(name, version, hashlib.sha256(content).hexdigest(), file)
+
+
+def _check(file: PromptFile, contract: Contract, source: str) -> None:
+    """Hold a prompt's variables against what its node can give and must have said."""
+    if file.continues not in (None, contract.continues):
+        allowed = contract.continues or "nothing"
+        raise PromptError(f"prompt {source}: continues {file.continues!r}; it can continue {allowed}")
+    if contract.correction and file.correction is None:
+        raise PromptError(f"prompt {source}: needs a 'correction' that quotes the ${{faults}}")
+    turns = _variables(source, (turn.text for turn in (*file.opening, *file.closing)))
+    demonstrations = frozenset({"demonstrations"} if file.demonstration_text is not None else ())
+    _compare(source, "turns", turns, contract.required | demonstrations, contract.optional)
+    if file.demonstration_text is not None or file.demonstration:
+        texts = [file.demonstration_text or "", *(turn.text for turn in file.demonstration)]
+        _compare(source, "demonstration", _variables(source, texts), contract.demonstration)
+    if file.correction is not None:
+        _compare(source, "correction", _variables(source, [file.correction]), frozenset({"faults"}))
+
+
+def _variables(source: str, texts: Iterable[str]) -> frozenset[str]:
+    found: set[str] = set()
+    for text in texts:
+        template = Template(text)
+        if not template.is_valid():
+            raise PromptError(f"prompt {source}: a '$' that starts no ${{variable}}; write '$$' for a dollar")
+        found.update(template.get_identifiers())
+    return frozenset(found)
+
+
+def _compare(
+    source: str,
+    part: str,
+    used: frozenset[str],
+    required: frozenset[str],
+    optional: frozenset[str] = frozenset(),
+) -> None:
+    if missing := sorted(required - used):
+        raise PromptError(f"prompt {source}: its {part} must use ${{{missing[0]}}}")
+    if unknown := sorted(used - required - optional):
+        known = ", ".join(sorted(required | optional))
+        raise PromptError(f"prompt {source}: its {part} use unknown ${{{unknown[0]}}}; known: {known}")

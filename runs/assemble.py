@@ -1,0 +1,153 @@
+"""From a recipe, model strings and case files to everything that a run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from cases.load import CaseSource, find_cases
+from cases.records import Case
+from graph.recipe import Recipe
+from graph.systems import build_system
+from prompts import PromptSet, load_prompts
+from runs.case_run import Graph
+from runs.manifest import (
+    Demonstrations,
+    Inputs,
+    Manifest,
+    Model,
+    own_version,
+    versions,
+)
+from serving.backends import Backend, connect
+from serving.demonstrations import DemonstrationPool, build_pool
+from serving.embedded.weights import cache_root
+from serving.embeddings import connect_embedder
+from serving.model_name import ModelName, Role
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for. `demonstrations` is a pool's folder, None for the packaged sample pool."""
+
+    recipe: Recipe
+    recipe_origin: str
+    inputs: tuple[Path, ...]
+    keys: tuple[Path, ...]
+    models: Mapping[Role, ModelName]
+    demonstrations: Path | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A request made ready: everything is found, opened and checked, and nothing is asked yet."""
+
+    recipe: Recipe
+    source: CaseSource
+    graph: Graph
+    prompts: PromptSet
+    pool: DemonstrationPool | None
+    backends: Mapping[Role, Backend]
+    manifest: Manifest
+
+
+async def assemble(request: Request, report: Report) -> Assembly:
+    """Make a request ready; the first thing that is wrong is raised.
+
+    Raises:
+        InputError: The case or key files.
+        UnknownSystem, PromptError: The recipe.
+        ModelError: A model, the embedding or the pool.
+    """
+    recipe = request.recipe
+    graph = build_system(recipe.system)
+    source = find_cases(request.inputs, request.keys)
+    summary = source.check()
+    prompts = load_prompts(recipe.prompts)
+    backends = connect_roles(request.models)
+    pool = None
+    if recipe.needs_demonstrations:
+        pool = await open_pool(request.demonstrations, recipe.embedding, report)
+    found = summary.cases + summary.invalid
+    cases = found if request.limit is None else min(found, request.limit)
+    manifest = Manifest(
+        evigraph=own_version(),
+        system=recipe.system,
+        recipe=recipe.model_dump(mode="json"),
+        recipe_sha256=recipe.sha256,
+        recipe_origin=request.recipe_origin,
+        prompts=prompts.hashes,
+        inputs=Inputs(
+            paths=[str(path.resolve()) for path in request.inputs],
+            keys=[str(path.resolve()) for path in request.keys],
+            sha256=summary.sha256,
+            cases=cases,
+            limit=request.limit,
+        ),
+        models={
+            role: Model(
+                name=str(backend.name), revision=backend.revision, context_length=backend.context_length
+            )
+            for role, backend in backends.items()
+        },
+        demonstrations=_describe(pool),
+        versions=versions(),
+    )
+    return Assembly(recipe, source, graph, prompts, pool, backends, manifest)
+
+
+def connect_roles(models: Mapping[Role, ModelName]) -> dict[Role, Backend]:
+    """One backend for each distinct model, shared by its roles.
+
+    Raises:
+        ModelError: One cannot be used.
+    """
+    connected: dict[ModelName, Backend] = {}
+    for name in models.values():
+        if name not in connected:
+            connected[name] = connect(name)
+    return {role: connected[name] for role, name in models.items()}
+
+
+async def open_pool(folder: Path | None, embedding: str, report: Report) -> DemonstrationPool:
+    """The pool in a folder, or the packaged sample pool, which is built once for each embedding.
+
+    Raises:
+        ModelError: The embedding or the pool cannot be used.
+    """
+    embedder = connect_embedder(embedding)
+    if folder is None:
+        source = sample_cases("pool")
+        identity = f"{embedder.identity}-{source.check().sha256[:12]}"
+        safe = "".join(letter if letter.isalnum() else "-" for letter in identity)
+        folder = cache_root() / "demonstrations" / safe
+        if not (folder / "chroma.sqlite3").is_file():
+            report("building the sample pool of demonstrations (once)")
+            await build_pool(folder, _valid(source), embedder)
+    return DemonstrationPool(folder, embedder)
+
+
+def sample_cases(name: str) -> CaseSource:
+    """The invented cases that come with the package: `batch` or `pool`."""
+    path = Path(str(resources.files("cases").joinpath("samples", f"{name}.xml")))
+    return find_cases([path], [])
+
+
+def _valid(source: CaseSource) -> Sequence[Case]:
+    return [case for case in source if isinstance(case, Case)]
+
+
+def _describe(pool: DemonstrationPool | None) -> Demonstrations | None:
+    if pool is None:
+        return None
+    return Demonstrations(
+        folder=str(pool.folder.resolve()),
+        sha256=pool.sha256,
+        embedder=str(pool.metadata["embedder"]),
+        count=len(pool),
+    )

@@ -1,0 +1,109 @@
+"""One case through a graph: its line for `cases.jsonl` and its trace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+
+from cases.records import Case, InvalidCase
+from nodes.context import Context
+from nodes.failure import NodeFailure, as_failure
+from runs.trace import CaseTrace, Line, Successors
+
+Graph = CompiledStateGraph[Any, Context, Any, Any]
+
+RECURSION_LIMIT = 100
+_RESULTS = ("intent", "vote_counts", "usable_votes", "evidence", "answer_evidence", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How a case ended. `line` holds nothing that differs between equal runs, so no times."""
+
+    line: Line
+    trace: list[Line]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the case has to be retried."""
+        return bool(self.line["status"] == "failed")
+
+
+def successors(graph: Graph) -> Successors:
+    """Which nodes may follow which."""
+    following: dict[str, set[str]] = {}
+    for edge in graph.get_graph().edges:
+        following.setdefault(edge.source, set()).add(edge.target)
+    return {node: frozenset(targets) for node, targets in following.items()}
+
+
+async def run_case(graph: Graph, context: Context, case: Case, following: Successors) -> CaseResult:
+    """Run a case to its end; whatever goes wrong with it becomes its error.
+
+    Raises:
+        JournalError: The run itself cannot go on.
+    """
+    trace = CaseTrace(case.id, following)
+    state: dict[str, Any] = {}
+    failure: NodeFailure | None = None
+    try:
+        stream: AsyncIterator[Any] = graph.astream(
+            {"case_id": case.id},
+            {"recursion_limit": RECURSION_LIMIT},
+            context=context,
+            stream_mode=["debug", "values"],
+        )
+        async for mode, event in stream:
+            if mode == "debug":
+                trace.record(event)
+            else:
+                state = event
+    except Exception as error:
+        # The border of a case: its failure, of any kind, must not touch the others.
+        failure = as_failure(error)
+    lines = trace.lines(failure)
+    line = _case_line(case.id, state, lines, failure)
+    return CaseResult(line, [*lines, _end_line(line, len(lines), trace)])
+
+
+def invalid_case(case: InvalidCase) -> CaseResult:
+    """The result of a case that cannot be read."""
+    line = _case_line(case.id, {}, [], NodeFailure("invalid_input", case.fault))
+    return CaseResult(line, [_end_line(line, 0, None)])
+
+
+def _case_line(
+    case_id: str, state: dict[str, Any], trace: Sequence[Line], failure: NodeFailure | None
+) -> Line:
+    calls = [call for line in trace for call in line["calls"]]
+    essential = set(state.get("evidence", {}).get("threshold", ()))
+    line: Line = {
+        "case_id": case_id,
+        "status": "failed" if failure else "done",
+        "error": {"class": failure.error_class, "message": str(failure)} if failure else None,
+        "labels": {
+            id_: "essential" if id_ in essential else "not-essential" for id_ in state.get("vote_counts", {})
+        },
+        "flags": sorted({flag for line in trace for flag in line["flags"]}),
+        "usage": {
+            "calls": len(calls),
+            "input_tokens": sum(call["input_tokens"] for call in calls),
+            "output_tokens": sum(call["output_tokens"] for call in calls),
+        },
+    }
+    return line | {name: state.get(name) for name in _RESULTS}
+
+
+def _end_line(line: Line, step: int, trace: CaseTrace | None) -> Line:
+    return {
+        "case_id": line["case_id"],
+        "step": step,
+        "node": "__end__",
+        "started_at": round(trace.started_at, 3) if trace else None,
+        "seconds": round(trace.seconds, 4) if trace else 0.0,
+        "status": line["status"],
+        "error": line["error"],
+    }

@@ -1,0 +1,227 @@
+"""A run is a folder: readable at any moment, resumable after a kill."""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic import ValidationError
+
+from runs.manifest import SCHEMA_VERSION, Manifest, RunError
+
+MANIFEST = "run.json"
+CASES = "cases.jsonl"
+TRACE = "trace.jsonl"
+CALLS = "calls.sqlite"
+_LOCK = ".lock"
+
+Line = dict[str, Any]
+
+
+class RunFolder:
+    """Reads a run. Lines that a kill has torn are passed over; the last line of a case counts."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a run folder.
+
+        Raises:
+            RunError: It holds no run, or one of a newer version.
+        """
+        self.path = path
+        if not (path / MANIFEST).is_file():
+            raise RunError(f"{path}: no run here ({MANIFEST} is missing)")
+        self.manifest = self.read_manifest()
+
+    def read_manifest(self) -> Manifest:
+        """`run.json` as it is now.
+
+        Raises:
+            RunError: It cannot be read, or a newer version wrote it.
+        """
+        text = (self.path / MANIFEST).read_text("utf-8")
+        try:
+            version = json.loads(text)["schema_version"]
+            if version > SCHEMA_VERSION:
+                raise RunError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
+            return Manifest.model_validate_json(text)
+        except (ValueError, KeyError, TypeError, ValidationError) as error:
+            raise RunError(f"{self.path / MANIFEST}: {str(error).splitlines()[0]}") from None
+
+    def cases(self) -> Iterator[Line]:
+        """The latest line of each case, streamed, in the order of the file."""
+        latest = {line["case_id"]: offset for offset, line in _lines(self.path / CASES)}
+        for offset, line in _lines(self.path / CASES):
+            if latest[line["case_id"]] == offset:
+                yield line
+
+    def case(self, case_id: str) -> Line | None:
+        """The latest line of a case."""
+        found = None
+        for _, line in _lines(self.path / CASES):
+            if line["case_id"] == case_id:
+                found = line
+        return found
+
+    def require_case(self, case_id: str) -> Line:
+        """The latest line of a case.
+
+        Raises:
+            RunError: The case has not ended in this run; names the nearest one that has.
+        """
+        line = self.case(case_id)
+        if line is None:
+            near = difflib.get_close_matches(case_id, self.statuses(), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"see: evigraph show {self.path}"
+            raise RunError(f"{self.path}: no case {case_id!r} has ended in this run; {hint}")
+        return line
+
+    def trace(self, case_id: str) -> list[Line]:
+        """The node executions of a case's latest pass, in order."""
+        passes: list[list[Line]] = []
+        for _, line in _lines(self.path / TRACE):
+            if line["case_id"] == case_id:
+                if line["step"] == 0 or not passes:
+                    passes.append([])
+                passes[-1].append(line)
+        return passes[-1] if passes else []
+
+    def statuses(self) -> dict[str, str]:
+        """Status of each case that has ended; failed ones carry their error class after a colon."""
+        return {
+            line["case_id"]: line["status"] + (f":{line['error']['class']}" if line["error"] else "")
+            for _, line in _lines(self.path / CASES)
+        }
+
+
+class RunWriter(RunFolder):
+    """The one process that writes a run. Close it, or use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a run for writing: take its lock and cut off torn lines.
+
+        Raises:
+            RunError: No run, or another process is writing it.
+        """
+        super().__init__(path)
+        self._lock = _take_lock(path)
+        self._cases = _open_for_append(path / CASES)
+        self._trace = _open_for_append(path / TRACE)
+
+    @classmethod
+    def create(cls, path: Path, manifest: Manifest) -> RunWriter:
+        """Make a new run folder.
+
+        Raises:
+            RunError: The folder holds something already.
+            OSError: It cannot be written.
+        """
+        if path.exists() and any(path.iterdir()):
+            holds_run = (path / MANIFEST).is_file()
+            hint = f"go on with it: evigraph resume {path}" if holds_run else "choose another --out"
+            raise RunError(f"{path}: the folder is not empty; {hint}")
+        path.mkdir(parents=True, exist_ok=True)
+        _write_atomically(path / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+        return cls(path)
+
+    def save_manifest(self) -> None:
+        """Write `run.json` in one step."""
+        _write_atomically(self.path / MANIFEST, self.manifest.model_dump_json(indent=2) + "\n")
+
+    def append(self, case: Line, trace: Sequence[Line]) -> None:
+        """Add an ended case; the trace comes first, so that every case line has one."""
+        _append(self._trace, trace)
+        _append(self._cases, [case])
+
+    def compact(self, order: Mapping[str, int]) -> None:
+        """Put `cases.jsonl` into input order with one line a case, so that equal runs are equal bytes."""
+        path = self.path / CASES
+        offsets: dict[str, int] = {}
+        for offset, line in _lines(path):
+            offsets[line["case_id"]] = offset
+        temporary = path.with_suffix(".tmp")
+        with path.open("rb") as source, temporary.open("wb") as target:
+            for case_id in sorted(offsets, key=lambda id_: order[id_]):
+                source.seek(offsets[case_id])
+                target.write(source.readline())
+            target.flush()
+            os.fsync(target.fileno())
+        self._cases.close()
+        temporary.replace(path)
+        self._cases = _open_for_append(path)
+
+    def close(self) -> None:
+        """Close the files and give the lock back."""
+        for file in (self._cases, self._trace, self._lock):
+            file.close()
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Line]]:
+    """Whole lines with their byte offsets; a torn last line is not whole."""
+    if not path.exists():
+        return
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield offset, json.loads(line)
+            offset += len(line)
+
+
+def _append(file: IO[bytes], lines: Sequence[Line]) -> None:
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    rest = memoryview(text.encode(errors="replace"))
+    end = file.tell()
+    try:
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError:
+        # A full disk may have taken half of a line; the next reader must not find it.
+        os.ftruncate(file.fileno(), end)
+        raise
+
+
+def _open_for_append(path: Path) -> IO[bytes]:
+    """Open at the end of the last whole line. Unbuffered, so that a failed write leaves nothing behind."""
+    file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - 65536)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    file.truncate(end)
+    file.seek(end)
+    return file
+
+
+def _take_lock(path: Path) -> IO[bytes]:
+    lock = (path / _LOCK).open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise RunError(f"{path}: another process is writing this run") from None
+    return lock
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,149 @@
+"""`run.json`: everything that shaped a run, so that its numbers can be traced and its resume refused."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Status = Literal["running", "interrupted", "stopped", "finished"]
+"""`stopped` is an end by a fault such as a full disk; a `finished` run may hold failed cases."""
+
+_PACKAGES = (
+    "langgraph",
+    "langchain-core",
+    "langchain-openai",
+    "chromadb",
+    "torch",
+    "transformers",
+    "xgrammar",
+)
+
+
+class RunError(Exception):
+    """A run that cannot start or go on, in one line."""
+
+
+class RunStopped(RunError):
+    """A run that had to end in the middle; what it had done is kept."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Inputs(_Record):
+    """The case files of a run; `sha256` is over their bytes."""
+
+    paths: list[str]
+    keys: list[str] = []
+    sha256: str
+    cases: int
+    limit: int | None = None
+
+
+class Model(_Record):
+    """The model of one role."""
+
+    name: str
+    revision: str = ""
+    context_length: int | None = None
+
+
+class Demonstrations(_Record):
+    """The pool that demonstrations come from."""
+
+    folder: str
+    sha256: str
+    embedder: str
+    count: int
+
+
+class Session(_Record):
+    """One start of the run: the first, a resume or a retry. Times are UTC."""
+
+    command: str
+    started: str
+    finished: str | None = None
+    requests: int = 0
+    replayed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Counts(_Record):
+    """Cases by how they ended; `errors` counts the failed ones by class."""
+
+    done: int = 0
+    failed: int = 0
+    errors: dict[str, int] = Field(default_factory=dict)
+
+
+class Manifest(_Record):
+    """The content of `run.json`."""
+
+    schema_version: int = SCHEMA_VERSION
+    evigraph: str
+    system: str
+    status: Status = "running"
+    recipe: dict[str, Any]
+    recipe_sha256: str
+    recipe_origin: str
+    prompts: dict[str, str]
+    inputs: Inputs
+    models: dict[str, Model]
+    demonstrations: Demonstrations | None
+    versions: dict[str, str]
+    counts: Counts = Field(default_factory=Counts)
+    sessions: list[Session] = Field(default_factory=list)
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that replies depend on, where installed."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def own_version() -> str:
+    """The version of Evigraph."""
+    return metadata.version("evigraph")
+
+
+def differences(recorded: Manifest, current: Manifest) -> list[str]:
+    """What a resumed run would do differently from the recorded one, in words; empty if nothing."""
+    pairs: list[tuple[str, object, object]] = [
+        ("system", recorded.system, current.system),
+        ("case files", recorded.inputs.sha256, current.inputs.sha256),
+        ("limit", recorded.inputs.limit, current.inputs.limit),
+        ("demonstrations", _pool(recorded), _pool(current)),
+    ]
+    found = [name for name, one, other in pairs if one != other]
+    found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]
+    models = _unequal(_identities(recorded), _identities(current))
+    return found + [f"model of {role}" for role in models]
+
+
+def _pool(manifest: Manifest) -> tuple[str, str] | None:
+    pool = manifest.demonstrations
+    return (pool.sha256, pool.embedder) if pool else None
+
+
+def _identities(manifest: Manifest) -> dict[str, str]:
+    # The address of a server is no part of what it answers.
+    return {
+        role: f"{model.name.split('@http')[0]} {model.revision}" for role, model in manifest.models.items()
+    }
+
+
+def _unequal(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]

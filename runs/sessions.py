@@ -1,0 +1,146 @@
+"""Start, resume and retry: what each runs, and when each is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe
+from runs.assemble import Report, Request, assemble
+from runs.batch import Options, Progress, run_batch
+from runs.folder import CALLS, RunFolder, RunWriter
+from runs.manifest import Manifest, RunError, differences
+from serving.journal import Journal
+from serving.model_name import ModelName, Role, parse_model_name
+
+
+async def start(
+    request: Request,
+    out: Path | None,
+    options: Options,
+    *,
+    stop: asyncio.Event,
+    report: Report,
+    progress: Callable[[Progress], None],
+) -> RunFolder:
+    """A new run, in `out` or in a new folder below `out/`.
+
+    Raises:
+        InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
+    """
+    assembly = await assemble(request, report)
+    path = out or _new_folder(request.recipe.system, assembly.manifest)
+    with RunWriter.create(path, assembly.manifest) as folder:
+        await run_batch(folder, assembly, options, skipped=(), stop=stop, report=progress)
+    return RunFolder(path)
+
+
+async def resume(
+    path: Path,
+    options: Options,
+    *,
+    recipe: str | None,
+    models: Mapping[Role, ModelName] | None,
+    stop: asyncio.Event,
+    report: Report,
+    progress: Callable[[Progress], None],
+) -> RunFolder:
+    """Run the cases that have not ended; calls in the journal are replayed.
+
+    Raises:
+        RunError: Something that shapes results has changed since the run began.
+    """
+    with RunWriter(path) as folder:
+        request = _recorded_request(folder.manifest, recipe, models)
+        assembly = await assemble(request, report)
+        _refuse_changes(folder, assembly.manifest)
+        folder.manifest.models = assembly.manifest.models
+        skipped = set(folder.statuses())
+        await run_batch(folder, assembly, options, skipped=skipped, stop=stop, report=progress)
+    return RunFolder(path)
+
+
+async def retry(
+    path: Path,
+    options: Options,
+    *,
+    models: Mapping[Role, ModelName] | None,
+    stop: asyncio.Event,
+    report: Report,
+    progress: Callable[[Progress], None],
+) -> RunFolder:
+    """Run the failed cases again, and those that never ran. Rejected replies are asked for anew.
+
+    Raises:
+        RunError: Something that shapes results has changed since the run began.
+    """
+    with RunWriter(path) as folder:
+        request = _recorded_request(folder.manifest, None, models)
+        assembly = await assemble(request, report)
+        _refuse_changes(folder, assembly.manifest)
+        folder.manifest.models = assembly.manifest.models
+        journal = Journal(folder.path / CALLS)
+        journal.forget_rejected()
+        journal.close()
+        done = {case_id for case_id, status in folder.statuses().items() if status == "done"}
+        await run_batch(folder, assembly, options, skipped=done, stop=stop, report=progress)
+    return RunFolder(path)
+
+
+def recorded_models(manifest: Manifest) -> dict[Role, str]:
+    """The model strings of a run by role."""
+    return {role: model.name for role, model in manifest.models.items()}  # type: ignore[misc]
+
+
+def _recorded_request(
+    manifest: Manifest, recipe_name: str | None, models: Mapping[Role, ModelName] | None
+) -> Request:
+    recorded = Recipe.model_validate(manifest.recipe)
+    _refuse_changed_recipe(manifest, recipe_name)
+    inputs = [Path(text) for text in manifest.inputs.paths]
+    pool = manifest.demonstrations
+    return Request(
+        recipe=recorded,
+        recipe_origin=manifest.recipe_origin,
+        inputs=tuple(inputs),
+        keys=tuple(Path(text) for text in manifest.inputs.keys),
+        models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
+        demonstrations=Path(pool.folder) if pool else None,
+        limit=manifest.inputs.limit,
+    )
+
+
+def _refuse_changed_recipe(manifest: Manifest, recipe_name: str | None) -> None:
+    """The recipe that is named now, or the file that the run began with, must still say the same."""
+    origin = recipe_name or manifest.recipe_origin
+    try:
+        current = load_recipe(origin).model_dump(mode="json")
+    except RecipeError:
+        if recipe_name is not None:
+            raise
+        # The file that the run began with is gone or broken; the run keeps its own copy.
+        return
+    changed = differing_fields(manifest.recipe, current)
+    if changed:
+        raise RunError(
+            f"recipe {origin} differs from the one that this run began with in: {', '.join(changed)}."
+            " Undo the change, or start a new run"
+        )
+
+
+def _refuse_changes(folder: RunFolder, current: Manifest) -> None:
+    changed = differences(folder.manifest, current)
+    if changed:
+        raise RunError(
+            f"{folder.path}: changed since this run began: {', '.join(changed)}."
+            " Undo the change, or start a new run"
+        )
+
+
+def _new_folder(system: str, manifest: Manifest) -> Path:
+    tag = manifest.recipe_sha256[:2] + manifest.inputs.sha256[:2]
+    stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M}-{system}-{tag}"
+    names: Sequence[str] = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
+    return next(path for path in (Path("out") / name for name in names) if not path.exists())

@@ -1,0 +1,81 @@
+"""Graphs for `langgraph dev`: the run-time context is made from plain strings that a person can type."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from cases.load import find_cases
+from cases.records import Case
+from graph.recipe import load_recipe
+from graph.systems import build_system
+from nodes.context import Context
+from nodes.settings import Settings
+from prompts import PromptSet, load_prompts
+from runs.assemble import connect_roles, open_pool, sample_cases
+from runs.folder import CALLS
+from serving.client import ModelClient
+from serving.demonstrations import DemonstrationPool
+from serving.journal import Journal
+from serving.model_name import assign_roles
+
+_FOLDER = Path("out", "studio")
+
+
+@dataclass(frozen=True)
+class StudioContext:
+    """What a person sets in Studio; nodes see the same attributes as in a batch."""
+
+    model: str = field(default="embedded:smollm2-135m", metadata={"description": "model string of all roles"})
+    recipe: str = field(default="demo", metadata={"description": "packaged recipe or recipe file"})
+    case_file: str = field(default="", metadata={"description": "case file; empty: the sample batch"})
+
+    @property
+    def cases(self) -> Mapping[str, Case]:
+        """Cases of the file by id."""
+        return _load(self).cases
+
+    @property
+    def client(self) -> ModelClient:
+        """Asks the model; its journal is in `out/studio`."""
+        return _load(self).client
+
+    @property
+    def prompts(self) -> PromptSet:
+        """The recipe's prompts."""
+        return _load(self).prompts
+
+    @property
+    def demonstrations(self) -> DemonstrationPool | None:
+        """The packaged sample pool."""
+        return _load(self).demonstrations
+
+    @property
+    def settings(self) -> Settings:
+        """The recipe."""
+        return _load(self).settings
+
+
+@lru_cache(maxsize=4)
+def _load(context: StudioContext) -> Context:
+    recipe = load_recipe(context.recipe)
+    files = find_cases([Path(context.case_file)]) if context.case_file else sample_cases("batch")
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    backends = connect_roles(assign_roles([context.model], recipe.models))
+    # Properties are not async, and the server's own event loop is running here.
+    with ThreadPoolExecutor(1) as thread:
+        pool = thread.submit(asyncio.run, open_pool(None, recipe.embedding, lambda _: None)).result()
+    return Context(
+        cases={case.id: case for case in files if isinstance(case, Case)},
+        client=ModelClient(backends, Journal(_FOLDER / CALLS)),
+        prompts=load_prompts(recipe.prompts),
+        demonstrations=pool,
+        settings=recipe,
+    )
+
+
+tamu = build_system("tamu", StudioContext)

@@ -1,0 +1,102 @@
+"""From LangGraph's task events to trace lines: one line a node execution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nodes.failure import NodeFailure
+
+Line = dict[str, Any]
+Successors = Mapping[str, frozenset[str]]
+"""Node to the nodes that may follow it."""
+
+_HANDLER = "__error_handler__"
+
+
+@dataclass(slots=True)
+class _Execution:
+    name: str
+    superstep: int
+    reads: list[str]
+    started: float
+    seconds: float | None = None
+    decision: Line | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class CaseTrace:
+    """Collects the node executions of one case. Times are seconds since the case began."""
+
+    case_id: str
+    successors: Successors
+    started_at: float = field(default_factory=time.time)
+    _begin: float = field(default_factory=time.perf_counter)
+    _executions: dict[str, _Execution] = field(default_factory=dict)
+
+    def record(self, event: Mapping[str, Any]) -> None:
+        """Take one event of the stream mode `debug`: the start or the end of a node."""
+        now = time.perf_counter() - self._begin
+        task = event["payload"]
+        if event["type"] == "task":
+            reads = sorted(task["input"]) if isinstance(task["input"], dict) else []
+            self._executions[task["id"]] = _Execution(task["name"], event["step"], reads, started=now)
+            return
+        # LangGraph announces the end of an error handler whose start it never announced.
+        execution = self._executions.setdefault(
+            task["id"], _Execution(task["name"], event["step"], [], started=now)
+        )
+        execution.seconds = now - execution.started
+        error = task.get("error")
+        execution.error = None if error is None else f"{type(error).__name__}: {error}"
+        result = task.get("result")
+        decisions = result.get("decisions") if isinstance(result, dict) else None
+        if decisions:
+            execution.decision = decisions[0]
+
+    @property
+    def seconds(self) -> float:
+        """Since the case began."""
+        return time.perf_counter() - self._begin
+
+    def lines(self, failure: NodeFailure | None) -> list[Line]:
+        """Trace lines in order of start; the calls of a failed node come from its failure."""
+        executions = list(self._executions.values())
+        return [self._line(step, executions, failure) for step in range(len(executions))]
+
+    def _line(self, step: int, executions: Sequence[_Execution], failure: NodeFailure | None) -> Line:
+        execution = executions[step]
+        line: Line = {
+            "case_id": self.case_id,
+            "step": step,
+            "node": execution.name.removeprefix(_HANDLER),
+            "started": round(execution.started, 4),
+            "seconds": round(execution.seconds if execution.seconds is not None else 0.0, 4),
+            "reads": execution.reads,
+            "because": "",
+            "facts": {},
+            "flags": [],
+            "calls": [],
+            "next": self._next(step, executions),
+            "error": execution.error,
+        }
+        if execution.name.startswith(_HANDLER):
+            line["handles_failure"] = True
+        if execution.decision is not None:
+            line |= {key: execution.decision[key] for key in ("because", "facts", "calls")}
+            line["flags"] = execution.decision.get("flags", [])
+        elif execution.error is not None and failure is not None:
+            line["because"] = f"failed: {failure.error_class}: {failure}"
+            line["calls"] = [asdict(call) for call in failure.calls]
+        return line
+
+    def _next(self, step: int, executions: Sequence[_Execution]) -> list[str]:
+        """Which of the possible successors ran first after this node: the route that was taken."""
+        execution = executions[step]
+        possible = self.successors.get(execution.name.removeprefix(_HANDLER), frozenset())
+        later = [one for one in executions if one.name in possible and one.superstep > execution.superstep]
+        first = min((one.superstep for one in later), default=None)
+        return sorted({one.name for one in later if one.superstep == first})

@@ -1,0 +1,1 @@
+"""Everything outside the process: chat models, embeddings, Chroma, the call journal."""

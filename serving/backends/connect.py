@@ -1,0 +1,29 @@
+"""Pick the backend for a model name; heavy libraries are imported only for the one that is asked for."""
+
+from __future__ import annotations
+
+from serving.backends.backend import Backend
+from serving.model_name import ModelName
+
+
+def connect(name: ModelName) -> Backend:
+    """Make a model ready: find weights, reach the server, load the script.
+
+    Raises:
+        ModelError: It cannot be used; the message says which and what to do.
+    """
+    if name.provider == "embedded":
+        from serving.backends.embedded import connect_embedded
+
+        return connect_embedded(name)
+    if name.provider == "scripted":
+        from serving.backends.scripted import connect_scripted
+
+        return connect_scripted(name)
+    if name.base_url is not None:
+        from serving.backends.openai_compatible import connect_server
+
+        return connect_server(name)
+    from serving.backends.hosted import connect_hosted
+
+    return connect_hosted(name)

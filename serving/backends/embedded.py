@@ -1,0 +1,78 @@
+"""The embedded model and embedder as backends: real weights, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from serving.backends.backend import Backend, CallParameters
+from serving.errors import ModelError
+from serving.exchange import chat_messages
+from serving.journal import Message
+from serving.model_name import ModelName
+
+if TYPE_CHECKING:
+    from serving.embeddings import Embedder
+
+MAX_CONNECTIONS = 8
+"""Requests at once; the engine decodes them in one batch."""
+
+
+def connect_embedded(name: ModelName) -> Backend:
+    """Find the weights of an embedded model; they are loaded at the first request.
+
+    Raises:
+        ModelError: The extra is not installed.
+        WeightsError: The name is unknown, or the weights are not there.
+    """
+    try:
+        from serving.embedded.chat_model import EmbeddedChatModel
+        from serving.embedded.weights import fingerprint
+    except ImportError as error:
+        raise _needs_extra(str(name), error) from None
+    model = EmbeddedChatModel(model_path=name.name)
+
+    async def count_tokens(messages: Sequence[Message]) -> int:
+        return await asyncio.to_thread(model.count_tokens, chat_messages(messages))
+
+    return Backend(
+        name=name,
+        chat_model=model,
+        endpoint=str(name),
+        revision=fingerprint(model.folder),
+        many_samples=True,
+        takes_seed=True,
+        max_connections=MAX_CONNECTIONS,
+        context_length=model.context_length,
+        arguments=_arguments,
+        count_tokens=count_tokens,
+    )
+
+
+def connect_sentence_embedder(name_or_path: str) -> Embedder:
+    """Find the weights of an embedder; they are loaded at the first text.
+
+    Raises:
+        ModelError: The extra is not installed.
+        WeightsError: The weights are not there.
+    """
+    try:
+        from serving.embedded.sentence_embedder import SentenceEmbedder
+    except ImportError as error:
+        raise _needs_extra(f"embedded:{name_or_path}", error) from None
+    return SentenceEmbedder(name_or_path)
+
+
+def _arguments(call: CallParameters) -> dict[str, Any]:
+    return {
+        "sample_indices": call.samples,
+        "response_schema": call.schema,
+        "temperature": call.temperature,
+        "max_tokens": call.max_tokens,
+        "seed": call.seed,
+    }
+
+
+def _needs_extra(name: str, error: ImportError) -> ModelError:
+    return ModelError(f"{name!r} needs an extra ({error.name} is missing): pip install 'evigraph[embedded]'")

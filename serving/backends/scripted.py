@@ -1,0 +1,239 @@
+"""A model that answers from a file of replies or from a function: for tests, demonstrations and dry runs.
+
+`scripted:replies.jsonl` holds one reply a line: `{"reply": ..., "role": ..., "case": ..., "sample": ...}`.
+`role`, `case` and `sample` are optional and narrow what the line answers; of the lines that fit, the one
+that names most wins, then the earlier one. `"fail": "timeout"` instead of a reply raises that error class.
+`scripted:script.py:function` calls `function(call)` of a Python file, plain or async, for each sample.
+`scripted:auto` makes up valid replies: the same prompt and sample always get the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from serving.backends.backend import Backend, CallParameters
+from serving.errors import CallError, ErrorClass, ModelError
+from serving.model_name import ModelName
+
+HISTORY_LENGTH = 1000
+
+
+class ScriptedCall(BaseModel):
+    """One sample that the script is asked for. `schema_` is the reply's JSON schema, None for free text."""
+
+    role: str = ""
+    case_id: str = ""
+    sample: int = 0
+    prompt: list[tuple[str, str]]
+    schema_: dict[str, Any] | None = None
+
+
+class ScriptedReply(BaseModel):
+    """One line of a file of replies."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reply: str | dict[str, Any] | None = None
+    fail: ErrorClass | None = None
+    role: str | None = None
+    case: str | None = None
+    sample: int | None = None
+
+    def fits(self, call: ScriptedCall) -> int:
+        """How many of its conditions the call meets; -1 if it breaks one."""
+        wanted = ((self.role, call.role), (self.case, call.case_id), (self.sample, call.sample))
+        named = [(mine, its) for mine, its in wanted if mine is not None]
+        return len(named) if all(mine == its for mine, its in named) else -1
+
+
+Script = Callable[[ScriptedCall], Any]
+
+
+class ScriptedChatModel(BaseChatModel):
+    """A chat model that follows a script; `history` keeps the latest calls."""
+
+    script: Script
+    script_name: str = "script"
+    history: deque[ScriptedCall] = Field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"script": self.script_name}
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        texts = [self.script(call) for call in self._calls(messages, kwargs)]
+        if any(inspect.isawaitable(text) for text in texts):
+            raise TypeError(f"{self.script_name} is async: use the model's async methods")
+        return self._result(messages, texts)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        texts = []
+        for call in self._calls(messages, kwargs):
+            text = self.script(call)
+            texts.append(await text if inspect.isawaitable(text) else text)
+        return self._result(messages, texts)
+
+    def _calls(self, messages: Sequence[BaseMessage], kwargs: dict[str, Any]) -> list[ScriptedCall]:
+        prompt = [(message.type, str(message.content)) for message in messages]
+        calls = [
+            ScriptedCall(
+                role=kwargs.get("role", ""),
+                case_id=kwargs.get("case_id", ""),
+                sample=sample,
+                prompt=prompt,
+                schema_=kwargs.get("schema"),
+            )
+            for sample in kwargs.get("samples", (0,))
+        ]
+        self.history.extend(calls)
+        return calls
+
+    def _result(self, messages: Sequence[BaseMessage], texts: Sequence[str]) -> ChatResult:
+        prompt_words = sum(len(str(message.content).split()) for message in messages)
+        generations = []
+        for index, text in enumerate(texts):
+            read, written = (prompt_words if index == 0 else 0), len(text.split())
+            usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+            message = AIMessage(
+                text,
+                usage_metadata=usage,
+                response_metadata={"finish_reason": "stop", "model_name": self.script_name},
+            )
+            generations.append(ChatGeneration(message=message, generation_info={"finish_reason": "stop"}))
+        return ChatResult(generations=generations)
+
+
+def connect_scripted(name: ModelName) -> Backend:
+    """Load a script.
+
+    Raises:
+        ModelError: The file is missing or holds something else.
+    """
+    script, revision = _load(name.name)
+    return Backend(
+        name=name,
+        chat_model=ScriptedChatModel(script=script, script_name=str(name)),
+        endpoint="scripted",
+        revision=revision,
+        many_samples=True,
+        takes_seed=False,
+        max_connections=64,
+        context_length=None,
+        arguments=_arguments,
+    )
+
+
+def _arguments(call: CallParameters) -> dict[str, Any]:
+    return {
+        "role": call.role,
+        "case_id": call.case_id,
+        "samples": call.samples,
+        "schema": call.schema,
+    }
+
+
+def _load(name: str) -> tuple[Script, str]:
+    if name == "auto":
+        return made_up_reply, "auto"
+    path, _, function = name.partition(".py:")
+    file = Path(f"{path}.py" if function else name)
+    if not file.is_file():
+        raise ModelError(f"model 'scripted:{name}': no such file {str(file)!r}; 'scripted:auto' needs none")
+    revision = hashlib.sha256(file.read_bytes()).hexdigest()
+    return (_load_function(file, function) if function else _load_replies(file)), revision
+
+
+def _load_function(file: Path, function: str) -> Script:
+    spec = importlib.util.spec_from_file_location(f"evigraph_script_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        script: Script = getattr(module, function)
+    except Exception as error:
+        # A user's file can fail in any way; it is their line to mend.
+        raise ModelError(f"{file}: {type(error).__name__}: {error}") from error
+    return script
+
+
+def _load_replies(file: Path) -> Script:
+    replies = []
+    for number, line in enumerate(file.read_text("utf-8-sig").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = ScriptedReply.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise ModelError(
+                f"{file}: line {number}: {place + ': ' if place else ''}{first['msg']}"
+            ) from None
+        if (entry.reply is None) == (entry.fail is None):
+            raise ModelError(f"{file}: line {number}: needs either 'reply' or 'fail'")
+        replies.append(entry)
+
+    def reply(call: ScriptedCall) -> str:
+        fitting = [(entry.fits(call), entry) for entry in replies]
+        best = max((fit for fit, _ in fitting), default=-1)
+        if best < 0:
+            place = f"role {call.role!r}, case {call.case_id!r}, sample {call.sample}"
+            raise CallError("internal", f"{file} holds no reply for {place}")
+        entry = next(entry for fit, entry in fitting if fit == best)
+        if entry.fail is not None:
+            raise CallError(entry.fail, f"{file} asks for this failure")
+        return entry.reply if isinstance(entry.reply, str) else json.dumps(entry.reply)
+
+    return reply
+
+
+def made_up_reply(call: ScriptedCall) -> str:
+    """A valid reply for any schema, drawn from a hash of the prompt and the sample."""
+    seed = hashlib.sha256(json.dumps([call.prompt, call.sample]).encode()).digest()
+    if call.schema_ is None:
+        return (
+            "This answer was made up by a script and comes from no language model. "
+            "It has two sentences, as the rules for answers ask."
+        )
+    return json.dumps(_made_up_value(call.schema_, seed))
+
+
+def _made_up_value(schema: dict[str, Any], seed: bytes) -> Any:
+    if "enum" in schema:
+        options = schema["enum"]
+        return options[int.from_bytes(seed[:4]) % len(options)]
+    if schema.get("type") == "object":
+        return {
+            key: _made_up_value(value, hashlib.sha256(seed + key.encode()).digest())
+            for key, value in schema.get("properties", {}).items()
+        }
+    raise CallError("internal", f"scripted:auto cannot make up a value for {json.dumps(schema)[:80]}")

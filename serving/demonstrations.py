@@ -1,0 +1,276 @@
+"""The pool of demonstrations in Chroma: annotated cases, found again by meaning and by intent."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import chromadb
+import numpy as np
+from chromadb.api import ClientAPI
+from chromadb.config import Settings
+from chromadb.errors import NotFoundError
+from pydantic import TypeAdapter
+
+from cases.records import Case, Gold
+from serving.embeddings import Embedder, Vectors
+from serving.errors import ModelError
+
+View = Literal["evidence", "answer"]
+"""Which text of a case is compared: with or without its intent (`evidence_text`, `answer_text`)."""
+
+Source = Literal["gold", "weak"]
+
+EXACT_UP_TO = 10_000
+"""Largest pool that is ranked exactly. Below it an approximate index misses neighbours for no gain."""
+
+_CASE = TypeAdapter(Case)
+_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A demonstration at its cosine distance (0 is the same direction, 2 the opposite one)."""
+
+    case_id: str
+    distance: float
+    intent: str | None
+    secondary_intent: str | None
+    source: str
+
+
+def evidence_text(case: Case) -> str:
+    """What evidence demonstrations are compared by: question and narrative."""
+    return f"{case.question} {case.narrative}".strip()
+
+
+def answer_text(case: Case, intent: str | None) -> str:
+    """What answer demonstrations are compared by: intent, question and narrative (TAMU 2026, eq. 24)."""
+    return f"{intent or ''} {case.question} {case.narrative}".strip()
+
+
+class DemonstrationPool:
+    """A pool that was built, opened for reading.
+
+    Rankings are exact, by distance and then by id, up to `EXACT_UP_TO` demonstrations; beyond it Chroma's
+    index answers.
+    """
+
+    def __init__(self, folder: Path, embedder: Embedder) -> None:
+        """Open a pool.
+
+        Raises:
+            ModelError: There is none in the folder, or other weights made its vectors.
+        """
+        self.folder = folder
+        self._embedder = embedder
+        if not (folder / "chroma.sqlite3").is_file():
+            raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
+        client = _client(folder)
+        try:
+            self._views = {view: client.get_collection(view) for view in get_args(View)}
+        except NotFoundError:
+            raise ModelError(f"{folder} is not a whole demonstration pool: build it again") from None
+        self.metadata: dict[str, Any] = dict(self._views["evidence"].metadata or {})
+        made_by = self.metadata.get("embedder")
+        if made_by != embedder.identity:
+            raise ModelError(
+                f"the pool in {folder} was embedded by {made_by}, this recipe uses {embedder.identity}:"
+                " build the pool again or change `embedding`"
+            )
+        self._exact = {
+            view: _Matrix(collection) if len(self) <= EXACT_UP_TO else None
+            for view, collection in self._views.items()
+        }
+        self._load = lru_cache(maxsize=512)(self._load_case)
+
+    def __len__(self) -> int:
+        return int(self.metadata["count"])
+
+    @property
+    def sha256(self) -> str:
+        """Of all cases in the pool, in the order of their ids."""
+        return str(self.metadata["sha256"])
+
+    async def nearest(
+        self,
+        view: View,
+        text: str,
+        count: int,
+        *,
+        intent: str | None = None,
+        excluded: Collection[str] = (),
+    ) -> list[Neighbour]:
+        """The nearest demonstrations, nearest first; only those of a primary intent if one is given."""
+        if count <= 0 or len(self) == 0:
+            return []
+        (vector,) = await self._embedder.aembed([text])
+        exact = self._exact[view]
+        if exact is not None:
+            return exact.nearest(vector, count, intent, excluded)
+        return self._approximate(view, vector, count, intent, excluded)
+
+    def twins(self, case: Case) -> frozenset[str]:
+        """Ids in the pool that are this case: the same id, or the same texts under another id."""
+        where: Any = {"fingerprint": fingerprint(case)}
+        same = [id_ for view in self._views.values() for id_ in view.get(where=where, include=[])["ids"]]
+        return frozenset({case.id, *same})
+
+    def case(self, case_id: str) -> Case:
+        """A demonstration with its labels and answer."""
+        return self._load(case_id)
+
+    def neighbours(self) -> list[Neighbour]:
+        """All demonstrations by id, at distance 0."""
+        metadatas: dict[str, dict[str, Any]] = {}
+        for view in self._views.values():
+            found = view.get(include=["metadatas"])
+            pairs = zip(found["ids"], found["metadatas"] or [], strict=True)
+            metadatas |= {case_id: dict(metadata) for case_id, metadata in pairs}
+        return [_neighbour(case_id, 0.0, metadatas[case_id]) for case_id in sorted(metadatas)]
+
+    def _load_case(self, case_id: str) -> Case:
+        for view in self._views.values():
+            found = view.get(ids=[case_id], include=["documents"])
+            if found["documents"]:
+                return _CASE.validate_json(found["documents"][0])
+        raise KeyError(case_id)
+
+    def _approximate(
+        self, view: View, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]
+    ) -> list[Neighbour]:
+        found = self._views[view].query(
+            query_embeddings=[vector.tolist()],
+            n_results=count + len(excluded),
+            where={"intent": intent} if intent else None,
+            include=["distances", "metadatas"],
+        )
+        assert found["distances"] is not None and found["metadatas"] is not None
+        rows = zip(found["ids"][0], found["distances"][0], found["metadatas"][0], strict=True)
+        kept = [(float(d), i, m) for i, d, m in rows if i not in excluded]
+        return [_neighbour(i, d, dict(m)) for d, i, m in sorted(kept, key=lambda row: row[:2])[:count]]
+
+
+class _Matrix:
+    """The vectors of one view in memory."""
+
+    def __init__(self, collection: chromadb.Collection) -> None:
+        found = collection.get(include=["embeddings", "metadatas"])
+        metadatas = found["metadatas"] or []
+        order = sorted(range(len(found["ids"])), key=lambda index: found["ids"][index])
+        self._ids = [found["ids"][index] for index in order]
+        self._metadatas = [dict(metadatas[index]) for index in order]
+        embeddings = found["embeddings"]
+        assert embeddings is not None
+        self._vectors: Vectors = np.asarray([embeddings[index] for index in order], dtype=np.float32)
+
+    def nearest(
+        self, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]
+    ) -> list[Neighbour]:
+        if not self._ids:
+            return []
+        distances = 1.0 - self._vectors @ vector
+        # A stable sort over rows in the order of ids breaks ties by id.
+        ranked = np.argsort(distances, kind="stable")
+        fitting = (
+            index
+            for index in ranked
+            if self._ids[index] not in excluded
+            and (intent is None or self._metadatas[index].get("intent") == intent)
+        )
+        return [
+            _neighbour(self._ids[index], float(distances[index]), self._metadatas[index])
+            for index, _ in zip(fitting, range(count), strict=False)
+        ]
+
+
+async def build_pool(folder: Path, cases: Iterable[Case], embedder: Embedder, source: Source = "gold") -> int:
+    """Build a pool of annotated cases; a pool that stands in the folder is replaced at the very end.
+
+    Each case needs labels or an answer; its intent may be missing. Returns the number of cases.
+
+    Raises:
+        ModelError: No case can serve, or the folder holds something else.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / "chroma.sqlite3").is_file():
+        raise ModelError(f"{folder} holds other files: choose an empty or a new folder")
+    ordered = sorted(cases, key=lambda case: case.id)
+    if not ordered:
+        raise ModelError("no annotated cases to build a pool from: is the key file the right one?")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        await _fill(_client(workshop), ordered, embedder, source)
+        shutil.rmtree(folder, ignore_errors=True)
+        workshop.replace(folder)
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+    return len(ordered)
+
+
+async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder, source: Source) -> None:
+    """One collection a view; a case is in those that it can serve: with labels, with an answer."""
+    all_cases = b"\n".join(_CASE.dump_json(case) for case in cases)
+    metadata: dict[str, str | int] = {
+        "embedder": embedder.identity,
+        "count": len(cases),
+        "sha256": hashlib.sha256(all_cases).hexdigest(),
+    }
+    texts = {
+        "evidence": [(case, evidence_text(case)) for case in cases if case.gold.labels],
+        "answer": [(case, answer_text(case, _primary(case.gold))) for case in cases if case.gold.answer],
+    }
+    for view, members in texts.items():
+        collection = client.create_collection(
+            view,
+            embedding_function=None,
+            metadata=metadata,
+            configuration={"hnsw": {"space": "cosine"}},
+        )
+        for start in range(0, len(members), _BATCH):
+            batch = members[start : start + _BATCH]
+            collection.add(
+                ids=[case.id for case, _ in batch],
+                embeddings=await embedder.aembed([text for _, text in batch]),
+                documents=[_CASE.dump_json(case).decode() for case, _ in batch],
+                metadatas=[_metadata(case, source) for case, _ in batch],
+            )
+
+
+def fingerprint(case: Case) -> str:
+    """SHA-256 of question and narrative without differences of case and white space."""
+    return hashlib.sha256(" ".join(evidence_text(case).lower().split()).encode()).hexdigest()
+
+
+def _primary(gold: Gold) -> str | None:
+    return gold.intent.primary if gold.intent else None
+
+
+def _metadata(case: Case, source: Source) -> dict[str, str]:
+    intent = case.gold.intent
+    return {
+        "intent": intent.primary if intent else "",
+        "secondary_intent": (intent.secondary or "") if intent else "",
+        "source": source,
+        "fingerprint": fingerprint(case),
+    }
+
+
+def _neighbour(case_id: str, distance: float, metadata: dict[str, Any]) -> Neighbour:
+    return Neighbour(
+        case_id=case_id,
+        distance=round(distance, 6),
+        intent=metadata.get("intent") or None,
+        secondary_intent=metadata.get("secondary_intent") or None,
+        source=str(metadata.get("source", "")),
+    )
+
+
+def _client(folder: Path) -> ClientAPI:
+    return chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))

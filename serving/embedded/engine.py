@@ -1,0 +1,288 @@
+"""Batched decoding of chat prompts in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from serving.embedded.causal_model import CausalModel
+from serving.embedded.grammar import Grammar, GrammarCompiler
+from serving.embedded.prefix_cache import PrefixCache
+from serving.embedded.request import (
+    ContextLengthExceeded,
+    GenerationStopped,
+    InvalidSchema,
+    Outcome,
+    Reply,
+    Request,
+    Sample,
+    Ticket,
+)
+from serving.embedded.row import Row
+
+MAX_ROWS = 16
+"""Samples decoded side by side."""
+
+_PREFILL_CHUNK = 512
+_SHORT_PROMPT = 128
+_PREFIX_TOKENS = 40_000
+_PREFIX_BYTES = 1 << 30
+_ROWS_BYTES = 4 << 30
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A ticket that the engine works on."""
+
+    ticket: Ticket
+    grammar: Grammar | None
+    limit: int
+    waiting: deque[int]
+    cached_tokens: int | None = None
+    done: dict[int, Sample] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        """Tokens of a row at most."""
+        return len(self.ticket.request.prompt) + self.limit
+
+
+@dataclass(slots=True, eq=False)
+class _Active:
+    """A row of the batch. Its place in the engine's list is its row in the buffer."""
+
+    job: _Job
+    row: Row
+
+
+class Engine:
+    """Decodes the samples of many requests together. Not thread-safe: one thread calls it.
+
+    What `generate()` of transformers leaves on the table for this project: the k votes of a case share one
+    prefill; a follow-up turn prefills only what is new; rows of different cases are decoded side by side
+    and leave as they finish, while new requests join between two steps; and what the reply's schema forces
+    is fed in one piece instead of token by token.
+
+    Measured by `python -m evals.bench_embedded` on two cores: three votes on 30 sentences (900 tokens) and
+    their reflections take 6.2 s, with `generate()` and the same grammar 121 s; 96 % of the reflections'
+    prompts come from the prefix cache. Loading takes 0.3 s once torch is imported (5 s).
+
+    Where other processes keep both cores busy, torch's threads wait for each other at every small product:
+    the same work took 31 s, and 16 s with `OMP_WAIT_POLICY=PASSIVE` in the environment (7.2 s when idle).
+    """
+
+    def __init__(self, folder: Path, tokenizer: PreTrainedTokenizerBase, *, max_rows: int = MAX_ROWS) -> None:
+        """Load the weights.
+
+        Raises:
+            UnsupportedModel: The model has layers other than full attention.
+        """
+        self._model = CausalModel(folder)
+        self._tokenizer = tokenizer
+        self._max_rows = max_rows
+        self._grammars = GrammarCompiler(tokenizer, self._model.vocabulary, sorted(self._model.stop_tokens))
+        bound = min(_PREFIX_TOKENS, _PREFIX_BYTES // self._model.rows.bytes_per_token)
+        self._prefixes = PrefixCache(bound)
+        self._active: list[_Active] = []
+
+    @property
+    def context_length(self) -> int:
+        """Tokens of prompt and reply together."""
+        return self._model.context_length
+
+    def generate(
+        self, requests: Sequence[Request], should_stop: threading.Event | None = None
+    ) -> list[Outcome]:
+        """Answer requests together.
+
+        Args:
+            requests: Any number; they queue for the rows of the batch.
+            should_stop: Looked at in every step.
+
+        Returns:
+            For each request its reply, or the exception that it alone met (`ContextLengthExceeded`,
+            `InvalidSchema`).
+
+        Raises:
+            GenerationStopped: `should_stop` was set.
+        """
+        outcomes: dict[int, Outcome] = {}
+        tickets = [
+            Ticket(request, partial(outcomes.__setitem__, index)) for index, request in enumerate(requests)
+        ]
+        batches = iter([tickets])
+        self.run(lambda: next(batches, []), should_stop or threading.Event())
+        return [outcomes[index] for index in range(len(requests))]
+
+    def run(self, feed: Callable[[], Sequence[Ticket]], should_stop: threading.Event) -> None:
+        """Work until there is nothing left to do.
+
+        Args:
+            feed: Asked before every step for tickets that have come in meanwhile.
+            should_stop: Looked at in every step.
+
+        Raises:
+            GenerationStopped: `should_stop` was set; open tickets stay unsettled.
+        """
+        waiting: deque[_Job] = deque()
+        try:
+            with torch.inference_mode():
+                while True:
+                    waiting.extend(job for ticket in feed() if (job := self._open(ticket)))
+                    if should_stop.is_set():
+                        raise GenerationStopped("stopped before the reply was complete")
+                    self._drop_abandoned(waiting)
+                    self._admit(waiting)
+                    if self._active:
+                        self._step()
+                    elif not waiting:
+                        return
+        finally:
+            self._active.clear()
+
+    def _open(self, ticket: Ticket) -> _Job | None:
+        """Check a request. What is wrong with it is its outcome."""
+        request = ticket.request
+        room = self.context_length - len(request.prompt)
+        try:
+            if room < 1:
+                raise ContextLengthExceeded(len(request.prompt), self.context_length)
+            grammar = self._grammars.start(request.schema) if request.schema is not None else None
+        except (ContextLengthExceeded, InvalidSchema) as error:
+            ticket.settle(error)
+            return None
+        return _Job(ticket, grammar, min(request.max_new_tokens, room), deque(request.samples))
+
+    def _drop_abandoned(self, waiting: deque[_Job]) -> None:
+        for job in [job for job in waiting if job.ticket.dropped()]:
+            waiting.remove(job)
+        self._remove([active for active in self._active if active.job.ticket.dropped()])
+
+    def _admit(self, waiting: deque[_Job]) -> None:
+        """Start as many samples as there are free rows.
+
+        A long prompt is prefilled alone, and looked up only then, because the one before it may have left
+        it a shared beginning. Short remainders, such as follow-up turns, are prefilled together.
+        """
+        while waiting and self._free_rows(waiting[0], []):
+            group: list[list[_Active]] = []
+            while waiting and (free := self._free_rows(waiting[0], group)):
+                job = waiting[0]
+                known = self._prefixes.match(job.ticket.request.prompt)
+                is_long = len(job.ticket.request.prompt) - known > _SHORT_PROMPT
+                if group and is_long:
+                    break
+                if job.cached_tokens is None:
+                    job.cached_tokens = known
+                taken = min(free, len(job.waiting))
+                group.append([self._begin(job, job.waiting.popleft()) for _ in range(taken)])
+                if not job.waiting:
+                    waiting.popleft()
+                if is_long:
+                    break
+            self._prefill(group)
+
+    def _free_rows(self, job: _Job, group: Sequence[Sequence[_Active]]) -> int:
+        """Rows that a job may take, none if the buffer would outgrow its bound; one is always granted."""
+        taken = [*self._active, *(active for samples in group for active in samples)]
+        longest = max([job.slots, *(active.job.slots for active in taken)])
+        fitting = max(1, _ROWS_BYTES // (longest * self._model.rows.bytes_per_token))
+        return max(0, min(self._max_rows, fitting) - len(taken))
+
+    def _begin(self, job: _Job, sample: int) -> _Active:
+        grammar = job.grammar.fork() if job.grammar is not None else None
+        row = Row(job.ticket.request, sample, grammar, job.limit, self._model.stop_tokens, self._tokenizer)
+        # What the schema forces at the very start is the same for all samples: part of the prefill.
+        row.pending = [*job.ticket.request.prompt, *row.output]
+        return _Active(job, row)
+
+    def _prefill(self, group: Sequence[Sequence[_Active]]) -> None:
+        """Feed the prompts, one row for each request, then copy the row for its other samples."""
+        leaders = [samples[0] for samples in group]
+        first = len(self._active)
+        slots = max(len(leader.row.pending) for leader in leaders)
+        self._model.rows.reserve(first + sum(len(samples) for samples in group), slots)
+        for place, leader in enumerate(leaders, start=first):
+            self._load_prefix(place, leader.row)
+        logits = self._feed(first, leaders)
+        self._active += leaders
+        rows = [(leader, logits[index]) for index, leader in enumerate(leaders)]
+        for place, samples in enumerate(group, start=first):
+            self._keep_prefix(place, samples[0])
+            length = samples[0].row.length
+            for other in samples[1:]:
+                self._model.rows.copy(place, len(self._active), length)
+                other.row.length, other.row.pending = length, []
+                self._active.append(other)
+                rows.append((other, logits[place - first]))
+        self._advance(rows)
+
+    def _load_prefix(self, place: int, row: Row) -> None:
+        known = self._prefixes.match(row.pending)
+        if known:
+            self._model.rows.write(place, self._prefixes.load(row.pending, known))
+        row.length, row.pending = known, row.pending[known:]
+
+    def _step(self) -> None:
+        logits = self._feed(0, self._active)
+        self._advance(list(zip(self._active, logits, strict=True)))
+
+    def _feed(self, first: int, actives: Sequence[_Active]) -> Tensor:
+        """Feed all that is pending and return the logits after the last token of each row."""
+        rows = [active.row for active in actives]
+        # Only a row of its own goes in pieces, as a long prompt does: the rows of a pass end together.
+        longest = _PREFILL_CHUNK if len(rows) == 1 else max(len(row.pending) for row in rows)
+        while True:
+            chunks = [row.pending[:longest] for row in rows]
+            logits = self._model.forward(first, [row.length for row in rows], chunks)
+            for row, chunk in zip(rows, chunks, strict=True):
+                row.length += len(chunk)
+                row.pending = row.pending[len(chunk) :]
+            if not any(row.pending for row in rows):
+                return logits
+
+    def _advance(self, rows: Sequence[tuple[_Active, Tensor]]) -> None:
+        for active, logits in rows:
+            if active.row.finish_reason is None:
+                active.row.advance(logits)
+        finished = [active for active, _ in rows if active.row.finish_reason is not None]
+        for active in finished:
+            self._keep_prefix(self._active.index(active), active)
+            self._finish(active)
+        self._remove(finished)
+
+    def _finish(self, active: _Active) -> None:
+        job, request = active.job, active.job.ticket.request
+        job.done[active.row.sample] = active.row.result()
+        if len(job.done) < len(request.samples):
+            return
+        samples = tuple(job.done[index] for index in request.samples)
+        job.ticket.settle(
+            Reply(
+                samples=samples,
+                input_tokens=len(request.prompt),
+                output_tokens=sum(len(sample.tokens) for sample in samples),
+                cached_tokens=job.cached_tokens or 0,
+            )
+        )
+
+    def _keep_prefix(self, place: int, active: _Active) -> None:
+        tokens = [*active.job.ticket.request.prompt, *active.row.output][: active.row.length]
+        self._prefixes.add(tokens, lambda start, end: self._model.rows.read(place, start, end))
+
+    def _remove(self, actives: Sequence[_Active]) -> None:
+        """Close the gaps: the last row moves into each, so that the batch stays one block of the buffer."""
+        for active in actives:
+            place = self._active.index(active)
+            last = self._active.pop()
+            if last is not active:
+                self._model.rows.copy(len(self._active), place, last.row.length)
+                self._active[place] = last

@@ -1,0 +1,42 @@
+"""Loading of the heavy libraries: one thread at a time, offline, and without noise."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LOADING = threading.RLock()
+"""Held while a library or weights are loaded lazily.
+
+The lazy modules of transformers can be seen half-initialised when two threads import them at once.
+"""
+
+
+def stay_offline() -> None:
+    """Keep the Hugging Face libraries from calling out. Has to run before their first import.
+
+    Weights are always local folders here, so any request would be a metadata look-up that fails late
+    and slowly on a machine without a network.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # The tokenizers' thread pool warns when a process that used it forks; batches here are small.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Switch the loading bars of transformers off, and back to what they were.
+
+    They would be drawn over the command line's own progress.
+    """
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,102 @@
+"""What goes into the engine and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length"]
+
+
+class ContextLengthExceeded(Exception):
+    """A prompt that leaves no room for a reply.
+
+    Attributes:
+        tokens: Length of the prompt.
+        limit: Context length of the model.
+    """
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        """Keep both numbers beside the message."""
+        super().__init__(f"the prompt has {tokens} tokens, the context length of the model is {limit}")
+        self.tokens = tokens
+        self.limit = limit
+
+
+class InvalidSchema(Exception):
+    """A reply schema that cannot be compiled into a grammar."""
+
+
+class GenerationStopped(Exception):
+    """The engine was told to stop before the reply was complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One prompt and how to continue it.
+
+    Attributes:
+        prompt: Token ids.
+        samples: Index of each wanted sample. A sample's randomness depends on the seed and its index only,
+            so sample 2 alone is sample 2 of three.
+        temperature: 0 picks the likeliest token.
+        top_p: Share of the probability that is sampled from.
+        max_new_tokens: Limit of one sample; the context length may end it earlier.
+        schema: JSON schema that every sample has to follow.
+        stop: Strings that end a sample and are cut off.
+        seed: Start of every sample's randomness.
+    """
+
+    prompt: tuple[int, ...]
+    samples: tuple[int, ...] = (0,)
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_new_tokens: int = 512
+    schema: Mapping[str, Any] | None = None
+    stop: tuple[str, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One continuation."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The samples of a request, in the order of its indices.
+
+    Attributes:
+        input_tokens: Length of the prompt, counted once however many samples share it.
+        output_tokens: Over all samples.
+        cached_tokens: Part of the prompt whose keys and values were at hand already.
+    """
+
+    samples: tuple[Sample, ...]
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+Outcome = Reply | Exception
+"""What becomes of a request: one that cannot be served never takes the others with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A request on its way through the engine.
+
+    Attributes:
+        request: What is asked.
+        settle: Takes the outcome, exactly once unless the engine itself fails.
+        dropped: Tells that nobody waits for the outcome any more.
+    """
+
+    request: Request
+    settle: Callable[[Outcome], None]
+    dropped: Callable[[], bool] = lambda: False

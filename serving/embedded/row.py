@@ -1,0 +1,92 @@
+"""One sample while it is being decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from serving.embedded.grammar import Grammar
+from serving.embedded.request import FinishReason, Request, Sample
+from serving.embedded.sampling import choose_token, sample_generator
+
+
+class Row:
+    """The tokens of a sample, those that the model has not seen yet, and whether it is complete.
+
+    Attributes:
+        sample: Index of the sample in its request.
+        output: Tokens so far, the end-of-sequence token left out.
+        pending: Tokens to feed to the model next.
+        length: Tokens whose keys and values are computed.
+        finish_reason: Set once the sample is complete.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        sample: int,
+        grammar: Grammar | None,
+        limit: int,
+        stop_tokens: frozenset[int],
+        tokenizer: PreTrainedTokenizerBase,
+    ) -> None:
+        self.sample = sample
+        self.output: list[int] = []
+        self.pending: list[int] = []
+        self.length = 0
+        self.finish_reason: FinishReason | None = None
+        self._request = request
+        self._grammar = grammar
+        self._limit = limit
+        self._stop_tokens = stop_tokens
+        self._tokenizer = tokenizer
+        self._generator = sample_generator(request.seed, sample)
+        self._allowed: Tensor | None = None
+        self._settle(grammar.take_forced() if grammar is not None else [])
+
+    def advance(self, logits: Tensor) -> None:
+        """Choose the next token and take all that follows from it.
+
+        Args:
+            logits: After the last token, float32 on the CPU.
+        """
+        request = self._request
+        token = choose_token(logits, self._allowed, request.temperature, request.top_p, self._generator)
+        if token in self._stop_tokens:
+            self.finish_reason = "stop"
+            return
+        self._settle([token] if self._grammar is None else self._grammar.take(token))
+
+    def result(self) -> Sample:
+        """The complete sample."""
+        assert self.finish_reason is not None, "the sample is still being decoded"
+        text = self._text()
+        for stop in self._request.stop:
+            text = text.partition(stop)[0]
+        return Sample(text=text, tokens=tuple(self.output), finish_reason=self.finish_reason)
+
+    def _settle(self, new: Sequence[int]) -> None:
+        """Append tokens and see whether they complete the sample."""
+        room = self._limit - len(self.output)
+        self.pending = list(new[:room])
+        self.output += self.pending
+        if len(new) > room:
+            self.finish_reason = "length"
+        elif self._is_whole():
+            self.finish_reason = "stop"
+        elif len(new) == room:
+            self.finish_reason = "length"
+
+    def _is_whole(self) -> bool:
+        """Whether nothing but the end can follow. Looks up what may follow otherwise."""
+        if self._grammar is not None:
+            self._allowed = self._grammar.allowed()
+            if self._allowed is not None and len(self._allowed) <= len(self._stop_tokens):
+                return self._stop_tokens.issuperset(self._allowed.tolist())
+        stops = self._request.stop
+        return bool(stops) and any(stop in self._text() for stop in stops)
+
+    def _text(self) -> str:
+        return str(self._tokenizer.decode(self.output, skip_special_tokens=True))

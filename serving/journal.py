@@ -1,0 +1,205 @@
+"""The call journal: what was asked and answered, stored as it comes in, so that nothing is paid for twice.
+
+SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. Every message is stored
+once by its hash, so the journal grows with new text only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS texts (
+    hash TEXT PRIMARY KEY,
+    body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS calls (
+    key TEXT PRIMARY KEY,
+    model TEXT NOT NULL,
+    role TEXT NOT NULL,
+    case_id TEXT NOT NULL,
+    sample INTEGER NOT NULL,
+    prompt TEXT NOT NULL,        -- JSON list of [role, text hash]
+    parameters TEXT NOT NULL,    -- JSON object
+    reply TEXT NOT NULL,
+    finish_reason TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    retries INTEGER NOT NULL,
+    rejected INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation; `role` is system, user or assistant."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything that shapes a reply, and so the identity of a call.
+
+    Attributes:
+        model: Provider and name, without the address: a server that moves keeps its answers.
+        revision: What is known of the weights.
+        parameters: Temperature, token limit, seed and reply schema.
+        sample: Index of the sample, so that R votes on one prompt are R calls.
+    """
+
+    model: str
+    revision: str
+    messages: tuple[Message, ...]
+    parameters: Mapping[str, Any]
+    sample: int
+
+    @property
+    def key(self) -> str:
+        """SHA-256 over all fields."""
+        fields = [
+            self.model,
+            self.revision,
+            [[message.role, message.text] for message in self.messages],
+            self.parameters,
+            self.sample,
+        ]
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for one sample. Seconds are of the whole request that the sample was part of."""
+
+    text: str
+    finish_reason: str
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    seconds: float
+    retries: int
+
+
+class JournalError(Exception):
+    """The journal cannot be read or written. It ends the run: a reply that is not kept is lost."""
+
+
+class Journal:
+    """The calls of one run, on disk. Use it from one thread; close it at the end."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the journal.
+
+        Raises:
+            JournalError: The file is no journal, or cannot be written.
+        """
+        self.path = path
+        with self._errors():
+            self._database = sqlite3.connect(path, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.executescript(_TABLES)
+            self._database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def find(self, question: Question) -> Answer | None:
+        """The stored answer, or None."""
+        with self._errors():
+            row = self._database.execute(
+                "SELECT reply, finish_reason, input_tokens, output_tokens, cached_tokens, seconds, retries"
+                " FROM calls WHERE key=?",
+                (question.key,),
+            ).fetchone()
+        return Answer(*row) if row else None
+
+    def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
+        """Store an answer; one commit, so it is there after a kill."""
+        prompt = [(message.role, text_hash(message.text), message.text) for message in question.messages]
+        with self._errors(), self._database:
+            self._database.executemany(
+                "INSERT OR IGNORE INTO texts VALUES (?, ?)", [(hash_, text) for _, hash_, text in prompt]
+            )
+            self._database.execute(
+                "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)",
+                (
+                    question.key,
+                    question.model,
+                    role,
+                    case_id,
+                    question.sample,
+                    json.dumps([(role, hash_) for role, hash_, _ in prompt]),
+                    json.dumps(question.parameters, sort_keys=True),
+                    answer.text,
+                    answer.finish_reason,
+                    answer.input_tokens,
+                    answer.output_tokens,
+                    answer.cached_tokens,
+                    answer.seconds,
+                    answer.retries,
+                ),
+            )
+
+    def reject(self, keys: Sequence[str]) -> None:
+        """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
+        with self._errors(), self._database:
+            self._database.executemany("UPDATE calls SET rejected=1 WHERE key=?", [(key,) for key in keys])
+
+    def forget_rejected(self) -> int:
+        """Delete the rejected replies; the number of them."""
+        with self._errors(), self._database:
+            return self._database.execute("DELETE FROM calls WHERE rejected=1").rowcount
+
+    def count(self) -> int:
+        """Number of stored calls."""
+        (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
+        return int(number)
+
+    def conversation(self, key: str) -> list[Message]:
+        """The prompt of a stored call with its reply as the last turn.
+
+        Raises:
+            KeyError: No such call.
+        """
+        row = self._database.execute("SELECT prompt, reply FROM calls WHERE key=?", (key,)).fetchone()
+        if row is None:
+            raise KeyError(key)
+        prompt, reply = row
+        turns = [Message(role, self._text(hash_)) for role, hash_ in json.loads(prompt)]
+        return [*turns, Message("assistant", reply)]
+
+    def keys(self) -> Iterator[str]:
+        """The keys of all calls."""
+        for (key,) in self._database.execute("SELECT key FROM calls"):
+            yield key
+
+    def _text(self, hash_: str) -> str:
+        (body,) = self._database.execute("SELECT body FROM texts WHERE hash=?", (hash_,)).fetchone()
+        return str(body)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalError(f"{self.path}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file; the write-ahead log is folded in."""
+        self._database.close()
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

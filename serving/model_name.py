@@ -1,0 +1,90 @@
+"""One string names a model: `provider:name`, with an optional `@base_url`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from serving.errors import ModelError
+
+Role = Literal["classify", "label", "reflect", "answer"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+HOSTED_PACKAGES = {
+    "openai": "langchain-openai",
+    "anthropic": "langchain-anthropic",
+    "google_genai": "langchain-google-genai",
+    "deepseek": "langchain-deepseek",
+}
+"""Hosted providers and the package that each needs; all but OpenAI's are extras."""
+
+PROVIDERS = ("embedded", "vllm", "scripted", *HOSTED_PACKAGES)
+
+_FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A parsed model string."""
+
+    provider: str
+    name: str
+    base_url: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.name}" + (f"@{self.base_url}" if self.base_url else "")
+
+
+def parse_model_name(text: str) -> ModelName:
+    """Parse `provider:name[@base_url]`.
+
+    Raises:
+        ModelError: The form is wrong or the provider is unknown.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        raise ModelError(
+            f"model {text!r} is not of the form provider:name or provider:name@http://host:port/v1; "
+            f"providers: {', '.join(PROVIDERS)}"
+        )
+    name = ModelName(**match.groupdict())
+    if name.provider not in PROVIDERS:
+        near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
+        raise ModelError(f"unknown provider {name.provider!r} in model {text!r}; {hint}")
+    if name.provider == "vllm" and name.base_url is None:
+        raise ModelError(f"model {text!r} names no server: write {text}@http://HOST:8000/v1")
+    return name
+
+
+def assign_roles(arguments: Sequence[str], defaults: Mapping[Role, str]) -> dict[Role, ModelName]:
+    """Combine `STRING` and `ROLE=STRING` arguments over a recipe's own models.
+
+    A plain string sets all roles; `label=...` sets one, and `reflect` follows `label` unless it is set
+    itself, because reflection continues the conversation of a vote.
+
+    Raises:
+        ModelError: A role is unknown, or a role is left without a model.
+    """
+    chosen: dict[Role, str] = dict(defaults)
+    named: dict[Role, str] = {}
+    for argument in arguments:
+        role, separator, model = argument.partition("=")
+        if not separator or ":" in role:
+            chosen = dict.fromkeys(ROLES, argument)
+        elif role in ROLES:
+            named[role] = model
+        else:
+            near = difflib.get_close_matches(role, ROLES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"roles: {', '.join(ROLES)}"
+            raise ModelError(f"unknown role {role!r} in --model {argument}; {hint}")
+    if "label" in named:
+        named.setdefault("reflect", named["label"])
+    chosen |= named
+    missing = [role for role in ROLES if role not in chosen]
+    if missing:
+        raise ModelError(f"no model for {', '.join(missing)}: pass --model STRING for all roles")
+    return {role: parse_model_name(chosen[role]) for role in ROLES}

@@ -1,0 +1,70 @@
+"""What a reply must look like: a JSON schema for the provider, and a parser that names faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from serving.errors import InvalidReply
+
+T = TypeVar("T")
+
+JsonSchema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFormat(Generic[T]):
+    """The format of a reply.
+
+    Attributes:
+        name: A short identifier that providers show with the schema.
+        schema: JSON schema of the reply, or None for free text.
+        parse: Text to value. Raises `InvalidReply` with a fault that can be quoted to the model.
+        rescue: A second, more forgiving parser, tried only after the correction turn has failed too.
+        may_be_cut: Whether a reply that ran into the token limit can still be of use, as free text can.
+    """
+
+    name: str
+    schema: JsonSchema | None
+    parse: Callable[[str], T]
+    rescue: Callable[[str], T] | None = None
+    may_be_cut: bool = False
+
+
+_MOST_STARTS = 50
+"""Braces tried as the begin of an object: a model may think aloud with a few before it answers."""
+
+
+def first_json_object(text: str) -> dict[str, Any]:
+    """Parse the first JSON object in a text; models like to add words and code fences around it.
+
+    Raises:
+        InvalidReply: There is none, or it does not parse.
+    """
+    decoder = json.JSONDecoder()
+    fault = "the reply holds no JSON object"
+    start = -1
+    for _ in range(_MOST_STARTS):
+        start = text.find("{", start + 1)
+        if start < 0:
+            break
+        try:
+            value, _end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            fault = f"the reply is not valid JSON: {error.msg} at character {error.pos}"
+        except RecursionError:
+            fault = "the reply is nested too deeply"
+        except ValueError:
+            fault = "the reply holds a number that is too long"
+        else:
+            return dict(value)
+    raise InvalidReply(fault)
+
+
+def free_text(text: str) -> str:
+    """Accept any text that is not blank."""
+    if not text.strip():
+        raise InvalidReply("the reply is empty")
+    return text.strip()

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from graph.recipe import (
+    Recipe,
+    RecipeError,
+    differing_fields,
+    load_recipe,
+    make_recipe,
+    packaged_recipes,
+)
+from graph.systems import build_system
+from nodes.settings import Settings
+from prompts import load_prompts
+
+
+def refused(values: dict[str, Any]) -> str:
+    with pytest.raises(RecipeError) as caught:
+        make_recipe({"system": "tamu", **values}, "mine.yaml")
+    message = str(caught.value)
+    assert message.startswith("recipe mine.yaml: ")
+    assert "\n" not in message
+    return message.removeprefix("recipe mine.yaml: ")
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"promts": "paper"}, "unknown field 'promts'; did you mean 'prompts'?"),
+        ({"evidence": {"treshold": 2}}, "unknown field 'evidence.treshold'; did you mean 'threshold'?"),
+        ({"answer": {"max_word": 9}}, "unknown field 'answer.max_word'; did you mean 'max_words'?"),
+        ({"intent": {"zzz": 1}}, "unknown field 'intent.zzz'; known: temperature, max_tokens"),
+    ],
+)
+def test_an_unknown_field_names_the_nearest(values: dict[str, Any], fault: str) -> None:
+    assert refused(values) == fault
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"evidence": {"votes": "many"}}, "evidence.votes: "),
+        ({"evidence": {"votes": 0}}, "evidence.votes: "),
+        ({"evidence": {"temperature": float("nan")}}, "evidence.temperature: "),
+        ({"evidence": {"order": "random"}}, "evidence.order: "),
+        ({"evidence": None}, "evidence: "),
+        ({"answer": {"evidence": "all"}}, "answer.evidence: "),
+        ({"stop_after": "intent"}, "stop_after: "),
+        ({"held_out": [3]}, "held_out.0: "),
+        ({"models": {"judge": "scripted:auto"}}, "models.judge"),
+        ({"system": None}, "system: "),
+    ],
+)
+def test_a_wrong_value_names_its_field(values: dict[str, Any], fault: str) -> None:
+    assert refused(values).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"evidence": {"votes": 3, "threshold": 4}}, "evidence: threshold 4 is above the number of votes 3"),
+        ({"evidence": {"minimum_votes": 6}}, "evidence: minimum_votes 6 is above the number of votes 5"),
+        ({"answer": {"min_sentences": 5}}, "answer: min_sentences is above max_sentences"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(values: dict[str, Any], fault: str) -> None:
+    assert refused(values) == fault
+
+
+def test_a_recipe_needs_a_system() -> None:
+    with pytest.raises(RecipeError, match=r"recipe mine\.yaml: system: "):
+        make_recipe({}, "mine.yaml")
+
+
+@pytest.mark.parametrize("name", packaged_recipes())
+def test_a_packaged_recipe_loads_with_its_system_and_prompts(name: str) -> None:
+    recipe = load_recipe(name)
+    assert build_system(recipe.system).name == recipe.system
+    assert load_prompts(recipe.prompts)
+
+
+def test_the_tamu_recipe_writes_out_the_defaults() -> None:
+    written = yaml.safe_load(resources.files("graph").joinpath("recipes", "tamu.yaml").read_text("utf-8"))
+    assert load_recipe("tamu") == Recipe(system="tamu")
+    assert set(written) == set(Recipe.model_fields) - {"models"}
+
+
+def test_a_users_recipe_loads_from_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("system: tamu\nevidence: {votes: 7}\n")
+    assert load_recipe(str(path)).evidence.votes == 7
+
+
+def test_an_unknown_recipe_names_the_nearest() -> None:
+    with pytest.raises(RecipeError, match="recipe tamo: No such file or directory; did you mean 'tamu'"):
+        load_recipe("tamo")
+
+
+def test_a_recipe_like_no_other_names_them_all() -> None:
+    with pytest.raises(RecipeError, match="packaged recipes: demo, tamu"):
+        load_recipe("zzzzzz")
+
+
+@pytest.mark.parametrize("text", ["", "- tamu", "tamu", "system: [", "a: b: c"])
+def test_a_file_of_something_else_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(path))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecipeError):
+        load_recipe(str(path))
+
+
+def test_the_hash_counts_values_and_no_order(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("# a comment\nseed: 42\nsystem: tamu\n")
+    assert load_recipe(str(path)).sha256 == load_recipe("tamu").sha256
+    assert Recipe(system="tamu", seed=43).sha256 != load_recipe("tamu").sha256
+
+
+def test_differing_fields_are_named_by_their_path() -> None:
+    other = make_recipe({"system": "tamu", "seed": 7, "evidence": {"votes": 9}}, "mine.yaml")
+    differing = differing_fields(Recipe(system="tamu").model_dump(), other.model_dump())
+    assert differing == ["evidence.votes", "seed"]
+
+
+@pytest.mark.parametrize(
+    ("values", "intent", "demonstrations"),
+    [
+        ({}, True, True),
+        ({"stop_after": "evidence"}, False, True),
+        ({"stop_after": "evidence", "evidence": {"intent_aware": True}}, True, True),
+        ({"stop_after": "evidence", "evidence": {"demonstrations": 0}}, False, False),
+        ({"evidence": {"demonstrations": 0}}, True, True),
+        ({"evidence": {"demonstrations": 0}, "answer": {"demonstrations": 0}}, True, False),
+    ],
+)
+def test_a_recipe_knows_what_it_needs(values: dict[str, Any], intent: bool, demonstrations: bool) -> None:
+    settings = Settings.model_validate(values)
+    assert (settings.needs_intent, settings.needs_demonstrations) == (intent, demonstrations)
+
+
+@pytest.mark.parametrize(("votes", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (101, 51)])
+def test_a_majority_of_the_votes_is_needed(votes: int, needed: int) -> None:
+    assert (
+        Settings.model_validate({"evidence": {"votes": votes, "threshold": 1}}).evidence.needed_votes
+        == needed
+    )

@@ -1,0 +1,233 @@
+"""Small cases, scripted models and contexts for tests of nodes and graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from langgraph.runtime import Runtime
+
+from cases.records import Case, Gold, Intent, Label, Phrase, Sentence
+from graph.state import State
+from nodes.context import Context
+from nodes.records import Shown
+from nodes.settings import Settings
+from prompts import load_prompts
+from serving.backends.scripted import Script, ScriptedCall, ScriptedChatModel, connect_scripted
+from serving.client import ModelClient
+from serving.demonstrations import DemonstrationPool, build_pool
+from serving.embeddings import Embedder, Vectors, connect_embedder
+from serving.errors import CallError, ErrorClass
+from serving.journal import Journal, Message
+from serving.model_name import ROLES, Role, parse_model_name
+
+Update = TypeVar("Update", bound=Mapping[str, Any])
+Answering = str | Callable[[ScriptedCall], str]
+
+NOTE = ("Heparin was stopped on day 3.", "The platelet count fell to 40.", "Diet was regular.")
+TWO_SENTENCES = "Heparin was stopped on day 3. The platelet count had fallen to 40."
+PRIMARY = "medication_safety"
+SECONDARY = "lab_abnormal_concern"
+
+
+def case(
+    case_id: str = "q",
+    *,
+    question: str = "Why was heparin stopped?",
+    narrative: str = "I was on a heparin drip and it was stopped.",
+    note: Sequence[str] = NOTE,
+    phrases: Sequence[str] = (),
+    gold: Gold | None = None,
+) -> Case:
+    return Case(
+        case_id,
+        narrative,
+        question,
+        tuple(Sentence(str(number), text) for number, text in enumerate(note, start=1)),
+        phrases=tuple(Phrase(str(number), text) for number, text in enumerate(phrases)),
+        gold=gold or Gold(),
+    )
+
+
+def gold(intent: str | None = PRIMARY, *, labelled: bool = True, answered: bool = True) -> Gold:
+    labels: dict[str, Label] = {"1": "essential", "2": "not-relevant", "3": "supplementary"}
+    return Gold(
+        labels=labels if labelled else None,
+        answer=TWO_SENTENCES if answered else None,
+        intent=Intent(intent) if intent else None,
+    )
+
+
+POOL = (
+    # The nearest to the case "q" come last by id, so that no order is another's by chance.
+    case(
+        "p1", narrative="My knee swells.", question="How long will it last?", gold=gold("recovery_duration")
+    ),
+    case("p2", narrative="My platelet count fell.", question="Is it bad?", gold=gold(SECONDARY)),
+    case("p3", narrative="My drip was stopped.", question="Why was it stopped?", gold=gold()),
+    case("p4", narrative="I was on a heparin drip.", question="Why was heparin stopped?", gold=gold()),
+)
+NEAREST_FIRST = ["p4", "p3", "p2", "p1"]
+
+
+def labels(*essential: str, of: Iterable[str] = ("1", "2", "3")) -> str:
+    return json.dumps({id_: "essential" if id_ in essential else "not-essential" for id_ in of})
+
+
+def intent(primary: str = PRIMARY, secondary: str | None = SECONDARY, risk_level: str = "low") -> str:
+    return json.dumps({"primary": primary, "secondary": secondary, "risk_level": risk_level})
+
+
+def by_sample(*replies: str) -> Callable[[ScriptedCall], str]:
+    """Each sample has its own reply, the last one serves the rest."""
+    return lambda call: replies[min(call.sample, len(replies) - 1)]
+
+
+def in_turn(*replies: str) -> Callable[[ScriptedCall], str]:
+    """The first reply, then those after each correction turn."""
+
+    def reply(call: ScriptedCall) -> str:
+        sent_back = sum(
+            "Your reply cannot be used" in text or "breaks its rules" in text for _, text in call.prompt
+        )
+        return replies[min(sent_back, len(replies) - 1)]
+
+    return reply
+
+
+def failing(error_class: ErrorClass, *samples: int, otherwise: str = "") -> Callable[[ScriptedCall], str]:
+    """These samples fail, or all of them if none is named."""
+
+    def reply(call: ScriptedCall) -> str:
+        if call.sample in samples or not samples:
+            raise CallError(error_class, f"scripted {error_class}")
+        return otherwise
+
+    return reply
+
+
+def never(call: ScriptedCall) -> str:
+    raise AssertionError(f"role {call.role} was asked")
+
+
+def script(
+    *,
+    classify: Answering | None = None,
+    label: Answering | None = None,
+    reflect: Answering | None = None,
+    answer: Answering | None = None,
+) -> Script:
+    """Usable replies for every role, but for those that are given."""
+    answering: dict[str, Answering] = {
+        "classify": classify if classify is not None else intent(),
+        "label": label if label is not None else labels("1"),
+        "reflect": reflect if reflect is not None else labels("1", "2"),
+        "answer": answer if answer is not None else TWO_SENTENCES,
+    }
+
+    def reply(call: ScriptedCall) -> str:
+        chosen = answering[call.role]
+        return chosen if isinstance(chosen, str) else chosen(call)
+
+    return reply
+
+
+async def count_words(messages: Sequence[Message]) -> int:
+    return sum(len(message.text.split()) for message in messages)
+
+
+@dataclass
+class Bench:
+    """Makes contexts with a real journal each, and closes them."""
+
+    folder: Path
+    pool: DemonstrationPool
+    _journals: list[Journal] = field(default_factory=list)
+
+    def context(
+        self,
+        *cases: Case,
+        replies: Script | None = None,
+        pool: DemonstrationPool | None = None,
+        prompts: str = "default",
+        one_by_one: bool = False,
+        context_length: int | None = None,
+        **settings: Any,
+    ) -> Context:
+        """A context of `cases`, else of the case "q"; the rest are a recipe's values."""
+        journal = Journal(self.folder / f"{len(self._journals)}.sqlite")
+        self._journals.append(journal)
+        backend = replace(
+            connect_scripted(parse_model_name("scripted:auto")),
+            chat_model=ScriptedChatModel(script=replies or script()),
+            many_samples=not one_by_one,
+            context_length=context_length,
+            count_tokens=count_words,
+        )
+        return Context(
+            cases={one.id: one for one in cases or [case()]},
+            client=ModelClient(dict.fromkeys(ROLES, backend), journal, max_retries=0),
+            prompts=load_prompts(prompts),
+            demonstrations=pool or self.pool,
+            settings=Settings.model_validate(settings),
+        )
+
+    def close(self) -> None:
+        for journal in self._journals:
+            journal.close()
+
+
+def asked(context: Context, role: Role | None = None) -> list[ScriptedCall]:
+    """What the model was asked, in order."""
+    model = context.client.backends["label"].chat_model
+    assert isinstance(model, ScriptedChatModel)
+    return [call for call in model.history if role in (None, call.role)]
+
+
+def flags(state: Mapping[str, Any]) -> set[str]:
+    return {flag for one in state["decisions"] for flag in one.get("flags", [])}
+
+
+def facts(update: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = update["decisions"][-1]["facts"]
+    return found
+
+
+def shown(*case_ids: str) -> list[Shown]:
+    return [
+        Shown(case_id=case_id, distance=0.1, intent=None, source="gold", tier="similarity")
+        for case_id in case_ids
+    ]
+
+
+async def run_node(
+    node: Callable[[Any, Runtime[Context]], Awaitable[Update]], state: Mapping[str, Any], context: Context
+) -> Update:
+    """The node's real update, of which every key is one of the state."""
+    update = await node(state, Runtime(context=context))
+    assert set(update) <= set(State.__annotations__)
+    return update
+
+
+@dataclass(frozen=True)
+class ChosenSimilarities:
+    """An embedder that puts each demonstration at a chosen cosine from every case that is not one."""
+
+    similarities: Mapping[str, float]
+    identity: str = "chosen:2"
+
+    async def aembed(self, texts: Sequence[str]) -> Vectors:
+        """The last word of a text names the demonstration."""
+        cosines = [self.similarities.get(text.split()[-1], 1.0) for text in texts]
+        return np.array([[cosine, (1 - cosine**2) ** 0.5] for cosine in cosines], dtype=np.float32)
+
+
+async def pool_of(folder: Path, *cases: Case, embedder: Embedder | None = None) -> DemonstrationPool:
+    """A real pool of these cases alone."""
+    chosen = embedder or connect_embedder("lexical:256")
+    await build_pool(folder / "pool", cases, chosen)
+    return DemonstrationPool(folder / "pool", chosen)

@@ -1,0 +1,56 @@
+"""The loader promises variables to those who write prompts; the nodes have to give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from nodes.classify_intent import classify_intent
+from nodes.generate_answer import generate_answer
+from nodes.label_evidence import label_evidence
+from nodes.reflect_on_labels import reflect_on_labels
+from prompts.loader import CONTRACTS
+from tests.nodes.builders import Bench, asked, labels, run_node, shown
+
+STATE = {
+    "case_id": "q",
+    "evidence_demonstrations": shown("p4"),
+    "answer_demonstrations": shown("p4"),
+    "shown_demonstrations": ["p4"],
+    "answer_evidence": ["1"],
+    "vote": {"vote": 0, "essential": ["1"]},
+}
+
+
+def everything(folder: Path) -> str:
+    """A version whose prompts use every variable that their contracts know."""
+    for name, contract in CONTRACTS.items():
+        used = sorted(contract.required | contract.optional)
+        file: dict[str, object] = {"closing": [turn(used)]}
+        if contract.demonstration:
+            file["demonstration"] = [turn(sorted(contract.demonstration))]
+        if contract.correction:
+            file["correction"] = "${faults}"
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(file), "utf-8")
+    return str(folder)
+
+
+def turn(variables: list[str]) -> dict[str, str]:
+    return {"role": "user", "text": "\n".join(f"<{name}>${{{name}}}" for name in variables)}
+
+
+async def test_nodes_give_every_variable_of_their_prompts_contract(bench: Bench, tmp_path: Path) -> None:
+    context = bench.context(prompts=everything(tmp_path))
+    for node in (classify_intent, label_evidence, reflect_on_labels, generate_answer):
+        await run_node(node, STATE, context)
+    for call in asked(context):
+        text = "\n".join(part for _, part in call.prompt)
+        assert "$" not in text
+        assert text.startswith("<")
+
+
+async def test_a_reflection_prompt_can_show_the_labels(bench: Bench, tmp_path: Path) -> None:
+    context = bench.context(prompts=everything(tmp_path))
+    await run_node(reflect_on_labels, STATE, context)
+    assert f"<labels>{labels('1')}" in asked(context)[0].prompt[-1][1]

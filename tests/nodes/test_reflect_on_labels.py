@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from langgraph.errors import NodeError
+
+from graph.state import State
+from nodes.failure import NodeFailure
+from nodes.label_evidence import label_evidence
+from nodes.reflect_on_labels import ReflectOnLabelsInput, keep_first_labels, reflect_on_labels
+from serving.errors import CallError
+from serving.journal import JournalError
+from tests.nodes.builders import Bench, asked, facts, failing, labels, run_node, script, shown
+
+STATE = ReflectOnLabelsInput(case_id="q", shown_demonstrations=[], vote={"vote": 2, "essential": ["1", "2"]})
+
+
+async def test_a_reflection_changes_its_vote(bench: Bench) -> None:
+    context = bench.context(replies=script(reflect=labels("2", "3")))
+    update = await run_node(reflect_on_labels, STATE, context)
+    assert update["reflected_votes"] == [{"vote": 2, "essential": ["2", "3"]}]
+    assert (facts(update)["added"], facts(update)["removed"]) == (["3"], ["1"])
+
+
+async def test_a_reflection_can_confirm(bench: Bench) -> None:
+    update = await run_node(reflect_on_labels, STATE, bench.context(replies=script(reflect=labels("1", "2"))))
+    assert update["decisions"][0]["because"] == "reflection changed nothing"
+
+
+async def test_the_default_prompt_goes_on_with_the_labelling_conversation(bench: Bench) -> None:
+    context = bench.context()
+    chosen = shown("p4", "p1")
+    labelled = await run_node(label_evidence, {"case_id": "q", "evidence_demonstrations": chosen}, context)
+    state = {**STATE, "shown_demonstrations": labelled["shown_demonstrations"]}
+    await run_node(reflect_on_labels, state, context)
+    first, then = asked(context, "label")[0].prompt, asked(context, "reflect")[0].prompt
+    assert then[: len(first)] == first
+    assert then[len(first)] == ("ai", labels("1", "2"))
+    assert len(then) == len(first) + 2
+
+
+async def test_the_papers_prompt_begins_anew(bench: Bench) -> None:
+    context = bench.context(prompts="paper")
+    await run_node(reflect_on_labels, STATE, context)
+    assert len(asked(context)[0].prompt) == 1
+    assert labels("1", "2") in asked(context)[0].prompt[0][1]
+
+
+async def test_missing_labels_come_from_the_first_stage(bench: Bench) -> None:
+    replies = script(reflect='{"1": "not-essential"}')
+    update = await run_node(reflect_on_labels, STATE, bench.context(replies=replies))
+    assert update["reflected_votes"][0]["essential"] == ["2"]
+
+
+async def test_no_usable_reflection_is_a_failure_of_the_node(bench: Bench) -> None:
+    with pytest.raises(NodeFailure) as caught:
+        await run_node(reflect_on_labels, STATE, bench.context(replies=script(reflect="no")))
+    assert caught.value.error_class == "invalid_output"
+    assert len(caught.value.calls) == 2
+
+
+async def test_a_failed_request_keeps_its_class(bench: Bench) -> None:
+    with pytest.raises(NodeFailure) as caught:
+        await run_node(reflect_on_labels, STATE, bench.context(replies=script(reflect=failing("refusal"))))
+    assert caught.value.error_class == "refusal"
+
+
+@pytest.mark.parametrize(
+    ("error", "error_class"),
+    [
+        (NodeFailure("refusal", "no"), "refusal"),
+        (CallError("timeout", "late"), "timeout"),
+        (KeyError("p9"), "internal"),
+    ],
+)
+async def test_after_a_failure_the_first_labels_stand(error: Exception, error_class: str) -> None:
+    command = await keep_first_labels(STATE, NodeError("reflect_on_labels", error))
+    assert isinstance(command.update, dict)
+    assert set(command.update) <= set(State.__annotations__)
+    assert command.update["reflected_votes"] == [STATE["vote"]]
+    assert facts(command.update)["error_class"] == error_class
+    assert command.goto == "aggregate_votes"
+
+
+async def test_a_broken_journal_ends_more_than_the_vote(tmp_path: Path) -> None:
+    with pytest.raises(JournalError):
+        await keep_first_labels(STATE, NodeError("reflect_on_labels", JournalError("disk full")))

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prompts import PromptError, load_prompts
+from prompts.loader import CONTRACTS
+from tests.prompts.versions import changed, replaced
+
+VERSIONS = ["default", "paper"]
+ASKED_BY_CASE = "closing:\n  - role: user\n    text: ${narrative} ${question} ${sentences}"
+
+
+def refused(version: str) -> str:
+    with pytest.raises(PromptError) as caught:
+        load_prompts(version)
+    return str(caught.value)
+
+
+def test_an_unknown_version_names_the_known_ones() -> None:
+    assert refused("papre") == "no prompts 'papre': there are default, paper, or give a folder"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    version = Path(changed(tmp_path, "label_evidence", ASKED_BY_CASE))
+    (version / "generate_answer.yaml").unlink()
+    assert "lack generate_answer.yaml" in refused(str(version))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("${sentences}", "${sentence}", "its turns must use ${sentences}"),
+        ("${narrative}", "nothing", "its turns must use ${narrative}"),
+        ("${question}", "${question} ${labels}", "its turns use unknown ${labels}; known: "),
+        ("${question}", "${question} $5", "a '$' that starts no ${variable}"),
+        ("${question}", "${question} ${", "a '$' that starts no ${variable}"),
+        ("${labels}", "fixed", "its demonstration must use ${labels}"),
+        ("role: user", "role: human", "role"),
+        ("opening:", "openings:", "openings"),
+        ("closing:", "closing: [", "label_evidence.yaml: "),
+    ],
+)
+def test_a_fault_of_a_prompt_is_named(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    message = refused(replaced(tmp_path, "label_evidence", old, new))
+    assert fault in message
+    assert "label_evidence.yaml" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a prompt", "closing: 3", "\x00"])
+def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    assert "classify_intent.yaml" in refused(changed(tmp_path, "classify_intent", text))
+
+
+def test_a_correction_must_quote_the_faults(tmp_path: Path) -> None:
+    version = replaced(tmp_path, "generate_answer", "${faults}", "something")
+    assert "its correction must use ${faults}" in refused(version)
+
+
+def test_demonstration_text_needs_its_place(tmp_path: Path) -> None:
+    text = f"demonstration_text: ${{narrative}} ${{question}} ${{sentences}} ${{labels}}\n{ASKED_BY_CASE}"
+    message = refused(changed(tmp_path, "label_evidence", text))
+    assert "its turns must use ${demonstrations}" in message
+
+
+def test_a_prompt_can_only_continue_one_that_exists(tmp_path: Path) -> None:
+    version = replaced(tmp_path, "reflect_on_labels", "label_evidence", "labels_evidence")
+    assert "labels_evidence" in refused(version)
+
+
+def test_the_hash_changes_with_the_file(tmp_path: Path) -> None:
+    original = load_prompts("default").hashes
+    edited = load_prompts(replaced(tmp_path, "label_evidence", "You read", "You  read")).hashes
+    differing = [name for name in CONTRACTS if original[name] != edited[name]]
+    assert differing == ["label_evidence"]
+
+
+def test_two_dollars_are_one(tmp_path: Path) -> None:
+    prompts = load_prompts(
+        changed(tmp_path, "classify_intent", "closing:\n- {role: user, text: '$$5 ${narrative} ${question}'}")
+    )
+    assert prompts["classify_intent"].render({"narrative": "n", "question": "q"}) == [("user", "$5 n q")]
+
+
+def test_a_prompt_without_correction_turn_cannot_correct() -> None:
+    with pytest.raises(PromptError, match="has no correction turn"):
+        load_prompts("default")["label_evidence"].render_correction("it is empty")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_a_packaged_prompt_renders_with_exactly_its_nodes_variables(version: str, name: str) -> None:
+    contract = CONTRACTS[name]
+    given_ = {variable: f"<{variable}>" for variable in contract.required | contract.optional}
+    shown = {variable: f"<shown {variable}>" for variable in contract.demonstration}
+    text = str(load_prompts(version)[name].render(given_, [shown]))
+    assert all(value in text for value in shown.values())
+    assert all(f"<{variable}>" in text for variable in contract.required)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_a_variable_that_is_not_given_is_named(version: str, name: str) -> None:
+    contract = CONTRACTS[name]
+    for missing in contract.required:
+        variables = dict.fromkeys((contract.required | contract.optional) - {missing}, "x")
+        with pytest.raises(PromptError, match=rf"got no \$\{{{missing}\}}"):
+            load_prompts(version)[name].render(variables)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(
+    text=st.text().map(str.strip)
+    | st.sampled_from(["${question}", "$narrative", "$", "$$", "{question}", "%s"])
+)
+def test_a_value_is_never_read_as_a_template(version: str, text: str) -> None:
+    rendered = load_prompts(version)["classify_intent"].render(
+        {"narrative": text, "question": "Q", "intents": "I"}
+    )
+    plain = load_prompts(version)["classify_intent"].render(
+        {"narrative": "\x00", "question": "Q", "intents": "I"}
+    )
+    assert rendered[-1][1] == plain[-1][1].replace("\x00", text)
+
+
+def test_demonstrations_are_turns_before_the_case() -> None:
+    shown = {"narrative": "n", "question": "q", "sentences": "s", "labels": "l"}
+    case = {"narrative": "N", "question": "Q", "sentences": "S"}
+    turns = load_prompts("default")["label_evidence"].render(case, [shown, shown])
+    assert [role for role, _ in turns] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert turns[2] == ("assistant", "l")
+
+
+def test_demonstrations_are_text_in_the_papers_prompt() -> None:
+    shown = {"narrative": "n", "question": "q", "sentences": "s", "labels": "${narrative}"}
+    case = {"narrative": "N", "question": "Q", "sentences": "S"}
+    ((role, text),) = load_prompts("paper")["label_evidence"].render(case, [shown, shown])
+    assert role == "user"
+    assert text.count("Correct Output:\n\n${narrative}") == 2

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.folder import CASES, RunFolder, RunWriter
+from runs.manifest import Inputs, Manifest, RunError
+
+
+def a_manifest() -> Manifest:
+    return Manifest(
+        evigraph="0",
+        system="tamu",
+        recipe={},
+        recipe_sha256="",
+        recipe_origin="tamu",
+        prompts={},
+        inputs=Inputs(paths=[], sha256="", cases=3),
+        models={},
+        demonstrations=None,
+        versions={},
+    )
+
+
+def a_line(case_id: str, status: str = "done") -> dict[str, Any]:
+    error = {"class": "timeout", "message": "late"} if status == "failed" else None
+    return {"case_id": case_id, "status": status, "error": error}
+
+
+def a_step(case_id: str, step: int) -> dict[str, Any]:
+    return {"case_id": case_id, "step": step, "node": f"node{step}"}
+
+
+def test_a_torn_line_is_passed_over_by_readers(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a"), [])
+    with (tmp_path / "run" / CASES).open("a") as file:
+        file.write('{"case_id": "b", "sta')
+    assert RunFolder(tmp_path / "run").statuses() == {"a": "done"}
+
+
+def test_a_torn_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a"), [])
+    with (tmp_path / "run" / CASES).open("a") as file:
+        file.write('{"case_id": "b", "sta')
+    with RunWriter(tmp_path / "run") as folder:
+        folder.append(a_line("c"), [])
+    lines = (tmp_path / "run" / CASES).read_text().splitlines()
+    assert [json.loads(line)["case_id"] for line in lines] == ["a", "c"]
+
+
+def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a"), [])
+    whole = (tmp_path / "run" / CASES).read_bytes()
+    (tmp_path / "run" / CASES).write_bytes(whole + b'{"case_id": "' + b"x" * 200_000)
+    RunWriter(tmp_path / "run").close()
+    assert (tmp_path / "run" / CASES).read_bytes() == whole
+
+
+def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a", "failed"), [])
+        folder.append(a_line("b"), [])
+        folder.append(a_line("a"), [])
+    run = RunFolder(tmp_path / "run")
+    assert [(line["case_id"], line["status"]) for line in run.cases()] == [("b", "done"), ("a", "done")]
+    assert run.statuses() == {"a": "done", "b": "done"}
+
+
+def test_compaction_puts_the_cases_into_input_order_with_one_line_each(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("b"), [])
+        folder.append(a_line("a", "failed"), [])
+        folder.append(a_line("a"), [])
+        folder.compact({"a": 0, "b": 1})
+        folder.append(a_line("c"), [])
+    lines = [json.loads(line) for line in (tmp_path / "run" / CASES).read_text().splitlines()]
+    assert [(line["case_id"], line["status"]) for line in lines] == [
+        ("a", "done"),
+        ("b", "done"),
+        ("c", "done"),
+    ]
+
+
+def test_the_trace_of_a_case_is_its_last_pass(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a", "failed"), [a_step("a", 0), a_step("a", 1)])
+        folder.append(a_line("b"), [a_step("b", 0)])
+        folder.append(a_line("a"), [a_step("a", 0)])
+    assert RunFolder(tmp_path / "run").trace("a") == [a_step("a", 0)]
+
+
+def test_one_process_writes(tmp_path: Path) -> None:
+    with (
+        RunWriter.create(tmp_path / "run", a_manifest()),
+        pytest.raises(RunError, match="another process is writing"),
+    ):
+        RunWriter(tmp_path / "run")
+
+
+def test_a_folder_in_use_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="not empty"):
+        RunWriter.create(tmp_path, a_manifest())
+
+
+def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    RunWriter.create(tmp_path / "run", a_manifest()).close()
+    path = tmp_path / "run" / "run.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99'))
+    with pytest.raises(RunError, match="newer"):
+        RunFolder(tmp_path / "run")
+
+
+def test_text_that_is_no_valid_unicode_is_still_kept(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a") | {"answer": "half a pair \ud83d"}, [])
+    assert RunFolder(tmp_path / "run").require_case("a")["answer"] == "half a pair ?"
+
+
+def test_a_wrong_case_id_names_the_nearest(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("case-12"), [])
+    with pytest.raises(RunError, match="did you mean 'case-12'"):
+        RunFolder(tmp_path / "run").require_case("case-1")

@@ -1,0 +1,96 @@
+"""A run that is killed in the middle and resumed pays once and ends the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from runs.folder import CALLS, CASES
+from serving.journal import Journal
+from tests.evigraph import COMMAND, evigraph, write_cases
+
+CASES_IN_BATCH = 60
+
+SCRIPT = """\
+import asyncio, os
+from serving.backends.scripted import made_up_reply
+
+async def count(call):
+    await asyncio.sleep(0.01)
+    with open(os.environ["CALLS_FILE"], "a") as file:
+        file.write(f"{call.role} {call.case_id} {call.sample}\\n")
+    return made_up_reply(call)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    write_cases(tmp_path / "cases.jsonl", CASES_IN_BATCH)
+    return path
+
+
+def arguments(out: str, recipe: Path) -> list[str]:
+    return [
+        *("run", "tamu", "cases.jsonl", "--model", "scripted:script.py:count"),
+        *("--recipe", str(recipe), "--concurrency", "4", "--out", out, "--json"),
+    ]
+
+
+def start_and_end(folder: Path, out: str, recipe: Path, calls: Path, number: signal.Signals) -> int:
+    """Start a run, send it a signal in the middle, and wait for it."""
+    process = subprocess.Popen(  # noqa: S603
+        [*COMMAND, *arguments(out, recipe)],
+        cwd=folder,
+        env={**os.environ, "CALLS_FILE": str(calls)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    ended = folder / out / CASES
+    while not ended.exists() or ended.read_bytes().count(b"\n") < CASES_IN_BATCH // 2:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    return process.wait(timeout=30)
+
+
+def made(calls: Path) -> list[str]:
+    return calls.read_text().splitlines()
+
+
+def test_kill_9_and_resume_make_the_calls_of_one_pass_and_the_same_bytes(
+    tmp_path: Path, recipe: Path, script: Path
+) -> None:
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    whole = evigraph(*arguments("whole", recipe), folder=tmp_path, environment={"CALLS_FILE": str(one)})
+    assert whole.code == 0
+    assert start_and_end(tmp_path, "killed", recipe, two, signal.SIGKILL) == -signal.SIGKILL
+    journal = Journal(tmp_path / "killed" / CALLS)
+    in_flight = len(made(two)) - journal.count()
+    journal.close()
+    resumed = evigraph("resume", "killed", "--json", folder=tmp_path, environment={"CALLS_FILE": str(two)})
+    assert resumed.code == 0
+    assert resumed.summary["done"] == CASES_IN_BATCH
+    assert len(made(two)) == len(made(one)) + in_flight
+    assert set(made(two)) == set(made(one))
+    assert (tmp_path / "killed" / CASES).read_bytes() == (tmp_path / "whole" / CASES).read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_cleanly_and_resume_finishes(
+    tmp_path: Path, recipe: Path, script: Path, number: signal.Signals
+) -> None:
+    calls = tmp_path / "calls.txt"
+    assert start_and_end(tmp_path, "stopped", recipe, calls, number) == 130
+    shown = evigraph("show", "stopped", "--json", folder=tmp_path).summary
+    assert shown["status"] == "interrupted"
+    assert CASES_IN_BATCH // 2 <= shown["done"] < CASES_IN_BATCH
+    resumed = evigraph("resume", "stopped", "--json", folder=tmp_path, environment={"CALLS_FILE": str(calls)})
+    assert (resumed.code, resumed.summary["done"]) == (0, CASES_IN_BATCH)

@@ -1,0 +1,198 @@
+"""Resume and retry: what they run, and when they are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from runs import RunFolder
+from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+
+FAILS_ONCE = """\
+from pathlib import Path
+from serving.backends.scripted import made_up_reply
+from serving.errors import CallError
+
+def reply(call):
+    if call.case_id in ("k1", "k4") and Path("broken").exists():
+        raise CallError("connection", "the server is gone")
+    return made_up_reply(call)
+
+def garbage(call):
+    if call.case_id == "k2" and call.role == "label" and Path("broken").exists():
+        return "no labels today"
+    return made_up_reply(call)
+"""
+
+
+def run(folder: Path, recipe: Path, *more: str, model: str = "scripted:auto") -> Ended:
+    return evigraph(
+        *("run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--model", model),
+        *("--out", "run", "--json", "--max-retries", "0", *more),
+        folder=folder,
+    )
+
+
+def script(folder: Path, function: str) -> str:
+    (folder / "script.py").write_text(FAILS_ONCE)
+    (folder / "broken").touch()
+    return f"scripted:script.py:{function}"
+
+
+def lines(folder: Path) -> dict[str, dict[str, Any]]:
+    return {line["case_id"]: line for line in RunFolder(folder / "run").cases()}
+
+
+def test_retry_finishes_exactly_the_failed_cases(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    first = run(tmp_path, recipe, model=script(tmp_path, "reply"))
+    assert first.code == 1
+    assert first.summary["errors"] == {"connection": 2}
+    before = lines(tmp_path)
+    assert {id_ for id_, line in before.items() if line["status"] == "failed"} == {"k1", "k4"}
+    (tmp_path / "broken").unlink()
+    second = evigraph("retry", "run", "--json", folder=tmp_path)
+    assert (second.code, second.summary["done"], second.summary["failed"]) == (0, 6, 0)
+    after = lines(tmp_path)
+    assert all(after[id_] == before[id_] for id_ in before if id_ not in ("k1", "k4"))
+    calls_of_a_case = after["k0"]["usage"]["calls"]
+    assert second.summary["calls"] == 2 * calls_of_a_case
+
+
+def test_retry_asks_anew_for_replies_that_could_not_be_used(
+    tmp_path: Path, recipe: Path, cases: Path
+) -> None:
+    first = run(tmp_path, recipe, model=script(tmp_path, "garbage"))
+    assert first.summary["errors"] == {"invalid_output": 1}
+    (tmp_path / "broken").unlink()
+    second = evigraph("retry", "run", "--json", folder=tmp_path)
+    assert (second.code, second.summary["done"]) == (0, 6)
+
+
+def test_a_finished_run_is_the_same_bytes_after_resume_and_calls_nothing(
+    tmp_path: Path, recipe: Path, cases: Path
+) -> None:
+    run(tmp_path, recipe)
+    before = (tmp_path / "run" / "cases.jsonl").read_bytes()
+    again = evigraph("resume", "run", "--json", folder=tmp_path)
+    assert (again.code, again.summary["calls"]) == (0, 0)
+    assert (tmp_path / "run" / "cases.jsonl").read_bytes() == before
+
+
+def test_resume_refuses_a_recipe_file_that_has_changed(tmp_path: Path, cases: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    run(tmp_path, recipe)
+    recipe.write_text(recipe.read_text().replace("threshold: 2", "threshold: 3"))
+    ended = evigraph("resume", "run", folder=tmp_path)
+    assert ended.code == 2
+    assert "differs from the one that this run began with in: evidence.threshold" in ended.line
+
+
+def test_resume_goes_on_without_the_recipe_file(tmp_path: Path, cases: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    run(tmp_path, recipe)
+    recipe.unlink()
+    assert evigraph("resume", "run", folder=tmp_path).code == 0
+
+
+def test_resume_refuses_case_files_that_have_changed(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    run(tmp_path, recipe)
+    write_cases(cases, 7)
+    ended = evigraph("resume", "run", folder=tmp_path)
+    assert ended.code == 2
+    assert "changed since this run began: case files" in ended.line
+
+
+def test_resume_refuses_another_model(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    run(tmp_path, recipe)
+    (tmp_path / "replies.jsonl").write_text(json.dumps({"reply": "x"}))
+    ended = evigraph("resume", "run", "--model", "answer=scripted:replies.jsonl", folder=tmp_path)
+    assert ended.code == 2
+    assert "model of answer" in ended.line
+
+
+def test_an_invalid_case_never_stops_the_others(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    with cases.open("a") as file:
+        file.write('{"case_id": "no-id", "question": "q?", "sentences": [{"text": "no id"}]}\n')
+        file.write('{"case_id": "empty", "question": "q?", "sentences": []}\n')
+    ended = run(tmp_path, recipe)
+    assert ended.code == 1
+    assert ended.summary["errors"] == {"invalid_input": 2}
+    assert ended.summary["done"] == 6
+
+
+def test_limit_takes_the_first_cases(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    assert run(tmp_path, recipe, "--limit", "2").summary["done"] == 2
+    assert list(lines(tmp_path)) == ["k0", "k1"]
+
+
+def test_a_full_disk_ends_in_one_line_and_loses_nothing(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    write_cases(cases, 60)
+    script = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
+        "from cli.main import main\n"
+        "main()\n"
+    )
+    (tmp_path / "small_disk.py").write_text(script)
+    ended = evigraph_script(tmp_path, recipe)
+    assert ended.code == 1
+    assert "all cases that ended are kept, go on with: evigraph resume run" in ended.line
+    kept = lines(tmp_path)
+    assert 0 < len(kept) < 60
+    resumed = evigraph("resume", "run", "--json", folder=tmp_path)
+    assert (resumed.code, resumed.summary["done"]) == (0, 60)
+    assert all(lines(tmp_path)[id_] == line for id_, line in kept.items())
+
+
+def evigraph_script(folder: Path, recipe: Path) -> Ended:
+    import os
+    import subprocess
+    import sys
+
+    ended = subprocess.run(  # noqa: S603
+        [
+            *(sys.executable, "small_disk.py", "run", "tamu", "cases.jsonl", "--model", "scripted:auto"),
+            *("--recipe", str(recipe), "--out", "run", "--concurrency", "2"),
+        ],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_the_trace_holds_decisions_and_no_case_text(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    run(tmp_path, recipe, "--limit", "1")
+    text = (tmp_path / "run" / "trace.jsonl").read_text()
+    assert "Sentence 1 of note 0" not in text
+    trace = RunFolder(tmp_path / "run").trace("k0")
+    nodes = [line["node"] for line in trace]
+    assert nodes.count("reflect_on_labels") == 3
+    assert nodes[-1] == "__end__"
+    assert all(line["because"] for line in trace[:-1])
+    by_node = {line["node"]: line for line in trace}
+    assert by_node["label_evidence"]["next"] == ["reflect_on_labels"]
+    assert by_node["aggregate_votes"]["next"] == ["choose_answer_evidence"]
+    assert len(by_node["label_evidence"]["calls"]) == 3
+
+
+def test_run_json_tells_what_shaped_the_run(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    run(tmp_path, recipe)
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert manifest["schema_version"] == 1
+    assert manifest["status"] == "finished"
+    assert manifest["counts"] == {"done": 6, "failed": 0, "errors": {}}
+    assert set(manifest["prompts"]) == {
+        "classify_intent",
+        "label_evidence",
+        "reflect_on_labels",
+        "generate_answer",
+    }
+    assert manifest["demonstrations"]["count"] == 28
+    assert manifest["inputs"]["cases"] == 6
+    assert manifest["models"]["label"]["name"] == "scripted:auto"

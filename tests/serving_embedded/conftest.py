@@ -1,0 +1,31 @@
+"""Real weights for every test here: pulled once into the ordinary cache, loaded once in a session."""
+
+from pathlib import Path
+
+import pytest
+
+from serving.embedded.chat_format import ChatFormat, chat_format
+from serving.embedded.chat_model import EmbeddedChatModel
+from serving.embedded.engine import Engine
+from serving.embedded.weights import pull
+from tests.serving_embedded.cases import MODEL
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    return pull(MODEL, lambda line: None)
+
+
+@pytest.fixture(scope="session")
+def chat(folder: Path) -> ChatFormat:
+    return chat_format(folder)
+
+
+@pytest.fixture(scope="session")
+def engine(folder: Path, chat: ChatFormat) -> Engine:
+    return Engine(folder, chat.tokenizer)
+
+
+@pytest.fixture
+def model(folder: Path) -> EmbeddedChatModel:
+    return EmbeddedChatModel(model_path=str(folder), max_tokens=24)

