@@ -40,7 +40,7 @@ class Summary:
             "errors": manifest.counts.errors,
             "models": {role: model.name for role, model in manifest.models.items()},
             "seconds": self.seconds,
-            "calls": last.requests,
+            "calls": last.calls,
             "replayed_calls": last.replayed,
             "input_tokens": last.input_tokens,
             "output_tokens": last.output_tokens,
@@ -79,7 +79,7 @@ class Summary:
         )
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
-        table.add_row("calls", f"{last.requests:,} made, {last.replayed:,} replayed from the journal")
+        table.add_row("calls", f"{last.calls:,} made, {last.replayed:,} replayed from the journal")
         table.add_row("tokens", f"{last.input_tokens:,} read, {last.output_tokens:,} written")
         table.add_row("time", duration(self.seconds))
         if self.strict_micro is not None and self.lenient_micro is not None:

@@ -22,6 +22,7 @@ from runs.manifest import (
     versions,
 )
 from serving.backends import Backend, connect
+from serving.demonstrations import MANIFEST as POOL_MANIFEST
 from serving.demonstrations import DemonstrationPool, build_pool
 from serving.embedded.weights import cache_root
 from serving.embeddings import connect_embedder
@@ -126,7 +127,7 @@ async def open_pool(folder: Path | None, embedding: str, report: Report) -> Demo
         identity = f"{embedder.identity}-{source.check().sha256[:12]}"
         safe = "".join(letter if letter.isalnum() else "-" for letter in identity)
         folder = cache_root() / "demonstrations" / safe
-        if not (folder / "chroma.sqlite3").is_file():
+        if not (folder / POOL_MANIFEST).is_file():
             report("building the sample pool of demonstrations (once)")
             await build_pool(folder, _valid(source), embedder)
     return DemonstrationPool(folder, embedder)

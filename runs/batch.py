@@ -93,7 +93,7 @@ async def run_batch(
         manifest.status = status
         manifest.counts = _counts(statuses)
         session.finished = _now()
-        session.requests, session.replayed = progress.usage.requests, progress.usage.replayed
+        session.calls, session.replayed = progress.usage.calls, progress.usage.replayed
         session.input_tokens = progress.usage.input_tokens
         session.output_tokens = progress.usage.output_tokens
         _save_if_possible(folder)

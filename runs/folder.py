@@ -49,8 +49,12 @@ class RunFolder:
             if version > SCHEMA_VERSION:
                 raise RunError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
             return Manifest.model_validate_json(text)
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
-            raise RunError(f"{self.path / MANIFEST}: {str(error).splitlines()[0]}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise RunError(f"{self.path / MANIFEST}: {field}: {first['msg']}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{self.path / MANIFEST}: not a manifest: {error}") from None
 
     def cases(self) -> Iterator[Line]:
         """The latest line of each case, streamed, in the order of the file."""

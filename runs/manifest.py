@@ -70,7 +70,7 @@ class Session(_Record):
     command: str
     started: str
     finished: str | None = None
-    requests: int = 0
+    calls: int = 0
     replayed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0

@@ -85,9 +85,9 @@ class Failure:
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens and requests of this process, replayed calls left out."""
+    """What this session has used, replayed calls left out. A call is one sample of one prompt."""
 
-    requests: int = 0
+    calls: int = 0
     replayed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -258,7 +258,7 @@ class ModelClient:
         if replayed:
             self.usage.replayed += 1
         else:
-            self.usage.requests += 1
+            self.usage.calls += 1
             self.usage.input_tokens += answer.input_tokens
             self.usage.output_tokens += answer.output_tokens
         return CallRecord(

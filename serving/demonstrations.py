@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import secrets
 import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,7 @@ import chromadb
 import numpy as np
 from chromadb.api import ClientAPI
 from chromadb.config import Settings
-from chromadb.errors import NotFoundError
+from chromadb.errors import ChromaError
 from pydantic import TypeAdapter
 
 from cases.records import Case, Gold
@@ -30,8 +31,13 @@ Source = Literal["gold", "weak"]
 EXACT_UP_TO = 10_000
 """Largest pool that is ranked exactly. Below it an approximate index misses neighbours for no gain."""
 
+MANIFEST = "pool.json"
+"""Names the store that is valid, so that a rebuilt pool takes the place of the old one in one step."""
+
 _CASE = TypeAdapter(Case)
+_STORE = "store-"
 _BATCH = 256
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +76,15 @@ class DemonstrationPool:
         """
         self.folder = folder
         self._embedder = embedder
-        if not (folder / "chroma.sqlite3").is_file():
+        if not (folder / MANIFEST).is_file():
             raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
-        client = _client(folder)
         try:
+            self.metadata: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+            client = _client(folder / self.metadata["store"])
             self._views = {view: client.get_collection(view) for view in get_args(View)}
-        except NotFoundError:
-            raise ModelError(f"{folder} is not a whole demonstration pool: build it again") from None
-        self.metadata: dict[str, Any] = dict(self._views["evidence"].metadata or {})
+        except (ValueError, KeyError, TypeError, ChromaError) as error:
+            fault = str(error).splitlines()[0]
+            raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
         made_by = self.metadata.get("embedder")
         if made_by != embedder.identity:
             raise ModelError(
@@ -153,7 +160,7 @@ class DemonstrationPool:
         )
         assert found["distances"] is not None and found["metadatas"] is not None
         rows = zip(found["ids"][0], found["distances"][0], found["metadatas"][0], strict=True)
-        kept = [(float(d), i, m) for i, d, m in rows if i not in excluded]
+        kept = [(round(float(d), _DIGITS), i, m) for i, d, m in rows if i not in excluded]
         return [_neighbour(i, d, dict(m)) for d, i, m in sorted(kept, key=lambda row: row[:2])[:count]]
 
 
@@ -175,8 +182,9 @@ class _Matrix:
     ) -> list[Neighbour]:
         if not self._ids:
             return []
-        distances = 1.0 - self._vectors @ vector
-        # A stable sort over rows in the order of ids breaks ties by id.
+        # Equal texts differ in the last bit of a matrix product; rounded, they are ties again, and a
+        # stable sort over rows in the order of ids breaks them by id.
+        distances = np.round(1.0 - self._vectors @ vector, _DIGITS)
         ranked = np.argsort(distances, kind="stable")
         fitting = (
             index
@@ -191,37 +199,54 @@ class _Matrix:
 
 
 async def build_pool(folder: Path, cases: Iterable[Case], embedder: Embedder, source: Source = "gold") -> int:
-    """Build a pool of annotated cases; a pool that stands in the folder is replaced at the very end.
+    """Build a pool of annotated cases; one that stands in the folder is replaced at the very end.
 
     Each case needs labels or an answer; its intent may be missing. Returns the number of cases.
 
     Raises:
         ModelError: No case can serve, or the folder holds something else.
     """
-    if folder.exists() and any(folder.iterdir()) and not (folder / "chroma.sqlite3").is_file():
-        raise ModelError(f"{folder} holds other files: choose an empty or a new folder")
+    _refuse_foreign(folder)
     ordered = sorted(cases, key=lambda case: case.id)
     if not ordered:
         raise ModelError("no annotated cases to build a pool from: is the key file the right one?")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    store = folder / f"{_STORE}{secrets.token_hex(4)}"
+    store.mkdir(parents=True)
+    documents = b"\n".join(_CASE.dump_json(case) for case in ordered)
+    manifest = {
+        "store": store.name,
+        "embedder": embedder.identity,
+        "count": len(ordered),
+        "sha256": hashlib.sha256(documents).hexdigest(),
+    }
     try:
-        await _fill(_client(workshop), ordered, embedder, source)
-        shutil.rmtree(folder, ignore_errors=True)
-        workshop.replace(folder)
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+        await _fill(_client(store), ordered, embedder, source)
+        temporary = folder / f".{MANIFEST}.{store.name}"
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+        temporary.replace(folder / MANIFEST)
+    except BaseException:
+        shutil.rmtree(store, ignore_errors=True)
+        raise
+    for old in folder.glob(f"{_STORE}*"):
+        if old != store:
+            shutil.rmtree(old, ignore_errors=True)
     return len(ordered)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is a file: choose a folder for the pool")
+    strangers = [
+        entry.name for entry in folder.iterdir() if not entry.name.startswith((_STORE, f".{MANIFEST}"))
+    ]
+    if strangers and MANIFEST not in strangers:
+        raise ModelError(f"{folder} holds other files ({strangers[0]}): choose an empty or a new folder")
 
 
 async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder, source: Source) -> None:
     """One collection a view; a case is in those that it can serve: with labels, with an answer."""
-    all_cases = b"\n".join(_CASE.dump_json(case) for case in cases)
-    metadata: dict[str, str | int] = {
-        "embedder": embedder.identity,
-        "count": len(cases),
-        "sha256": hashlib.sha256(all_cases).hexdigest(),
-    }
     texts = {
         "evidence": [(case, evidence_text(case)) for case in cases if case.gold.labels],
         "answer": [(case, answer_text(case, _primary(case.gold))) for case in cases if case.gold.answer],
@@ -230,7 +255,6 @@ async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder, so
         collection = client.create_collection(
             view,
             embedding_function=None,
-            metadata=metadata,
             configuration={"hnsw": {"space": "cosine"}},
         )
         for start in range(0, len(members), _BATCH):
@@ -265,7 +289,7 @@ def _metadata(case: Case, source: Source) -> dict[str, str]:
 def _neighbour(case_id: str, distance: float, metadata: dict[str, Any]) -> Neighbour:
     return Neighbour(
         case_id=case_id,
-        distance=round(distance, 6),
+        distance=round(distance, _DIGITS),
         intent=metadata.get("intent") or None,
         secondary_intent=metadata.get("secondary_intent") or None,
         source=str(metadata.get("source", "")),

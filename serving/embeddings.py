@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.errors import ModelError
+from serving.errors import CallError, ModelError, classify
 
 Vectors = NDArray[np.float32]
 
@@ -62,10 +62,11 @@ class ServerEmbedder:
         from pydantic import SecretStr
 
         self._name = name
+        self._base_url = base_url
         self._model = OpenAIEmbeddings(
             model=name,
             openai_api_base=base_url,
-            openai_api_key=SecretStr(os.environ.get("OPENAI_API_KEY", "EMPTY")),
+            openai_api_key=SecretStr(os.environ.get("OPENAI_API_KEY") or "EMPTY"),
             # Its tokenizer guess asks a hub for files and is wrong for other servers' models.
             check_embedding_ctx_length=False,
         )
@@ -76,8 +77,20 @@ class ServerEmbedder:
         return f"openai:{self._name}"
 
     async def aembed(self, texts: Sequence[str]) -> Vectors:
-        """One request for all texts."""
-        vectors = await self._model.aembed_documents([text[:_LONGEST_TEXT] for text in texts])
+        """One request for all texts.
+
+        Raises:
+            CallError: The server does not answer, or refuses.
+        """
+        try:
+            vectors = await self._model.aembed_documents([text[:_LONGEST_TEXT] for text in texts])
+        except Exception as error:
+            # The client's exceptions are as many as a chat model's.
+            failure = classify(error)
+            place = self._base_url or "its hosted service"
+            raise CallError(
+                failure.error_class, f"embedding {self.identity!r} at {place}: {failure}"
+            ) from error
         return normalise(np.asarray(vectors, dtype=np.float32))
 
 

@@ -59,10 +59,12 @@ def _answers(result: LLMResult, seconds: float, retries: int) -> list[Answer]:
         reason = (generation.generation_info or {}).get("finish_reason") or message.response_metadata.get(
             "finish_reason", ""
         )
-        refused = bool(message.additional_kwargs.get("refusal"))
+        # LangChain passes on the refusal of the first sample only; of the others an empty text is left.
+        refused = bool(message.additional_kwargs.get("refusal")) or (of_request and not message.text)
         answers.append(
             Answer(
-                text=message.text,
+                # A model can end in half a surrogate pair, which no file can hold.
+                text=message.text.encode(errors="replace").decode(),
                 finish_reason="refusal" if refused else str(reason),
                 input_tokens=read if index == 0 else 0,
                 output_tokens=written,

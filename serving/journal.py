@@ -109,6 +109,9 @@ class Journal:
         self.path = path
         with self._errors():
             self._database = sqlite3.connect(path, check_same_thread=False)
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_VERSION:
+                raise JournalError(f"{path}: written by a newer Evigraph (schema {version}); update first")
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_TABLES)
@@ -163,7 +166,8 @@ class Journal:
 
     def count(self) -> int:
         """Number of stored calls."""
-        (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
+        with self._errors():
+            (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
         return int(number)
 
     def conversation(self, key: str) -> list[Message]:
@@ -172,17 +176,13 @@ class Journal:
         Raises:
             KeyError: No such call.
         """
-        row = self._database.execute("SELECT prompt, reply FROM calls WHERE key=?", (key,)).fetchone()
-        if row is None:
-            raise KeyError(key)
-        prompt, reply = row
-        turns = [Message(role, self._text(hash_)) for role, hash_ in json.loads(prompt)]
+        with self._errors():
+            row = self._database.execute("SELECT prompt, reply FROM calls WHERE key=?", (key,)).fetchone()
+            if row is None:
+                raise KeyError(key)
+            prompt, reply = row
+            turns = [Message(role, self._text(hash_)) for role, hash_ in json.loads(prompt)]
         return [*turns, Message("assistant", reply)]
-
-    def keys(self) -> Iterator[str]:
-        """The keys of all calls."""
-        for (key,) in self._database.execute("SELECT key FROM calls"):
-            yield key
 
     def _text(self, hash_: str) -> str:
         (body,) = self._database.execute("SELECT body FROM texts WHERE hash=?", (hash_,)).fetchone()

@@ -25,6 +25,9 @@ PROVIDERS = ("embedded", "vllm", "scripted", *HOSTED_PACKAGES)
 
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
 
+# `@001` is a version at some providers; `@host:8000` without a scheme would go to the hosted service.
+_ADDRESS = re.compile(r"@(\S*[:/]\S*|localhost|[A-Za-z][\w-]*(\.[\w-]+)+)$")
+
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
@@ -55,6 +58,8 @@ def parse_model_name(text: str) -> ModelName:
         near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
         raise ModelError(f"unknown provider {name.provider!r} in model {text!r}; {hint}")
+    if name.base_url is None and _ADDRESS.search(name.name):
+        raise ModelError(f"model {text!r}: an address begins with http:// or https://, in lower case")
     if name.provider == "vllm" and name.base_url is None:
         raise ModelError(f"model {text!r} names no server: write {text}@http://HOST:8000/v1")
     return name

@@ -13,13 +13,14 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LangSmithParams
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -72,6 +73,11 @@ class ScriptedChatModel(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "scripted"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = super()._get_ls_params(stop=stop, **kwargs)
+        params["ls_model_name"] = kwargs.get("model", self.script_name)
+        return params
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
@@ -144,7 +150,8 @@ def connect_scripted(name: ModelName) -> Backend:
         chat_model=ScriptedChatModel(script=script, script_name=str(name)),
         endpoint="scripted",
         revision=revision,
-        many_samples=True,
+        # One by one, so that a script can let a single vote fail.
+        many_samples=False,
         takes_seed=False,
         max_connections=64,
         context_length=None,
@@ -177,17 +184,25 @@ def _load_function(file: Path, function: str) -> Script:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
+        # Dataclasses look their module up while it loads.
+        sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-        script: Script = getattr(module, function)
+        script = getattr(module, function)
     except Exception as error:
         # A user's file can fail in any way; it is their line to mend.
         raise ModelError(f"{file}: {type(error).__name__}: {error}") from error
-    return script
+    if not callable(script):
+        raise ModelError(f"{file}: {function} is no function")
+    return cast(Script, script)
 
 
 def _load_replies(file: Path) -> Script:
     replies = []
-    for number, line in enumerate(file.read_text("utf-8-sig").splitlines(), start=1):
+    try:
+        lines = file.read_text("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{file}: not UTF-8: {error.reason} at byte {error.start}") from None
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+
+SAMPLES = Path(str(resources.files("cases").joinpath("samples")))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run `run` of the first three sample cases."""
+    folder = tmp_path_factory.mktemp("commands")
+    write_recipe(folder)
+    ended = run(folder, SAMPLES / "batch.xml", "--limit", "3", "--out", "run")
+    assert ended.code == 0
+    return folder
+
+
+def run(folder: Path, *arguments: str | Path) -> Ended:
+    return evigraph(
+        "run", "tamu", *arguments, "--model", "scripted:auto", "--recipe", "lexical.yaml", folder=folder
+    )
+
+
+def test_json_prints_one_object_and_nothing_else(folder: Path) -> None:
+    ended = run(folder, SAMPLES / "batch.xml", "--limit", "2", "--out", "json", "--json")
+    assert ended.code == 0
+    summary = ended.summary
+    assert (summary["done"], summary["failed"], summary["status"]) == (2, 0, "finished")
+    assert summary["evidence_scores"]["scored_cases"] == 2
+    assert summary["next"][-1] == "evigraph show json 101"
+
+
+def test_run_says_where_the_result_is_and_what_to_type_next(folder: Path) -> None:
+    ended = run(folder, SAMPLES / "batch.xml", "--limit", "1", "--out", "said")
+    assert "1 done, 0 failed" in ended.out
+    assert "evigraph show said" in ended.out
+
+
+def test_the_default_folder_is_new_each_time(tmp_path: Path) -> None:
+    write_recipe(tmp_path)
+    write_cases(tmp_path / "cases.jsonl", 1)
+    first = run(tmp_path, "cases.jsonl", "--json").summary["run"]
+    second = run(tmp_path, "cases.jsonl", "--json").summary["run"]
+    assert first != second
+    assert first.startswith("out/") and "-tamu-" in first
+
+
+def test_show_lists_cases(folder: Path) -> None:
+    ended = evigraph("show", "run", folder=folder)
+    assert ended.code == 0
+    assert all(case in ended.out for case in ("101", "102", "103"))
+
+
+def test_show_rows_are_limited_and_say_how_to_see_more(folder: Path) -> None:
+    assert "... and 2 more: --rows 3 shows all" in evigraph("show", "run", "--rows", "1", folder=folder).out
+
+
+def test_show_case_tells_each_decision(folder: Path) -> None:
+    shown = evigraph("show", "run", "103", folder=folder).out
+    for words in (
+        "distance 0.",
+        "vote 0: essential",
+        "counts (T = 2)",
+        "reflection",
+        "-> check_answer",
+        "key",
+    ):
+        assert words in shown
+
+
+def test_show_json(folder: Path) -> None:
+    shown = evigraph("show", "run", "103", "--json", folder=folder).summary
+    assert shown["case"]["case_id"] == "103"
+    assert shown["trace"][-1]["node"] == "__end__"
+
+
+def test_show_failed_only(folder: Path) -> None:
+    shown = evigraph("show", "run", "--failed", "--json", folder=folder).summary
+    assert shown["rows"] == []
+
+
+def test_show_works_when_the_case_files_are_gone(tmp_path: Path) -> None:
+    write_recipe(tmp_path)
+    cases = write_cases(tmp_path / "cases.jsonl", 1)
+    run(tmp_path, "cases.jsonl", "--out", "run")
+    cases.unlink()
+    shown = evigraph("show", "run", "k0", folder=tmp_path)
+    assert shown.code == 0
+    assert "texts not shown" in shown.out and "aggregate_votes" in shown.out
+
+
+def test_output_into_a_closed_pipe_is_no_error(folder: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    command = f"{sys.executable} -c 'from cli.main import main; main()' show run 103 --calls | head -1"
+    done = subprocess.run(  # noqa: S602
+        command, shell=True, cwd=folder, env=dict(os.environ), capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+
+
+def test_graph_is_mermaid(tmp_path: Path) -> None:
+    drawn = evigraph("graph", "tamu", folder=tmp_path)
+    assert drawn.code == 0
+    assert "graph TD;" in drawn.out and "choose_answer_evidence -.-> widen_evidence;" in drawn.out
+
+
+def test_models_list_names_every_provider(tmp_path: Path) -> None:
+    listed = evigraph("models", "list", "--json", folder=tmp_path).summary["models"]
+    providers = {entry["model"].split(":")[0] for entry in listed}
+    assert providers == {"embedded", "vllm", "openai", "anthropic", "google_genai", "deepseek", "scripted"}
+
+
+def test_demos_build_list_query(tmp_path: Path) -> None:
+    embedding = ("--embedding", "lexical:256")
+    built = evigraph("demos", "build", SAMPLES / "pool.xml", "--to", "pool", *embedding, folder=tmp_path)
+    assert built.code == 0
+    assert "28 demonstrations in pool" in built.out
+    listed = evigraph("demos", "list", "pool", *embedding, "--json", folder=tmp_path).summary
+    assert len(listed["demonstrations"]) == 28
+    found = evigraph(
+        *("demos", "query", "is the lump cancer", "pool", *embedding, "--json"),
+        *("--intent", "malignancy_concern", "-k", "2"),
+        folder=tmp_path,
+    ).summary["demonstrations"]
+    assert [one["intent"] for one in found] == ["malignancy_concern"] * 2
+    assert found[0]["distance"] <= found[1]["distance"]
+
+
+def test_demos_build_classifies_missing_intents(tmp_path: Path) -> None:
+    case = {
+        "case_id": "d1",
+        "question": "Why was it done?",
+        "sentences": ["a", "b"],
+        "labels": {"1": "essential", "2": "not-relevant"},
+        "answer": "It was needed. It helped.",
+    }
+    (tmp_path / "demos.jsonl").write_text(json.dumps(case) + "\n")
+    build = ("demos", "build", "demos.jsonl", "--to", "pool", "--embedding", "lexical:64")
+    assert "(1 without an intent)" in evigraph(*build, folder=tmp_path).out
+    assert evigraph(*build, "--model", "scripted:auto", folder=tmp_path).code == 0
+    listed = evigraph("demos", "list", "pool", "--embedding", "lexical:64", "--json", folder=tmp_path).summary
+    assert listed["demonstrations"][0]["intent"] is not None
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    ended = evigraph("show", "nowhere", "--debug", folder=tmp_path)
+    assert ended.code == 1
+    assert "Traceback" in ended.err

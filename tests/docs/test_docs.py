@@ -1,0 +1,99 @@
+"""Every command, file and program in the README and in docs/ runs, in the order of the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.evigraph import evigraph
+from tests.serving.fake_server import FakeServer, Obey
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("cases", "prompts", "serving", "nodes", "graph", "runs", "evals", "cli")
+PAGES = ("README.md", "docs/cases.md", "docs/models.md", "docs/traces.md", "docs/extending.md")
+LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+
+
+class Block(NamedTuple):
+    language: str
+    file: str | None
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    fence = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    return [Block(*match.groups()) for match in fence.finditer((ROOT / page).read_text("utf-8"))]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the packages, so that a page can add files to them."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    server = FakeServer(models={"data": [{"id": "test-model", "max_model_len": 100_000}]}, default=Obey())
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page: str, checkout: Path, server: FakeServer) -> None:
+    environment = {"PYTHONPATH": str(checkout), "VLLM_API_KEY": "EMPTY"}
+    ran = 0
+    for block in blocks(page):
+        if block.file is not None:
+            target = checkout / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text, "utf-8")
+        elif block.language == "python":
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-c", block.text],
+                cwd=checkout,
+                env={**os.environ, **environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            ran += 1
+        elif block.language == "console":
+            for line in block.text.splitlines():
+                if line.startswith("$ evigraph ") and "out/demo " not in line:
+                    command = line.removeprefix("$ evigraph ").replace("http://127.0.0.1:8000/v1", server.url)
+                    ended = evigraph(*shlex.split(command), folder=checkout, environment=environment)
+                    assert ended.code == 0, f"{line}\n{ended.out}\n{ended.err}"
+                    ran += 1
+    assert ran > 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    folder = (ROOT / page).parent
+    for target in LINK.findall((ROOT / page).read_text("utf-8")):
+        assert (folder / target).exists(), target
+
+
+def test_make_targets_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    named = {
+        line.split()[1]
+        for block in blocks("README.md")
+        if block.language == "sh"
+        for line in block.text.splitlines()
+    }
+    assert named == {"demo", "test"}
+    assert all(f"\n{name}:" in makefile for name in named)

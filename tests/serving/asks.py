@@ -1,0 +1,77 @@
+"""A question with a tiny reply format, and short ways to look at what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from serving.backends import Backend
+from serving.client import Ask, Failure, ModelClient, Reply
+from serving.errors import ErrorClass, InvalidReply
+from serving.journal import Message
+from serving.model_name import Role
+from serving.reply import ReplyFormat, first_json_object
+
+PROMPT = (Message("system", "Answer with one word."), Message("user", "Was the drug stopped?"))
+PROMPT_WORDS = 8
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"word": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["word"],
+    "additionalProperties": False,
+}
+
+WRONG = '{"word": "perhaps"}'
+FAULT = "'word' must be yes or no"
+
+
+class Connect(Protocol):
+    """Makes a client of the server under test."""
+
+    def __call__(self, max_retries: int = ..., backend: Backend = ...) -> ModelClient: ...
+
+
+def said(word: str) -> str:
+    return json.dumps({"word": word})
+
+
+def parse(text: str) -> str:
+    word = first_json_object(text).get("word")
+    if word not in ("yes", "no"):
+        raise InvalidReply(FAULT)
+    return str(word)
+
+
+def rescue(text: str) -> str:
+    if "perhaps" not in text:
+        raise InvalidReply("nothing to rescue")
+    return "no"
+
+
+WORD = ReplyFormat("word", SCHEMA, parse)
+FORGIVING = ReplyFormat("word", SCHEMA, parse, rescue)
+
+
+def word_ask(
+    *,
+    samples: tuple[int, ...] = (0,),
+    reply: ReplyFormat[str] = WORD,
+    role: Role = "label",
+    case_id: str = "7",
+    messages: tuple[Message, ...] = PROMPT,
+    max_tokens: int = 40,
+) -> Ask[str]:
+    return Ask(role, case_id, messages, reply, samples, temperature=0.7, max_tokens=max_tokens, seed=5)
+
+
+def words(outcomes: Sequence[Reply[str] | Failure]) -> list[str | ErrorClass]:
+    """The value of each reply, the class of each failure."""
+    return [
+        outcome.value if isinstance(outcome, Reply) else outcome.error.error_class for outcome in outcomes
+    ]
+
+
+def turns(body: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in body["messages"]]

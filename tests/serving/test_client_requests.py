@@ -1,0 +1,281 @@
+"""Attempts, retries, samples and the limit of an endpoint, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from serving.backends import Backend, connect
+from serving.client import Failure, ModelClient, Reply
+from serving.journal import Answer, Journal, JournalError, Message, Question
+from serving.model_name import ModelName, Role
+from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, said, word_ask, words
+from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
+
+
+async def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
+    server: FakeServer, client: ModelClient
+) -> None:
+    server.plan(Refuse(429, retry_after="0.3"), Refuse(503, retry_after="0.3"), Say((said("no"),)))
+    started = time.perf_counter()
+    (outcome,) = await client.ask(word_ask())
+    assert time.perf_counter() - started >= 0.6
+    assert isinstance(outcome, Reply)
+    assert outcome.value == "no"
+    assert outcome.calls[0].retries == 2
+    assert len(server.chats) == 3
+
+
+async def test_without_a_named_time_the_first_wait_is_about_a_second(
+    server: FakeServer, client: ModelClient
+) -> None:
+    server.plan(Refuse(500))
+    started = time.perf_counter()
+    assert words(await client.ask(word_ask())) == ["yes"]
+    assert 1.0 <= time.perf_counter() - started < 10.0
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_a_hang_up_is_asked_again(server: FakeServer, client: ModelClient) -> None:
+    server.plan(HangUp())
+    assert words(await client.ask(word_ask())) == ["yes"]
+    assert len(server.chats) == 2
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+async def test_max_retries_counts_what_follows_the_first_attempt(
+    server: FakeServer, connect_client: Connect, retries: int
+) -> None:
+    server.default = Refuse(429, "slow down", retry_after="0.01")
+    (outcome,) = await connect_client(retries).ask(word_ask())
+    assert isinstance(outcome, Failure)
+    assert outcome.error.error_class == "rate_limit"
+    assert "slow down" in str(outcome.error)
+    assert outcome.calls == ()
+    assert len(server.chats) == retries + 1
+
+
+@pytest.mark.parametrize(
+    ("act", "error_class"),
+    [(CONTEXT_FULL, "context_length"), (Refuse(400, "bad"), "internal"), (Refuse(401, "key"), "internal")],
+)
+async def test_what_would_fail_again_is_not_retried(
+    server: FakeServer, client: ModelClient, act: Refuse, error_class: str
+) -> None:
+    server.plan(act)
+    assert words(await client.ask(word_ask())) == [error_class]
+    assert len(server.chats) == 1
+
+
+async def test_a_slow_reply_is_a_timeout(
+    server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.backends.openai_compatible.REQUEST_TIMEOUT_S", 0.1)
+    client = ModelClient({"label": connect(ModelName("vllm", MODEL, server.url))}, journal, max_retries=0)
+    server.plan(Say(seconds=0.4))
+    assert words(await client.ask(word_ask())) == ["timeout"]
+
+
+async def test_a_stored_reply_makes_no_request(server: FakeServer, client: ModelClient) -> None:
+    first = await client.ask(word_ask(samples=(0, 1)))
+    again = await client.ask(word_ask(samples=(0, 1)))
+    assert words(again) == words(first) == ["yes", "yes"]
+    assert [call.replayed for outcome in again for call in outcome.calls] == [True, True]
+    assert len(server.chats) == 1
+
+
+async def test_the_stored_reply_is_found_at_another_address_and_by_another_role(
+    server: FakeServer, client: ModelClient, journal: Journal
+) -> None:
+    await client.ask(word_ask())
+    moved = FakeServer()
+    moved.start()
+    try:
+        elsewhere = ModelClient({"reflect": connect(ModelName("vllm", MODEL, moved.url))}, journal)
+        assert words(await elsewhere.ask(word_ask(role="reflect"))) == ["yes"]
+        assert moved.chats == []
+    finally:
+        moved.stop()
+
+
+async def test_only_the_missing_sample_is_asked_for(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say((said("yes"),)), Say((said("no"),)))
+    await client.ask(word_ask(samples=(0, 2)))
+    outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
+    assert words(outcomes) == ["yes", "no", "yes"]
+    assert [body.get("n", 1) for body in server.chats] == [2, 1]
+    assert [outcome.calls[0].sample for outcome in outcomes] == [0, 1, 2]
+    assert [outcome.calls[0].replayed for outcome in outcomes] == [True, False, True]
+
+
+async def test_all_samples_come_from_one_request(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say((said("yes"), said("no"), said("no"))))
+    assert words(await client.ask(word_ask(samples=(0, 1, 2)))) == ["yes", "no", "no"]
+    assert [body["n"] for body in server.chats] == [3]
+
+
+async def test_a_provider_of_single_samples_gets_a_request_for_each(
+    server: FakeServer, backend: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=replace(backend, many_samples=False))
+    assert words(await client.ask(word_ask(samples=(0, 1, 2)))) == ["yes"] * 3
+    assert ["n" in body for body in server.chats] == [False] * 3
+    assert (client.usage.input_tokens, client.usage.output_tokens) == (3 * PROMPT_WORDS, 3 * 2)
+
+
+async def test_one_failed_request_leaves_the_other_samples(
+    server: FakeServer, backend: Backend, connect_client: Connect, journal: Journal
+) -> None:
+    client = connect_client(0, replace(backend, many_samples=False, max_connections=1))
+    server.plan(Say(), Refuse(400, "no such thing"), Say())
+    outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
+    assert sorted(words(outcomes)) == ["internal", "yes", "yes"]
+    assert journal.count() == 2
+    assert words(await client.ask(word_ask(samples=(0, 1, 2)))) == ["yes"] * 3
+    assert len(server.chats) == 4
+
+
+async def test_a_sample_that_the_server_left_out_fails_alone(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say(choices=2))
+    outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
+    assert words(outcomes) == ["yes", "yes", "internal"]
+    assert words(await client.ask(word_ask(samples=(0, 1, 2)))) == ["yes"] * 3
+    assert [body.get("n", 1) for body in server.chats] == [3, 1]
+
+
+async def test_a_reply_without_choices_is_a_failure(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say(choices=0))
+    assert words(await client.ask(word_ask())) == ["internal"]
+
+
+async def test_half_a_surrogate_pair_does_not_take_the_other_samples(
+    server: FakeServer, client: ModelClient
+) -> None:
+    server.plan(Say((said("yes") + "\ud83d", said("no"))))
+    assert words(await client.ask(word_ask(samples=(0, 1))))[1] == "no"
+
+
+async def test_the_usage_of_a_request_is_counted_once(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say((said("yes"), said("no") + " as far as I know", said("no")), cached_tokens=3))
+    outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
+    calls = [call for outcome in outcomes for call in outcome.calls]
+    assert [call.input_tokens for call in calls] == [PROMPT_WORDS, 0, 0]
+    assert [call.cached_tokens for call in calls] == [3, 0, 0]
+    assert [call.output_tokens for call in calls] == [5, 3, 3]
+    assert (client.usage.input_tokens, client.usage.output_tokens) == (PROMPT_WORDS, 11)
+
+
+async def test_each_sample_of_a_request_counts_as_a_call(server: FakeServer, client: ModelClient) -> None:
+    await client.ask(word_ask(samples=(0, 1, 2)))
+    assert len(server.chats) == 1
+    assert client.usage.calls == 3
+
+
+async def test_replayed_calls_are_not_counted_as_made(client: ModelClient) -> None:
+    await client.ask(word_ask())
+    before = replace(client.usage)
+    await client.ask(word_ask())
+    assert client.usage == replace(before, replayed=1)
+    assert before.replayed == 0
+
+
+async def test_an_endpoint_has_one_limit_for_all_its_roles(
+    server: FakeServer, backend: Backend, journal: Journal
+) -> None:
+    server.default = Say(seconds=0.03)
+    other = connect(ModelName("vllm", "other", server.url))
+    client = ModelClient(
+        {"label": replace(backend, max_connections=3), "answer": replace(other, max_connections=3)}, journal
+    )
+    roles: tuple[Role, Role] = ("label", "answer")
+    asks = [
+        word_ask(role=role, messages=(*PROMPT, Message("user", str(number))))
+        for number in range(20)
+        for role in roles
+    ]
+    outcomes = await asyncio.gather(*(client.ask(ask) for ask in asks))
+    assert [words(outcome) for outcome in outcomes] == [["yes"]] * 40
+    assert server.peak == 3
+
+
+async def test_a_slash_at_the_end_of_an_address_makes_no_second_endpoint(
+    server: FakeServer, backend: Backend
+) -> None:
+    slashed = connect(ModelName("vllm", MODEL, f"{server.url}/"))
+    assert slashed.endpoint == backend.endpoint
+
+
+async def test_a_wait_for_another_attempt_holds_no_slot(
+    server: FakeServer, backend: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=replace(backend, max_connections=1))
+    server.plan(Refuse(429, retry_after="1"))
+    waiting = asyncio.create_task(client.ask(word_ask()))
+    await asyncio.sleep(0.3)
+    assert len(server.chats) == 1
+    await client.ask(word_ask(messages=(Message("user", "Another one."),)))
+    assert not waiting.done()
+    assert words(await waiting) == ["yes"]
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_a_dead_endpoint_gets_single_attempts_until_it_answers(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    client = connect_client(2)
+    dead = Refuse(500, "EngineDeadError")
+    server.plan(*[dead] * 4)
+    made = []
+    for number in range(3):
+        outcome = await client.ask(word_ask(messages=(Message("user", str(number)),)))
+        made.append((words(outcome), len(server.chats)))
+    assert made == [(["connection"], 3), (["connection"], 4), (["yes"], 5)]
+    server.plan(*[dead] * 3)
+    assert words(await client.ask(word_ask(messages=(Message("user", "later"),)))) == ["connection"]
+    assert len(server.chats) == 8
+
+
+@pytest.mark.usefixtures("no_backoff")
+async def test_a_server_that_is_gone_is_named_and_comes_back(server: FakeServer, client: ModelClient) -> None:
+    server.stop()
+    (outcome,) = await client.ask(word_ask())
+    assert isinstance(outcome, Failure)
+    assert outcome.error.error_class == "connection"
+    assert "\n" not in str(outcome.error)
+    server.start()
+    assert words(await client.ask(word_ask())) == ["yes"]
+
+
+async def test_room_is_what_the_conversation_leaves(server: FakeServer, client: ModelClient) -> None:
+    assert await client.room("label", PROMPT) == 4096 - PROMPT_WORDS
+
+
+async def test_room_is_unknown_where_nobody_can_count(
+    server: FakeServer, backend: Backend, connect_client: Connect
+) -> None:
+    for unknown in (replace(backend, context_length=None), replace(backend, count_tokens=None)):
+        assert await connect_client(backend=unknown).room("label", PROMPT) is None
+    server.stop()
+    assert await connect_client().room("label", PROMPT) is None
+
+
+@pytest.mark.parametrize("answer", ["<html>", {"tokens": []}, {"count": None}, [1, 2]])
+async def test_room_is_unknown_where_the_tokenizer_answers_something_else(
+    server: FakeServer, client: ModelClient, answer: object
+) -> None:
+    server.tokenize = answer
+    assert await client.room("label", PROMPT) is None
+
+
+async def test_a_journal_that_cannot_be_written_ends_the_run(
+    client: ModelClient, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(question: Question, answer: Answer, *, role: str, case_id: str) -> None:
+        raise JournalError("disk full")
+
+    monkeypatch.setattr(journal, "store", full)
+    with pytest.raises(JournalError, match="disk full"):
+        await client.ask(word_ask())

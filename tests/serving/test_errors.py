@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import httpx
+import openai
+import pytest
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from serving.errors import CallError, classify
+from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
+
+
+async def raised_by_the_sdk(server: FakeServer, seconds: float = 5) -> CallError:
+    model = ChatOpenAI(
+        model=MODEL, base_url=server.url, api_key=SecretStr("EMPTY"), max_retries=0, timeout=seconds
+    )
+    with pytest.raises(openai.OpenAIError) as caught:
+        await model.ainvoke("Hello")
+    return classify(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("act", "error_class", "retry_after"),
+    [
+        (Refuse(429, retry_after="7"), "rate_limit", 7.0),
+        (Refuse(429, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), "rate_limit", None),
+        (Refuse(429), "rate_limit", None),
+        (Refuse(500, "EngineDeadError"), "connection", None),
+        (Refuse(503, retry_after="2"), "connection", 2.0),
+        (Refuse(504), "timeout", None),
+        (Refuse(408), "timeout", None),
+        (CONTEXT_FULL, "context_length", None),
+        (Refuse(400, "maximum context length is 10 tokens"), "context_length", None),
+        (Refuse(413, "prompt too long"), "context_length", None),
+        (Refuse(400, "unknown field"), "internal", None),
+        (Refuse(401, "wrong key"), "internal", None),
+        (Refuse(404, "no such model"), "internal", None),
+        (HangUp(), "connection", None),
+    ],
+)
+async def test_errors_of_the_openai_client(
+    server: FakeServer, act: Refuse | HangUp, error_class: str, retry_after: float | None
+) -> None:
+    server.plan(act)
+    error = await raised_by_the_sdk(server)
+    assert (error.error_class, error.retry_after) == (error_class, retry_after)
+    assert "\n" not in str(error)
+    if isinstance(act, Refuse):
+        assert act.message in str(error)
+
+
+async def test_a_refused_connection(server: FakeServer) -> None:
+    server.stop()
+    error = await raised_by_the_sdk(server)
+    assert error.error_class == "connection"
+    assert len(str(error)) > len("Connection error.")
+
+
+async def test_a_timeout(server: FakeServer) -> None:
+    server.plan(Say(seconds=0.3))
+    assert (await raised_by_the_sdk(server, seconds=0.05)).error_class == "timeout"
+
+
+class Foreign(Exception):
+    """As other providers' clients raise them."""
+
+    def __init__(self, message: str, **fields: object) -> None:
+        super().__init__(message)
+        self.__dict__.update(fields)
+
+
+class ReadTimeoutException(Exception): ...
+
+
+class RateLimitExceeded(Exception): ...
+
+
+class ConnectionFailed(Exception): ...
+
+
+@pytest.mark.parametrize(
+    ("error", "error_class"),
+    [
+        (Foreign("quota", code=429), "rate_limit"),
+        (Foreign("overloaded", status_code=529), "connection"),
+        (Foreign("gone", code=503), "connection"),
+        (Foreign("late", code=504), "timeout"),
+        (Foreign("prompt is too long: 5000 tokens", status_code=400), "context_length"),
+        (Foreign("the prompt exceeds max_model_len"), "context_length"),
+        (Foreign("no key", status_code=403), "internal"),
+        (Foreign("odd", code="not a number"), "internal"),
+        (Foreign("odd", code=lambda: 5), "internal"),
+        (ReadTimeoutException("slow"), "timeout"),
+        (RateLimitExceeded("slow down"), "rate_limit"),
+        (ConnectionFailed("no route"), "connection"),
+        (ConnectionRefusedError("refused"), "connection"),
+        (TimeoutError(), "timeout"),
+        (httpx.ReadError("reset"), "connection"),
+        (httpx.ConnectTimeout("slow"), "timeout"),
+        (ValueError("nonsense"), "internal"),
+    ],
+)
+def test_errors_of_other_clients(error: Exception, error_class: str) -> None:
+    assert classify(error).error_class == error_class
+
+
+def test_the_time_to_wait_is_read_from_any_response() -> None:
+    headers = {"retry-after": "1.5"}
+    error = Foreign("busy", status_code=429, response=SimpleNamespace(headers=headers))
+    assert classify(error).retry_after == 1.5
+
+
+@pytest.mark.parametrize("broken", ["", "soon", None])
+def test_a_time_to_wait_that_is_none_is_left_out(broken: object) -> None:
+    error = Foreign("busy", status_code=429, response=SimpleNamespace(headers={"retry-after": broken}))
+    assert classify(error).retry_after is None
+
+
+def test_a_message_is_one_line_of_bounded_length() -> None:
+    assert str(classify(ValueError("first\nsecond"))) == "ValueError: first"
+    assert str(classify(ValueError(""))) == "ValueError: ValueError"
+    assert len(str(classify(Foreign("x" * 10_000, status_code=500)))) == 500
+
+
+def test_our_own_errors_stay_as_they_are() -> None:
+    error = CallError("refusal", "no")
+    assert classify(error) is error

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import xgrammar
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.label_reply import label_schema
+from serving.backends.fixed_layout import fixed_layout_grammar
+
+
+def accepts(grammar: str, text: str) -> bool:
+    """Whether xgrammar, vLLM's default engine, lets a text pass."""
+    vocabulary = [bytes([byte]) for byte in range(256)]
+    info = xgrammar.TokenizerInfo(vocabulary, stop_token_ids=[0])
+    matcher = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(info).compile_grammar(grammar))
+    return matcher.accept_string(text) and matcher.accept_token(0)
+
+
+def labels(ids: list[str], label: str = "essential") -> str:
+    return json.dumps(dict.fromkeys(ids, label), ensure_ascii=False)
+
+
+def grammar_of(ids: list[str]) -> str:
+    grammar = fixed_layout_grammar(label_schema(ids))
+    assert grammar is not None
+    return grammar
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    )
+)
+def test_any_sentence_ids_pass_as_json_dumps_writes_them(ids: list[str]) -> None:
+    assert accepts(grammar_of(ids), labels(ids))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"1":"essential", "2": "essential"}',
+        '{"1": "essential",\n"2": "essential"}',
+        '{"1": "essential"}',
+        '{"2": "essential", "1": "essential"}',
+        '{"1": "maybe", "2": "essential"}',
+    ],
+)
+def test_another_layout_order_or_value_does_not_pass(text: str) -> None:
+    assert accepts(grammar_of(["1", "2"]), labels(["1", "2"]))
+    assert not accepts(grammar_of(["1", "2"]), text)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {}},
+        {"type": "object", "properties": {"text": {"type": "string"}}},
+        {"type": "string"},
+    ],
+)
+def test_other_schemas_have_no_fixed_layout(schema: dict[str, object]) -> None:
+    assert fixed_layout_grammar(schema) is None

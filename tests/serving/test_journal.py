@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from serving.journal import Answer, Journal, JournalError, Message, Question
+
+SYSTEM = Message("system", "Label each sentence. " * 500)
+QUESTION = Question("vllm:tiny", "r1", (SYSTEM, Message("user", "Why?")), {"temperature": 0.5}, 0)
+ANSWER = Answer('{"1": "essential"}', "stop", 11, 5, 3, 0.25, 2)
+
+WRITER = """
+import sys
+from pathlib import Path
+from serving.journal import Answer, Journal, Message, Question
+
+journal = Journal(Path(sys.argv[1]))
+for number in range(10_000):
+    question = Question("m", "", (Message("user", str(number)),), {}, 0)
+    journal.store(question, Answer(f"reply {number}", "stop", 1, 1, 0, 0.1, 0), role="label", case_id="7")
+    print(number, flush=True)
+"""
+
+
+def store(journal: Journal, question: Question = QUESTION, answer: Answer = ANSWER) -> None:
+    journal.store(question, answer, role="label", case_id="7")
+
+
+def sent(text: str, sample: int = 0) -> Question:
+    return replace(QUESTION, messages=(SYSTEM, Message("user", text)), sample=sample)
+
+
+def number_of(journal: Journal, table: str) -> int:
+    with sqlite3.connect(journal.path) as database:
+        (number,) = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608
+    database.close()
+    return int(number)
+
+
+def test_an_answer_comes_back_as_it_was(journal: Journal) -> None:
+    assert journal.find(QUESTION) is None
+    store(journal)
+    assert journal.find(QUESTION) == ANSWER
+    assert journal.count() == 1
+
+
+def test_an_answer_survives_closing(tmp_path: Path) -> None:
+    for _ in range(2):
+        journal = Journal(tmp_path / "calls.sqlite")
+        store(journal)
+        journal.close()
+    again = Journal(tmp_path / "calls.sqlite")
+    assert (again.find(QUESTION), again.count()) == (ANSWER, 1)
+    again.close()
+
+
+def test_the_latest_answer_to_a_question_counts(journal: Journal) -> None:
+    store(journal)
+    newer = replace(ANSWER, text="newer")
+    store(journal, answer=newer)
+    assert (journal.find(QUESTION), journal.count()) == (newer, 1)
+
+
+def test_odd_texts_come_back(journal: Journal) -> None:
+    text = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
+    store(journal, sent(text), replace(ANSWER, text=text))
+    assert journal.find(sent(text)) == replace(ANSWER, text=text)
+    assert journal.conversation(sent(text).key)[1:] == [Message("user", text), Message("assistant", text)]
+
+
+def test_a_message_is_stored_once_however_many_calls_share_it(journal: Journal) -> None:
+    for case in range(20):
+        for sample in range(3):
+            store(journal, sent(f"Question {case}", sample))
+    assert (number_of(journal, "calls"), number_of(journal, "texts")) == (60, 21)
+
+
+def test_a_follow_up_stores_its_new_turns_only(journal: Journal) -> None:
+    store(journal)
+    turns = (Message("assistant", ANSWER.text), Message("user", "Check your labels."))
+    store(journal, replace(QUESTION, messages=QUESTION.messages + turns))
+    assert number_of(journal, "texts") == 4
+
+
+def test_the_file_grows_with_new_text_only(journal: Journal, tmp_path: Path) -> None:
+    for number in range(200):
+        store(journal, sent(f"Question {number}"))
+    journal.close()
+    assert len(SYSTEM.text) > 10_000
+    assert journal.path.stat().st_size < 250_000
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(QUESTION, model="vllm:other"),
+        replace(QUESTION, revision="r2"),
+        replace(QUESTION, messages=(SYSTEM, Message("user", "Why? "))),
+        replace(QUESTION, messages=(SYSTEM, Message("assistant", "Why?"))),
+        replace(QUESTION, messages=QUESTION.messages[::-1]),
+        replace(QUESTION, parameters={"temperature": 0.6}),
+        replace(QUESTION, parameters={"temperature": 0.5, "seed": 0}),
+        replace(QUESTION, sample=1),
+    ],
+)
+def test_the_key_changes_with_each_field(other: Question) -> None:
+    assert other.key != QUESTION.key
+
+
+def test_texts_that_join_to_the_same_have_different_keys() -> None:
+    def split(*texts: str) -> str:
+        return replace(QUESTION, messages=tuple(Message("user", text) for text in texts)).key
+
+    assert len({split("a", "bc"), split("ab", "c"), split("abc"), split('a", "bc')}) == 4
+
+
+def test_the_order_of_parameters_does_not_matter() -> None:
+    one = replace(QUESTION, parameters={"a": 1, "b": {"c": 2, "d": 3}})
+    other = replace(QUESTION, parameters={"b": {"d": 3, "c": 2}, "a": 1})
+    assert one.key == other.key
+
+
+def test_all_that_was_stored_survives_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:  # noqa: S603
+        assert writer.stdout is not None
+        for _ in range(50):
+            number = int(writer.stdout.readline())
+        os.kill(writer.pid, signal.SIGKILL)
+    journal = Journal(path)
+    assert number == 49
+    for stored in range(50):
+        question = Question("m", "", (Message("user", str(stored)),), {}, 0)
+        found = journal.find(question)
+        assert found is not None and found.text == f"reply {stored}"
+        assert journal.conversation(question.key)[0] == Message("user", str(stored))
+    journal.close()
+
+
+def test_a_rejected_answer_stays_until_it_is_forgotten(journal: Journal) -> None:
+    store(journal)
+    store(journal, sent("Another one."))
+    journal.reject([QUESTION.key, "no such key"])
+    assert journal.find(QUESTION) == ANSWER
+    assert (journal.forget_rejected(), journal.forget_rejected()) == (1, 0)
+    assert journal.find(QUESTION) is None
+    assert journal.find(sent("Another one.")) == ANSWER
+
+
+def test_a_new_answer_is_not_rejected_any_more(journal: Journal) -> None:
+    store(journal)
+    journal.reject([QUESTION.key])
+    store(journal)
+    assert journal.forget_rejected() == 0
+
+
+def test_a_conversation_is_the_prompt_and_the_reply(journal: Journal) -> None:
+    store(journal)
+    assert journal.conversation(QUESTION.key) == [*QUESTION.messages, Message("assistant", ANSWER.text)]
+    with pytest.raises(KeyError):
+        journal.conversation("no such key")
+
+
+def test_a_file_that_is_no_journal(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are notes. " * 500)
+    with pytest.raises(JournalError, match=r"notes\.txt"):
+        Journal(path)
+    assert path.read_text().startswith("These are notes.")
+
+
+def test_a_place_that_is_none(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "calls.sqlite"):
+        with pytest.raises(JournalError, match=str(path)):
+            Journal(path)
+
+
+def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version=99")
+    database.close()
+    with pytest.raises(JournalError):
+        Journal(path)
+
+
+def test_a_full_disk_is_a_journal_error_and_keeps_what_is_there(journal: Journal) -> None:
+    store(journal)
+    (pages,) = journal._database.execute("PRAGMA page_count").fetchone()
+    journal._database.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(JournalError, match="full"):
+        store(journal, sent("A long question. " * 5000))
+    assert (journal.find(QUESTION), journal.count()) == (ANSWER, 1)
+
+
+def test_a_read_only_file_is_a_journal_error(journal: Journal) -> None:
+    store(journal)
+    journal._database.execute("PRAGMA query_only=1")
+    writes: list[Callable[[], object]] = [
+        lambda: store(journal),
+        lambda: journal.reject([QUESTION.key]),
+        journal.forget_rejected,
+    ]
+    for write in writes:
+        with pytest.raises(JournalError, match="readonly"):
+            write()
+    assert journal.find(QUESTION) == ANSWER
+
+
+READS: list[Callable[[Journal], object]] = [
+    lambda journal: journal.find(QUESTION),
+    lambda journal: journal.count(),
+    lambda journal: journal.conversation(QUESTION.key),
+]
+
+
+@pytest.mark.parametrize("read", READS, ids=["find", "count", "conversation"])
+def test_a_damaged_file_is_a_journal_error(tmp_path: Path, read: Callable[[Journal], object]) -> None:
+    path = tmp_path / "calls.sqlite"
+    journal = Journal(path)
+    store(journal)
+    journal.close()
+    content = path.read_bytes()
+    # The first page tells what tables there are; what they hold follows.
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    damaged = Journal(path)
+    with pytest.raises(JournalError, match="malformed"):
+        read(damaged)
+    damaged.close()

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from serving.errors import ModelError
+from serving.model_name import PROVIDERS, ROLES, ModelName, Role, assign_roles, parse_model_name
+
+DEFAULTS: dict[Role, str] = dict.fromkeys(ROLES, "scripted:auto")
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ModelError) as caught:
+        parse_model_name(text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("embedded:smollm2-135m", ModelName("embedded", "smollm2-135m")),
+        ("embedded:/models/a b/llama", ModelName("embedded", "/models/a b/llama")),
+        (
+            "vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1",
+            ModelName("vllm", "meta-llama/Llama-3.1-8B", "http://localhost:8000/v1"),
+        ),
+        ("openai:gpt-5", ModelName("openai", "gpt-5")),
+        ("openai:qwen3:8b@https://host/v1", ModelName("openai", "qwen3:8b", "https://host/v1")),
+        ("google_genai:gemini@001", ModelName("google_genai", "gemini@001")),
+        ("openai:a@1@http://host/v1", ModelName("openai", "a@1", "http://host/v1")),
+        ("openai:a@http://user:word@host/v1", ModelName("openai", "a", "http://user:word@host/v1")),
+        ("anthropic:claude-sonnet-5", ModelName("anthropic", "claude-sonnet-5")),
+        ("deepseek:deepseek-chat", ModelName("deepseek", "deepseek-chat")),
+        ("scripted:replies.jsonl", ModelName("scripted", "replies.jsonl")),
+        ("scripted:script.py:answer", ModelName("scripted", "script.py:answer")),
+        ("scripted:auto", ModelName("scripted", "auto")),
+    ],
+)
+def test_each_form_is_read_and_written_back(text: str, name: ModelName) -> None:
+    assert parse_model_name(text) == name
+    assert str(name) == text
+    assert parse_model_name(f"  {text}\n") == name
+
+
+@pytest.mark.parametrize(
+    "text", ["", "gpt-5", ":gpt-5", "openai:", "@http://host/v1", "openai@http://host/v1"]
+)
+def test_other_forms_are_refused_with_the_right_one(text: str) -> None:
+    message = refused(text)
+    assert repr(text) in message
+    assert "provider:name@http://host:port/v1" in message
+    assert all(provider in message for provider in PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("typo", "nearest"),
+    [("vlm", "vllm"), ("antropic", "anthropic"), ("opena", "openai"), ("scripte", "scripted")],
+)
+def test_a_misspelt_provider_gets_the_nearest(typo: str, nearest: str) -> None:
+    assert refused(f"{typo}:model@http://host/v1").endswith(f"did you mean {nearest!r}?")
+
+
+def test_an_unknown_provider_gets_all() -> None:
+    assert "known: embedded, vllm, scripted, openai" in refused("xyz:model")
+
+
+def test_vllm_needs_an_address() -> None:
+    assert "write vllm:llama@http://HOST:8000/v1" in refused("vllm:llama")
+
+
+@pytest.mark.parametrize("address", ["localhost:8000/v1", "HTTP://localhost:8000/v1", "htp://localhost/v1"])
+def test_a_broken_address_never_turns_into_a_hosted_model(address: str) -> None:
+    refused(f"openai:llama@{address}")
+
+
+def chosen(arguments: Sequence[str], defaults: dict[Role, str] | None = None) -> dict[Role, str]:
+    return {role: str(name) for role, name in assign_roles(arguments, defaults or DEFAULTS).items()}
+
+
+def test_a_recipe_may_name_all_models_itself() -> None:
+    assert chosen([]) == DEFAULTS
+
+
+def test_a_plain_string_sets_all_roles() -> None:
+    assert chosen(["openai:gpt-5"]) == dict.fromkeys(ROLES, "openai:gpt-5")
+
+
+@pytest.mark.parametrize("arguments", [["openai:a", "answer=openai:b"], ["answer=openai:b", "openai:a"]])
+def test_a_named_role_wins_in_any_order(arguments: Sequence[str]) -> None:
+    assert chosen(arguments) == {**dict.fromkeys(ROLES, "openai:a"), "answer": "openai:b"}
+
+
+def test_reflection_follows_labelling() -> None:
+    assert chosen(["label=openai:b"]) == {**DEFAULTS, "label": "openai:b", "reflect": "openai:b"}
+
+
+def test_reflection_can_be_set_itself() -> None:
+    given = chosen(["label=openai:b", "reflect=openai:c"])
+    assert (given["label"], given["reflect"]) == ("openai:b", "openai:c")
+
+
+def test_an_equals_sign_in_a_name_is_part_of_it() -> None:
+    assert chosen(["scripted:a=b.jsonl"]) == dict.fromkeys(ROLES, "scripted:a=b.jsonl")
+    assert chosen(["answer=scripted:a=b.jsonl"])["answer"] == "scripted:a=b.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("labels=openai:a", "did you mean 'label'?"),
+        ("xyz=openai:a", "roles: classify, label, reflect, answer"),
+    ],
+)
+def test_an_unknown_role_is_named_with_the_nearest(argument: str, expected: str) -> None:
+    with pytest.raises(ModelError, match=r"unknown role") as caught:
+        assign_roles([argument], DEFAULTS)
+    assert expected in str(caught.value)
+
+
+def test_a_role_without_a_model_is_named() -> None:
+    with pytest.raises(ModelError, match="no model for classify, answer"):
+        assign_roles(["label=openai:a"], {})

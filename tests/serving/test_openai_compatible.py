@@ -1,0 +1,169 @@
+"""What goes over the wire to a server, and what is said of servers that cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from serving.backends import Backend, connect
+from serving.backends.fixed_layout import fixed_layout_grammar
+from serving.client import ModelClient
+from serving.errors import CallError, ModelError
+from serving.journal import Journal
+from serving.model_name import ModelName
+from serving.reply import ReplyFormat, free_text
+from tests.serving.asks import PROMPT, PROMPT_WORDS, SCHEMA, Connect, turns, word_ask
+from tests.serving.fake_server import MODEL, FakeServer
+
+
+def refused(name: ModelName) -> str:
+    with pytest.raises(ModelError) as caught:
+        connect(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+async def test_a_request_holds_the_schema_the_samples_and_no_seed(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    client = connect_client(backend=connect(ModelName("openai", MODEL, server.url)))
+    await client.ask(word_ask(samples=(0, 1, 2)))
+    (body,) = server.chats
+    assert turns(body) == [(message.role, message.text) for message in PROMPT]
+    assert body["model"] == MODEL
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "word", "schema": SCHEMA, "strict": True},
+    }
+    assert (body["n"], body["temperature"], body["max_completion_tokens"]) == (3, 0.7, 40)
+    assert not {"seed", "tools"} & body.keys()
+
+
+async def test_vllm_gets_a_grammar_that_fixes_the_layout(server: FakeServer, client: ModelClient) -> None:
+    await client.ask(word_ask())
+    (body,) = server.chats
+    assert body["structured_outputs"] == {"grammar": fixed_layout_grammar(SCHEMA)}
+    assert "response_format" not in body
+
+
+async def test_vllm_gets_a_schema_where_the_layout_cannot_be_fixed(
+    server: FakeServer, client: ModelClient
+) -> None:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    await client.ask(word_ask(reply=ReplyFormat("free", schema, free_text)))
+    (body,) = server.chats
+    assert body["response_format"]["json_schema"]["schema"] == schema
+
+
+async def test_a_free_text_is_asked_for_without_a_schema(server: FakeServer, client: ModelClient) -> None:
+    await client.ask(word_ask(reply=ReplyFormat("answer", None, free_text)))
+    (body,) = server.chats
+    assert not {"response_format", "n", "seed"} & body.keys()
+
+
+def test_a_connected_server_is_described(server: FakeServer, backend: Backend) -> None:
+    assert (backend.endpoint, backend.context_length) == (server.url, 4096)
+    assert backend.many_samples and not backend.takes_seed
+    other = connect(ModelName("openai", "other", server.url))
+    assert (other.context_length, other.count_tokens) == (None, None)
+
+
+async def test_tokens_are_counted_by_the_server(server: FakeServer, backend: Backend) -> None:
+    assert backend.count_tokens is not None
+    assert await backend.count_tokens(PROMPT) == PROMPT_WORDS
+    request = server.received[-1]
+    assert request.path == "/tokenize"
+    assert request.body["model"] == MODEL
+    assert turns(request.body) == [(message.role, message.text) for message in PROMPT]
+
+
+async def test_a_tokenizer_that_is_gone_is_a_call_error(server: FakeServer, backend: Backend) -> None:
+    server.stop()
+    assert backend.count_tokens is not None
+    with pytest.raises(CallError) as caught:
+        await backend.count_tokens(PROMPT)
+    assert caught.value.error_class == "connection"
+
+
+KEYS = {"VLLM_API_KEY": "for-vllm", "OPENAI_API_KEY": "for-openai", "DEEPSEEK_API_KEY": "for-deepseek"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "key"),
+    [("vllm", "for-vllm"), ("openai", "for-openai"), ("deepseek", "for-deepseek"), ("anthropic", "EMPTY")],
+)
+async def test_each_provider_sends_its_own_key_only(
+    server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch, provider: str, key: str
+) -> None:
+    for variable, value in KEYS.items():
+        monkeypatch.setenv(variable, value)
+    backend = connect(ModelName(provider, MODEL, server.url))
+    await ModelClient({"label": backend}, journal).ask(word_ask())
+    if backend.count_tokens is not None:
+        await backend.count_tokens(PROMPT)
+    assert {request.authorization for request in server.received} == {f"Bearer {key}"}
+
+
+@pytest.mark.parametrize(("provider", "own"), [("vllm", "VLLM_API_KEY"), ("openai", "OPENAI_API_KEY")])
+async def test_without_its_own_variable_the_key_is_empty(
+    server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch, provider: str, own: str
+) -> None:
+    for variable, value in KEYS.items():
+        if variable != own:
+            monkeypatch.setenv(variable, value)
+    backend = connect(ModelName(provider, MODEL, server.url))
+    await ModelClient({"label": backend}, journal).ask(word_ask())
+    assert {request.authorization for request in server.received} == {"Bearer EMPTY"}
+
+
+def test_a_variable_without_a_value_is_no_key(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "")
+    connect(ModelName("vllm", MODEL, server.url))
+    assert server.received[-1].authorization == "Bearer EMPTY"
+
+
+def test_a_server_that_is_not_there(server: FakeServer) -> None:
+    server.stop()
+    message = refused(ModelName("vllm", MODEL, server.url))
+    assert f"cannot reach {server.url}/models" in message
+    assert "Is the server up" in message
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999/v1", "http://[::1/v1", "http:///v1"])
+def test_an_address_that_is_none(url: str) -> None:
+    assert url in refused(ModelName("vllm", MODEL, url))
+
+
+def test_a_model_that_is_not_served_names_those_that_are(server: FakeServer) -> None:
+    message = refused(ModelName("vllm", "tini", server.url))
+    assert "does not serve 'tini'; it serves: tiny, other" in message
+    server.models = {"data": []}
+    assert "it serves: none" in refused(ModelName("vllm", MODEL, server.url))
+
+
+@pytest.mark.parametrize("status", [401, 404, 500, 302])
+def test_a_server_that_answers_with_an_error(server: FakeServer, status: int) -> None:
+    server.models_status = status
+    assert f"{server.url}/models answers {status}" in refused(ModelName("vllm", MODEL, server.url))
+
+
+@pytest.mark.parametrize(
+    "answer", ["<html>Hello</html>", "", {}, {"data": None}, {"data": [1]}, {"data": [{}]}, [], "null"]
+)
+def test_a_server_that_answers_something_else(server: FakeServer, answer: object) -> None:
+    server.models = answer  # type: ignore[assignment]
+    assert "does not answer with a list of models" in refused(ModelName("vllm", MODEL, server.url))
+
+
+def test_a_context_length_that_is_no_number_is_unknown(server: FakeServer) -> None:
+    server.models = {"data": [{"id": MODEL, "max_model_len": "long"}]}
+    assert connect(ModelName("vllm", MODEL, server.url)).context_length is None
+
+
+async def test_the_revision_is_part_of_what_is_stored(
+    server: FakeServer, backend: Backend, journal: Journal
+) -> None:
+    for revision in ("a", "b", "a"):
+        await ModelClient({"label": replace(backend, revision=revision)}, journal).ask(word_ask())
+    assert len(server.chats) == 2

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from cases.intents import INTENTS, RISK_LEVELS
+from serving.backends import Backend, connect
+from serving.backends.scripted import HISTORY_LENGTH, ScriptedChatModel
+from serving.client import Failure, ModelClient
+from serving.errors import ERROR_CLASSES, CallError, ModelError
+from serving.journal import Journal
+from serving.model_name import ROLES, ModelName, Role
+from serving.reply import ReplyFormat, free_text
+from tests.serving.asks import PROMPT, SCHEMA, said, word_ask, words
+
+Write = Callable[[str, str], Path]
+
+REPLIES = """
+{"reply": {"word": "yes"}}
+{"reply": "by role", "role": "label"}
+{"reply": "by case", "case": "7"}
+{"reply": "by role and sample", "role": "label", "sample": 1}
+{"reply": "too late", "role": "label", "sample": 1}
+
+{"fail": "timeout", "role": "answer", "case": "8", "sample": 2}
+"""
+
+
+def scripted(path: Path, function: str = "") -> Backend:
+    return connect(ModelName("scripted", f"{path}:{function}" if function else str(path)))
+
+
+def refused(name: str) -> str:
+    with pytest.raises(ModelError) as caught:
+        connect(ModelName("scripted", name))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+async def reply(backend: Backend, **call: Any) -> str:
+    arguments = {"role": "classify", "case_id": "1", "samples": (call.pop("sample", 0),), **call}
+    return str((await backend.chat_model.ainvoke("Hello", **arguments)).text)
+
+
+def chat_model(backend: Backend) -> ScriptedChatModel:
+    assert isinstance(backend.chat_model, ScriptedChatModel)
+    return backend.chat_model
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ({}, '{"word": "yes"}'),
+        ({"role": "label"}, "by role"),
+        ({"case_id": "7"}, "by case"),
+        ({"role": "label", "case_id": "7"}, "by role"),
+        ({"role": "label", "case_id": "7", "sample": 1}, "by role and sample"),
+        ({"role": "answer", "case_id": "8", "sample": 1}, '{"word": "yes"}'),
+    ],
+)
+async def test_the_line_that_names_most_wins_then_the_earlier_one(
+    write: Write, call: dict[str, Any], expected: str
+) -> None:
+    assert await reply(scripted(write("replies.jsonl", REPLIES)), **call) == expected
+
+
+async def test_a_failing_line_raises_its_class(write: Write) -> None:
+    backend = scripted(write("replies.jsonl", REPLIES))
+    with pytest.raises(CallError, match="asks for this failure") as caught:
+        await reply(backend, role="answer", case_id="8", sample=2)
+    assert caught.value.error_class == "timeout"
+
+
+@pytest.mark.parametrize("error_class", ERROR_CLASSES)
+async def test_each_error_class_can_be_asked_for(write: Write, journal: Journal, error_class: str) -> None:
+    backend = scripted(write("replies.jsonl", json.dumps({"fail": error_class})))
+    client = ModelClient({"label": backend}, journal, max_retries=0)
+    assert words(await client.ask(word_ask())) == [error_class]
+
+
+async def test_a_failing_sample_leaves_the_others(write: Write, journal: Journal) -> None:
+    lines = [{"reply": {"word": "yes"}}, {"fail": "internal", "sample": 1}]
+    backend = scripted(write("replies.jsonl", "\n".join(map(json.dumps, lines))))
+    outcomes = await ModelClient({"label": backend}, journal).ask(word_ask(samples=(0, 1, 2)))
+    assert words(outcomes) == ["yes", "internal", "yes"]
+
+
+async def test_a_call_that_no_line_fits_is_named(write: Write, journal: Journal) -> None:
+    backend = scripted(write("replies.jsonl", '{"reply": "a", "case": "8"}'))
+    (outcome,) = await ModelClient({"label": backend}, journal).ask(word_ask())
+    assert isinstance(outcome, Failure)
+    assert "holds no reply for role 'label', case '7', sample 0" in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("no JSON", "line 3: Invalid JSON"),
+        ('{"replay": "a"}', "line 3: replay: Extra inputs"),
+        ('{"fail": "tired"}', "line 3: fail: "),
+        ('{"sample": 1}', "line 3: needs either 'reply' or 'fail'"),
+        ('{"reply": "a", "fail": "timeout"}', "line 3: needs either 'reply' or 'fail'"),
+        ("[]", "line 3: "),
+    ],
+)
+def test_a_bad_line_is_named_by_its_number(write: Write, line: str, fault: str) -> None:
+    path = write("replies.jsonl", f'\ufeff{{"reply": "a"}}\n\n{line}\n')
+    assert f"{path}: {fault}" in refused(str(path))
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    path.write_bytes('{"reply": "n\u00e9e"}'.encode("latin-1"))
+    assert str(path) in refused(str(path))
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u0085"])
+async def test_only_a_line_break_ends_a_line(write: Write, separator: str) -> None:
+    backend = scripted(write("replies.jsonl", f'{{"reply": "one{separator}two"}}\n'))
+    assert await reply(backend) == f"one{separator}two"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "no such file" in refused(str(tmp_path / "replies.jsonl"))
+    assert "no such file" in refused(f"{tmp_path / 'script.py'}:answer")
+
+
+SCRIPT = """
+from __future__ import annotations
+
+NUMBER = 5
+
+def answer(call):
+    return f"{call.role} {call.case_id} {call.sample} {call.prompt[-1]} {call.schema_ is None}"
+
+async def answer_later(call):
+    return answer(call)
+"""
+
+
+@pytest.mark.parametrize("function", ["answer", "answer_later"])
+async def test_a_function_is_called_for_each_sample(write: Write, journal: Journal, function: str) -> None:
+    backend = scripted(write("script.py", SCRIPT), function)
+    free = ReplyFormat("text", None, free_text)
+    outcomes = await ModelClient({"label": backend}, journal).ask(word_ask(samples=(0, 2), reply=free))
+    assert words(outcomes) == [
+        f"label 7 {sample} ('human', 'Was the drug stopped?') True" for sample in (0, 2)
+    ]
+
+
+def test_a_plain_function_answers_synchronously_and_an_async_one_says_why_not(write: Write) -> None:
+    path = write("script.py", SCRIPT)
+    assert chat_model(scripted(path, "answer")).invoke("Hello").text.endswith("('human', 'Hello') True")
+    with (
+        pytest.warns(RuntimeWarning, match="never awaited"),
+        pytest.raises(TypeError, match="use the model's async methods"),
+    ):
+        chat_model(scripted(path, "answer_later")).invoke("Hello")
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "fault"),
+    [
+        (SCRIPT, "anwser", "AttributeError"),
+        (SCRIPT, "NUMBER", "NUMBER"),
+        ("import nothing_of_this_name", "answer", "ModuleNotFoundError"),
+        ("def answer(:", "answer", "SyntaxError"),
+    ],
+)
+def test_a_script_that_cannot_be_used_is_named(write: Write, text: str, function: str, fault: str) -> None:
+    path = write("script.py", text)
+    message = refused(f"{path}:{function}")
+    assert str(path) in message
+    assert fault in message
+
+
+async def test_a_script_may_hold_dataclasses(write: Write) -> None:
+    text = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Answer:
+    text: str
+
+def answer(call):
+    return Answer("Yes.").text
+"""
+    assert await reply(scripted(write("script.py", text), "answer")) == "Yes."
+
+
+def test_the_revision_is_that_of_the_file(write: Write) -> None:
+    first = scripted(write("replies.jsonl", '{"reply": "a"}'))
+    second = scripted(write("replies.jsonl", '{"reply": "b"}'))
+    assert first.revision != second.revision
+
+
+async def test_the_history_keeps_the_latest_calls(write: Write, journal: Journal) -> None:
+    backend = scripted(write("replies.jsonl", json.dumps({"reply": {"word": "no"}})))
+    await ModelClient({"label": backend}, journal).ask(word_ask(samples=(0, 1)))
+    history = chat_model(backend).history
+    assert [(call.role, call.case_id, call.sample) for call in history] == [
+        ("label", "7", 0),
+        ("label", "7", 1),
+    ]
+    assert history[0].prompt == [("system", PROMPT[0].text), ("human", PROMPT[1].text)]
+    assert history[0].schema_ == SCHEMA
+    for _ in range(HISTORY_LENGTH // 100):
+        await chat_model(backend).ainvoke("Hello", samples=tuple(range(100)))
+    assert len(history) == HISTORY_LENGTH
+    assert history[0].role == ""
+
+
+async def test_usage_is_counted_in_words(write: Write, journal: Journal) -> None:
+    client = ModelClient(
+        dict.fromkeys(ROLES, scripted(write("r.jsonl", json.dumps({"reply": said("no")})))), journal
+    )
+    await client.ask(word_ask(samples=(0, 1, 2)))
+    assert (client.usage.input_tokens, client.usage.output_tokens) == (24, 6)
+
+
+LABELS = {
+    "type": "object",
+    "properties": {str(id_): {"type": "string", "enum": ["essential", "not-essential"]} for id_ in range(30)},
+    "required": [str(id_) for id_ in range(30)],
+    "additionalProperties": False,
+}
+INTENT = {
+    "type": "object",
+    "properties": {
+        "primary": {"type": "string", "enum": list(INTENTS)},
+        "secondary": {"type": "string", "enum": ["none", *INTENTS]},
+        "risk_level": {"type": "string", "enum": list(RISK_LEVELS)},
+    },
+    "required": ["primary", "secondary", "risk_level"],
+}
+AUTO = connect(ModelName("scripted", "auto"))
+
+
+async def made_up(schema: dict[str, Any] | None, sample: int = 0, prompt: str = "Hello") -> str:
+    message = await AUTO.chat_model.ainvoke([HumanMessage(prompt)], schema=schema, samples=(sample,))
+    return str(message.text)
+
+
+@pytest.mark.parametrize("schema", [LABELS, INTENT, SCHEMA])
+async def test_made_up_replies_follow_the_schema(schema: dict[str, Any]) -> None:
+    for sample in range(20):
+        value = json.loads(await made_up(schema, sample))
+        assert list(value) == list(schema["properties"])
+        assert all(value[name] in field["enum"] for name, field in schema["properties"].items())
+
+
+async def test_made_up_replies_are_stable_and_differ() -> None:
+    texts = [await made_up(LABELS, sample, prompt) for sample in (0, 1, 2) for prompt in ("a", "b")]
+    again = [await made_up(LABELS, sample, prompt) for sample in (0, 1, 2) for prompt in ("a", "b")]
+    assert texts == again
+    assert len(set(texts)) == 6
+    assert {label for text in texts for label in json.loads(text).values()} == {"essential", "not-essential"}
+
+
+async def test_a_made_up_text_says_what_it_is() -> None:
+    assert "made up by a script" in await made_up(None)
+
+
+async def test_a_schema_that_cannot_be_made_up_is_named(journal: Journal) -> None:
+    with pytest.raises(CallError, match="cannot make up a value"):
+        await made_up({"type": "object", "properties": {"age": {"type": "integer"}}})
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_any_role_can_be_made_up(journal: Journal, role: Role) -> None:
+    (outcome,) = await ModelClient({role: AUTO}, journal).ask(word_ask(role=role))
+    assert words([outcome])[0] in ("yes", "no")
