@@ -60,5 +60,5 @@ def main() -> None:
         from cli.errors import explain
 
         line, code = explain(error)
-        print(f"evigraph: {line}", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"evigraph: {line}\n")
         sys.exit(code)

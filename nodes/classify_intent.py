@@ -12,7 +12,7 @@ from nodes.context import Context
 from nodes.failure import NodeFailure
 from nodes.records import Decision, IntentChoice, decision
 from nodes.wording import case_variables
-from serving.client import Ask, Failure
+from serving.ask import Ask, Failure
 from serving.errors import InvalidReply
 from serving.journal import Message
 from serving.reply import ReplyFormat, first_json_object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serving.client import CallRecord, Failure
+from serving.ask import CallRecord, Failure
 from serving.errors import CallError, ErrorClass
 from serving.journal import JournalError
 

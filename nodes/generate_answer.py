@@ -13,7 +13,7 @@ from nodes.failure import NodeFailure
 from nodes.fitting import fit_prompt
 from nodes.records import Decision, Shown, decision
 from nodes.wording import case_variables, id_list
-from serving.client import Ask, Failure
+from serving.ask import Ask, Failure
 from serving.journal import Message
 from serving.reply import ReplyFormat, free_text
 

@@ -13,7 +13,7 @@ from nodes.fitting import fit_prompt
 from nodes.label_reply import label_reply, reply_tokens
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Shown, Vote, decision
-from serving.client import Ask, CallRecord, Failure, Reply
+from serving.ask import Ask, CallRecord, Failure, Reply
 from serving.journal import Message
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NotRequired, TypedDict
 
-from serving.client import CallRecord
+from serving.ask import CallRecord
 from serving.demonstrations import Neighbour
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]

@@ -14,7 +14,7 @@ from nodes.label_reply import label_reply, reply_tokens
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Vote, decision
 from nodes.wording import case_variables, label_map
-from serving.client import Ask, Failure
+from serving.ask import Ask, Failure
 from serving.journal import Message
 
 

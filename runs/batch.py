@@ -18,7 +18,8 @@ from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter
 from runs.manifest import Counts, RunStopped, Session, Status
 from runs.trace import Successors
-from serving.client import DEFAULT_MAX_RETRIES, ModelClient, Usage
+from serving.ask import Usage
+from serving.client import DEFAULT_MAX_RETRIES, ModelClient
 from serving.journal import Journal, JournalError
 
 MAX_CASES_AT_ONCE = 64
@@ -81,7 +82,10 @@ async def run_batch(
             folder.save_manifest()
             report(progress)
             batch = _Batch(folder, assembly, client, skipped, statuses, progress, report)
-            finished = await batch.run(_cases_at_once(assembly, options), stop)
+            try:
+                finished = await batch.run(_cases_at_once(assembly, options), stop)
+            finally:
+                await client.aclose()
             status = "finished" if finished else "interrupted"
             if finished:
                 folder.compact(batch.order)

@@ -95,4 +95,5 @@ async def _with_intents(
     try:
         return list(await asyncio.gather(*(classified(case) for case in cases)))
     finally:
+        await client.aclose()
         journal.close()

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from serving.model_name import Role
+
 SCHEMA_VERSION = 1
 
 Status = Literal["running", "interrupted", "stopped", "finished"]
@@ -96,7 +98,7 @@ class Manifest(_Record):
     recipe_origin: str
     prompts: dict[str, str]
     inputs: Inputs
-    models: dict[str, Model]
+    models: dict[Role, Model]
     demonstrations: Demonstrations | None
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)

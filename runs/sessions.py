@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe
-from runs.assemble import Report, Request, assemble
+from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, Progress, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.manifest import Manifest, RunError, differences
@@ -53,10 +53,7 @@ async def resume(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder:
-        request = _recorded_request(folder.manifest, recipe, models)
-        assembly = await assemble(request, report)
-        _refuse_changes(folder, assembly.manifest)
-        folder.manifest.models = assembly.manifest.models
+        assembly = await _assemble_again(folder, recipe, models, report)
         skipped = set(folder.statuses())
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, report=progress)
     return RunFolder(path)
@@ -77,10 +74,7 @@ async def retry(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder:
-        request = _recorded_request(folder.manifest, None, models)
-        assembly = await assemble(request, report)
-        _refuse_changes(folder, assembly.manifest)
-        folder.manifest.models = assembly.manifest.models
+        assembly = await _assemble_again(folder, None, models, report)
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
@@ -89,9 +83,27 @@ async def retry(
     return RunFolder(path)
 
 
+async def _assemble_again(
+    folder: RunWriter,
+    recipe_name: str | None,
+    models: Mapping[Role, ModelName] | None,
+    report: Report,
+) -> Assembly:
+    """What the run was made of, made ready once more; the addresses of its models may be new."""
+    assembly = await assemble(_recorded_request(folder.manifest, recipe_name, models), report)
+    changed = differences(folder.manifest, assembly.manifest)
+    if changed:
+        raise RunError(
+            f"{folder.path}: changed since this run began: {', '.join(changed)}."
+            " Undo the change, or start a new run"
+        )
+    folder.manifest.models = assembly.manifest.models
+    return assembly
+
+
 def recorded_models(manifest: Manifest) -> dict[Role, str]:
     """The model strings of a run by role."""
-    return {role: model.name for role, model in manifest.models.items()}  # type: ignore[misc]
+    return {role: model.name for role, model in manifest.models.items()}
 
 
 def _recorded_request(
@@ -126,15 +138,6 @@ def _refuse_changed_recipe(manifest: Manifest, recipe_name: str | None) -> None:
     if changed:
         raise RunError(
             f"recipe {origin} differs from the one that this run began with in: {', '.join(changed)}."
-            " Undo the change, or start a new run"
-        )
-
-
-def _refuse_changes(folder: RunFolder, current: Manifest) -> None:
-    changed = differences(folder.manifest, current)
-    if changed:
-        raise RunError(
-            f"{folder.path}: changed since this run began: {', '.join(changed)}."
             " Undo the change, or start a new run"
         )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential_jitter
 
+from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
 from serving.errors import RETRYABLE, CallError, InvalidReply
 from serving.exchange import exchange
@@ -23,74 +24,6 @@ DEFAULT_MAX_RETRIES = 4
 _BACKOFF = wait_exponential_jitter(initial=1, max=60)
 _CORRECTION = "Your reply cannot be used: {fault}. Reply again, in full and in the required format only."
 _REFUSALS = frozenset({"content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT"})
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Generic[T]):
-    """One question to a model, asked once or several times.
-
-    Attributes:
-        samples: The index of each wanted sample. Asking again for a known one replays it.
-        max_tokens: Limit of one reply.
-    """
-
-    role: Role
-    case_id: str
-    messages: tuple[Message, ...]
-    reply: ReplyFormat[T]
-    samples: tuple[int, ...] = (0,)
-    temperature: float = 0.0
-    max_tokens: int = 512
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One stored call as the trace shows it; prompt and reply stand in the journal under `key`."""
-
-    key: str
-    role: str
-    sample: int
-    model: str
-    prompt: tuple[str, ...]
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    seconds: float
-    retries: int
-    replayed: bool
-    fault: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
-    """A parsed reply, the text it was parsed from, and the calls that it took.
-
-    `rescued` names the fault of a reply that only the forgiving parser could read.
-    """
-
-    value: T
-    text: str
-    calls: tuple[CallRecord, ...]
-    rescued: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A sample that ended without a usable reply."""
-
-    error: CallError
-    calls: tuple[CallRecord, ...] = ()
-
-
-@dataclass(slots=True)
-class Usage:
-    """What this session has used, replayed calls left out. A call is one sample of one prompt."""
-
-    calls: int = 0
-    replayed: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -133,6 +66,11 @@ class ModelClient:
         except CallError:
             # The request itself will tell, with its retries.
             return None
+
+    async def aclose(self) -> None:
+        """Give all connections back. The client is of no use afterwards."""
+        for close in {backend.close for backend in self.backends.values() if backend.close is not None}:
+            await close()
 
     async def ask(self, ask: Ask[T]) -> list[Reply[T] | Failure]:
         """One outcome for each sample, in order. A failed sample never takes the others with it."""

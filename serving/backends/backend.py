@@ -40,6 +40,7 @@ class Backend:
         context_length: In tokens, None where the provider does not say.
         arguments: The provider's keyword arguments for a request.
         count_tokens: Exact length of a conversation in tokens, None where nobody can say.
+        close: Gives connections back, None where there are none.
     """
 
     name: ModelName
@@ -52,3 +53,4 @@ class Backend:
     context_length: int | None
     arguments: Callable[[CallParameters], dict[str, Any]]
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
+    close: Callable[[], Awaitable[None]] | None = None

@@ -30,6 +30,7 @@ def connect_server(name: ModelName) -> Backend:
     assert name.base_url is not None
     key = os.environ.get(_KEY_VARIABLE.get(name.provider, "")) or "EMPTY"
     context_length = _probe(name, name.base_url, key)
+    http = httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S)
     model = ChatOpenAI(
         model=name.name,
         base_url=name.base_url,
@@ -37,6 +38,7 @@ def connect_server(name: ModelName) -> Backend:
         # Retries belong to the client's own loop; the SDK's would multiply with them.
         max_retries=0,
         timeout=REQUEST_TIMEOUT_S,
+        http_async_client=http,
     )
     return Backend(
         name=name,
@@ -48,7 +50,8 @@ def connect_server(name: ModelName) -> Backend:
         max_connections=32,
         context_length=context_length,
         arguments=_vllm_arguments if name.provider == "vllm" else json_schema_arguments,
-        count_tokens=_vllm_token_counter(name, key) if name.provider == "vllm" else None,
+        count_tokens=_vllm_token_counter(name, key, http) if name.provider == "vllm" else None,
+        close=http.aclose,
     )
 
 
@@ -98,7 +101,9 @@ def _probe(name: ModelName, base_url: str, key: str) -> int | None:
     return length if isinstance(length, int) else None
 
 
-def _vllm_token_counter(name: ModelName, key: str) -> Callable[[Sequence[Message]], Awaitable[int]]:
+def _vllm_token_counter(
+    name: ModelName, key: str, http: httpx.AsyncClient
+) -> Callable[[Sequence[Message]], Awaitable[int]]:
     """Ask vLLM's own tokenizer; its route stands beside `/v1`."""
     assert name.base_url is not None
     url = f"{name.base_url.rstrip('/').removesuffix('/v1')}/tokenize"
@@ -107,11 +112,10 @@ def _vllm_token_counter(name: ModelName, key: str) -> Callable[[Sequence[Message
     async def count(messages: Sequence[Message]) -> int:
         turns = [{"role": message.role, "content": message.text} for message in messages]
         try:
-            async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S) as client:
-                body = {"model": name.name, "messages": turns}
-                response = await client.post(url, json=body, headers=headers)
-                response.raise_for_status()
-                return int(response.json()["count"])
+            body = {"model": name.name, "messages": turns}
+            response = await http.post(url, json=body, headers=headers, timeout=PROBE_TIMEOUT_S)
+            response.raise_for_status()
+            return int(response.json()["count"])
         except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
             raise classify(error) from error
 

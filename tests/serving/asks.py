@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
-from serving.client import Ask, Failure, ModelClient, Reply
+from serving.client import ModelClient
 from serving.errors import ErrorClass, InvalidReply
 from serving.journal import Message
 from serving.model_name import Role

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from serving.client import Failure, ModelClient, Reply
+from serving.ask import Failure, Reply
+from serving.client import ModelClient
 from serving.journal import Journal, Message
 from serving.reply import ReplyFormat
 from tests.serving.asks import FAULT, FORGIVING, PROMPT, WRONG, parse, said, turns, word_ask, words

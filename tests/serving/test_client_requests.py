@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from serving.ask import Failure, Reply
 from serving.backends import Backend, connect
-from serving.client import Failure, ModelClient, Reply
+from serving.client import ModelClient
 from serving.journal import Answer, Journal, JournalError, Message, Question
 from serving.model_name import ModelName, Role
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, said, word_ask, words

@@ -9,9 +9,10 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from cases.intents import INTENTS, RISK_LEVELS
+from serving.ask import Failure
 from serving.backends import Backend, connect
 from serving.backends.scripted import HISTORY_LENGTH, ScriptedChatModel
-from serving.client import Failure, ModelClient
+from serving.client import ModelClient
 from serving.errors import ERROR_CLASSES, CallError, ModelError
 from serving.journal import Journal
 from serving.model_name import ROLES, ModelName, Role

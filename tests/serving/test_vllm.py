@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 
 import pytest
 
+from serving.ask import Ask, Reply
 from serving.backends import Backend, connect
-from serving.client import Ask, ModelClient, Reply
+from serving.client import ModelClient
 from serving.errors import InvalidReply
 from serving.journal import Journal, Message
 from serving.model_name import parse_model_name
@@ -53,8 +55,10 @@ def backend() -> Backend:
 
 
 @pytest.fixture
-def client(backend: Backend, journal: Journal) -> ModelClient:
-    return ModelClient({"label": backend}, journal)
+async def client(backend: Backend, journal: Journal) -> AsyncIterator[ModelClient]:
+    client = ModelClient({"label": backend}, journal)
+    yield client
+    await client.aclose()
 
 
 async def test_one_request_brings_three_label_maps(client: ModelClient) -> None:

@@ -1,0 +1,81 @@
+"""A question to a model and what can come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from serving.errors import CallError
+from serving.journal import Message
+from serving.model_name import Role
+from serving.reply import ReplyFormat
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[T]):
+    """One question to a model, asked once or several times.
+
+    Attributes:
+        samples: The index of each wanted sample. Asking again for a known one replays it.
+        max_tokens: Limit of one reply.
+    """
+
+    role: Role
+    case_id: str
+    messages: tuple[Message, ...]
+    reply: ReplyFormat[T]
+    samples: tuple[int, ...] = (0,)
+    temperature: float = 0.0
+    max_tokens: int = 512
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One stored call as the trace shows it; prompt and reply stand in the journal under `key`."""
+
+    key: str
+    role: str
+    sample: int
+    model: str
+    prompt: tuple[str, ...]
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    seconds: float
+    retries: int
+    replayed: bool
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """A parsed reply, the text it was parsed from, and the calls that it took.
+
+    `rescued` names the fault of a reply that only the forgiving parser could read.
+    """
+
+    value: T
+    text: str
+    calls: tuple[CallRecord, ...]
+    rescued: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A sample that ended without a usable reply."""
+
+    error: CallError
+    calls: tuple[CallRecord, ...] = ()
+
+
+@dataclass(slots=True)
+class Usage:
+    """What this session has used, replayed calls left out. A call is one sample of one prompt."""
+
+    calls: int = 0
+    replayed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
