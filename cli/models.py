@@ -27,8 +27,9 @@ def list_models(as_json: JsonOption = False) -> None:
         print_json({"models": [entry._asdict() for entry in entries]})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("model", "state", "what it is"):
-        table.add_column(name, overflow="fold")
+    table.add_column("model", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    table.add_column("what it is", overflow="fold")
     for entry in entries:
         table.add_row(entry.model, entry.state, entry.description)
     output().print(table)

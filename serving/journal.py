@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS calls (
     case_id TEXT NOT NULL,
     sample INTEGER NOT NULL,
     prompt TEXT NOT NULL,        -- JSON list of [role, text hash]
-    parameters TEXT NOT NULL,    -- JSON object
+    parameters TEXT NOT NULL,    -- hash of a JSON object: a reply's schema is as long as its note
     reply TEXT NOT NULL,
     finish_reason TEXT NOT NULL,
     input_tokens INTEGER NOT NULL,
@@ -130,10 +130,10 @@ class Journal:
     def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
         """Store an answer; one commit, so it is there after a kill."""
         prompt = [(message.role, text_hash(message.text), message.text) for message in question.messages]
+        parameters = json.dumps(question.parameters, sort_keys=True)
+        texts = [(hash_, text) for _, hash_, text in prompt] + [(text_hash(parameters), parameters)]
         with self._errors(), self._database:
-            self._database.executemany(
-                "INSERT OR IGNORE INTO texts VALUES (?, ?)", [(hash_, text) for _, hash_, text in prompt]
-            )
+            self._database.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
             self._database.execute(
                 "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)",
                 (
@@ -143,7 +143,7 @@ class Journal:
                     case_id,
                     question.sample,
                     json.dumps([(role, hash_) for role, hash_, _ in prompt]),
-                    json.dumps(question.parameters, sort_keys=True),
+                    text_hash(parameters),
                     answer.text,
                     answer.finish_reason,
                     answer.input_tokens,

@@ -92,6 +92,7 @@ class Engine:
         bound = min(_PREFIX_TOKENS, _PREFIX_BYTES // self._model.rows.bytes_per_token)
         self._prefixes = PrefixCache(bound)
         self._active: list[_Active] = []
+        self._should_stop = threading.Event()
 
     @property
     def context_length(self) -> int:
@@ -127,18 +128,17 @@ class Engine:
 
         Args:
             feed: Asked before every step for tickets that have come in meanwhile.
-            should_stop: Looked at in every step.
+            should_stop: Looked at before every pass of the model.
 
         Raises:
             GenerationStopped: `should_stop` was set; open tickets stay unsettled.
         """
         waiting: deque[_Job] = deque()
+        self._should_stop = should_stop
         try:
             with torch.inference_mode():
                 while True:
                     waiting.extend(job for ticket in feed() if (job := self._open(ticket)))
-                    if should_stop.is_set():
-                        raise GenerationStopped("stopped before the reply was complete")
                     self._drop_abandoned(waiting)
                     self._admit(waiting)
                     if self._active:
@@ -241,6 +241,9 @@ class Engine:
         # Only a row of its own goes in pieces, as a long prompt does: the rows of a pass end together.
         longest = _PREFILL_CHUNK if len(rows) == 1 else max(len(row.pending) for row in rows)
         while True:
+            # Long prompts can queue up for half a minute, so each pass looks, not each step.
+            if self._should_stop.is_set():
+                raise GenerationStopped("stopped before the reply was complete")
             chunks = [row.pending[:longest] for row in rows]
             logits = self._model.forward(first, [row.length for row in rows], chunks)
             for row, chunk in zip(rows, chunks, strict=True):

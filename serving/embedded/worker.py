@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Prepare = Callable[[ChatFormat], Request]
 """Makes the request in the worker's thread, where tokenising holds nobody up."""
 
-_EXIT_SECONDS = 5.0
+_EXIT_SECONDS = 20.0
 
 
 class EngineWorker:
