@@ -22,9 +22,7 @@ def systems() -> list[str]:
     return [name for name in packaged_recipes() if importlib.util.find_spec(f"graph.{name}") is not None]
 
 
-def build_system(
-    name: str, context_schema: type[Any] = Context
-) -> CompiledStateGraph[Any, Context, Any, Any]:
+def build_system(name: str, context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph of a system.
 
     Raises:
@@ -35,7 +33,7 @@ def build_system(
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
         raise UnknownSystem(f"unknown system {name!r}; {hint}")
-    graph: CompiledStateGraph[Any, Context, Any, Any] = importlib.import_module(f"graph.{name}").build(
+    graph: CompiledStateGraph[Any, Any, Any, Any] = importlib.import_module(f"graph.{name}").build(
         context_schema
     )
     return graph

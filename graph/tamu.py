@@ -92,7 +92,7 @@ def _reflection(state: State, index: int) -> ReflectOnLabelsInput:
     return payload
 
 
-def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Context, Any, Any]:
+def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph, without a checkpointer: the call journal is the resume."""
     builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
     builder.add_node("adopt_patient_question", adopt_patient_question)

@@ -21,7 +21,8 @@ import asyncio, os
 from serving.backends.scripted import made_up_reply
 
 async def count(call):
-    await asyncio.sleep(0.01)
+    # Cases end in another order than they begin.
+    await asyncio.sleep(0.03 if int(call.case_id[1:]) % 3 == 0 else 0.005)
     with open(os.environ["CALLS_FILE"], "a") as file:
         file.write(f"{call.role} {call.case_id} {call.sample}\\n")
     return made_up_reply(call)
