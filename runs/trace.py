@@ -64,15 +64,25 @@ class CaseTrace:
 
     def lines(self, failure: NodeFailure | None) -> list[Line]:
         """Trace lines in order of start; the calls of a failed node come from its failure."""
-        executions = list(self._executions.values())
+        executions = self._with_handlers_folded_in()
         return [self._line(step, executions, failure) for step in range(len(executions))]
+
+    def _with_handlers_folded_in(self) -> list[_Execution]:
+        """An error handler's decision belongs to the execution that failed; the two are one line."""
+        kept = [one for one in self._executions.values() if not one.name.startswith(_HANDLER)]
+        for handler in self._executions.values():
+            name = handler.name.removeprefix(_HANDLER)
+            failed = (one for one in kept if one.name == name and one.error and one.decision is None)
+            if handler.name.startswith(_HANDLER) and (execution := next(failed, None)) is not None:
+                execution.decision = handler.decision
+        return kept
 
     def _line(self, step: int, executions: Sequence[_Execution], failure: NodeFailure | None) -> Line:
         execution = executions[step]
         line: Line = {
             "case_id": self.case_id,
             "step": step,
-            "node": execution.name.removeprefix(_HANDLER),
+            "node": execution.name,
             "started": round(execution.started, 4),
             "seconds": round(execution.seconds if execution.seconds is not None else 0.0, 4),
             "reads": execution.reads,
@@ -83,8 +93,6 @@ class CaseTrace:
             "next": self._next(step, executions),
             "error": execution.error,
         }
-        if execution.name.startswith(_HANDLER):
-            line["handles_failure"] = True
         if execution.decision is not None:
             line |= {key: execution.decision[key] for key in ("because", "facts", "calls")}
             line["flags"] = execution.decision.get("flags", [])
@@ -96,7 +104,7 @@ class CaseTrace:
     def _next(self, step: int, executions: Sequence[_Execution]) -> list[str]:
         """Which of the possible successors ran first after this node: the route that was taken."""
         execution = executions[step]
-        possible = self.successors.get(execution.name.removeprefix(_HANDLER), frozenset())
+        possible = self.successors.get(execution.name, frozenset())
         later = [one for one in executions if one.name in possible and one.superstep > execution.superstep]
         first = min((one.superstep for one in later), default=None)
         return sorted({one.name for one in later if one.superstep == first})

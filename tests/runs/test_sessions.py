@@ -181,6 +181,37 @@ def test_the_trace_holds_decisions_and_no_case_text(tmp_path: Path, recipe: Path
     assert len(by_node["label_evidence"]["calls"]) == 3
 
 
+def test_a_failed_reflection_is_one_line_with_its_error_and_its_decision(
+    tmp_path: Path, recipe: Path, cases: Path
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "from serving.backends.scripted import made_up_reply\n"
+        "from serving.errors import CallError\n"
+        "def reply(call):\n"
+        "    if call.role == 'reflect' and call.sample > 0:\n"
+        "        raise CallError('timeout', 'late')\n"
+        "    return made_up_reply(call)\n"
+    )
+    ended = run(tmp_path, recipe, "--limit", "1", model="scripted:script.py:reply")
+    assert (ended.code, lines(tmp_path)["k0"]["flags"]) == (0, ["failed_reflections"])
+    trace = RunFolder(tmp_path / "run").trace("k0")
+    reflections = [line for line in trace if line["node"] == "reflect_on_labels"]
+    assert sorted(line["facts"]["vote"] for line in reflections) == [0, 1, 2]
+    assert sum(line["error"] is not None for line in reflections) == 2
+    shown = evigraph("show", "run", "k0", folder=tmp_path)
+    assert shown.code == 0
+    assert shown.out.count("no usable reflection (timeout: late); the first labels stand") == 2
+
+
+def test_show_tells_of_a_case_that_failed_in_its_first_node(
+    tmp_path: Path, recipe: Path, cases: Path
+) -> None:
+    run(tmp_path, recipe, model=script(tmp_path, "reply"))
+    shown = evigraph("show", "run", "k1", folder=tmp_path)
+    assert shown.code == 0
+    assert "failed: connection: the server is gone" in shown.out
+
+
 def test_run_json_tells_what_shaped_the_run(tmp_path: Path, recipe: Path, cases: Path) -> None:
     run(tmp_path, recipe)
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
