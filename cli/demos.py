@@ -19,7 +19,7 @@ demos = typer.Typer(
 
 PoolArgument = Annotated[
     Path | None,
-    typer.Argument(help="A pool's folder.  [default: the packaged sample pool]", show_default=False),
+    typer.Argument(help="A pool's folder. (default: the packaged sample pool)", show_default=False),
 ]
 
 
@@ -29,7 +29,7 @@ def build(
     to: Annotated[Path, typer.Option("--to", help="Folder of the pool.", show_default=False)],
     key: Annotated[
         list[Path] | None,
-        typer.Option("--key", help="Key file.  [default: NAME_key.json beside NAME.xml]", show_default=False),
+        typer.Option("--key", help="Key file. (default: NAME_key.json beside NAME.xml)", show_default=False),
     ] = None,
     embedding: EmbeddingOption = "embedded:minilm",
     model: ModelOption = None,

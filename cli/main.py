@@ -20,6 +20,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Markdown joins the lines of a docstring's paragraph.
+    rich_markup_mode="markdown",
     help="Answer clinical questions from given evidence, and see how every answer came to be.",
     epilog="Example: evigraph run tamu cases.xml --model embedded:smollm2-135m",
 )

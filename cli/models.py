@@ -8,7 +8,11 @@ import typer
 
 from cli.options import JsonOption
 
-models = typer.Typer(no_args_is_help=True, help="The models that can be named, and the embedded weights.")
+models = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="The models that can be named, and the embedded weights.",
+)
 
 
 @models.command("list")

@@ -22,7 +22,7 @@ DemosOption = Annotated[
     Path | None,
     typer.Option(
         "--demos",
-        help="Folder of a demonstration pool.  [default: the packaged sample pool]",
+        help="Folder of a demonstration pool. (default: the packaged sample pool)",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 ConcurrencyOption = Annotated[
     int | None,
     typer.Option(
-        "--concurrency", min=1, help="Cases at once.  [default: the model's own limit]", show_default=False
+        "--concurrency", min=1, help="Cases at once. (default: the model's own limit)", show_default=False
     ),
 ]
 RetriesOption = Annotated[

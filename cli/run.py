@@ -30,19 +30,19 @@ def run(
         typer.Option(
             "--recipe",
             "-r",
-            help="Recipe file, or the name of a packaged one.  [default: SYSTEM]",
+            help="Recipe file, or the name of a packaged one. (default: SYSTEM)",
             metavar="FILE",
             show_default=False,
         ),
     ] = None,
     key: Annotated[
         list[Path] | None,
-        typer.Option("--key", help="Key file.  [default: NAME_key.json beside NAME.xml]", show_default=False),
+        typer.Option("--key", help="Key file. (default: NAME_key.json beside NAME.xml)", show_default=False),
     ] = None,
     demos: DemosOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Run folder.  [default: a new one in out/]", show_default=False),
+        typer.Option("--out", "-o", help="Run folder. (default: a new one in out/)", show_default=False),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="Only the first N cases.", show_default=False)

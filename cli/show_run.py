@@ -11,6 +11,7 @@ from cli.summary import summarise
 from cli.terminal import output, print_json, safe
 from runs.folder import Line, RunFolder
 
+_WIDE = 110
 _COLOURS = {"done": "green", "failed": "red"}
 
 
@@ -22,13 +23,17 @@ def show_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool) 
     if as_json:
         print_json({**summary.as_json(), "rows": shown})
         return
+    console = output()
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for name in ("case", "status", "intent", "essential", "votes", "agree", "words"):
-        table.add_column(name, no_wrap=name != "case", overflow="fold")
+    table.add_column("case", min_width=4, overflow="fold")
+    table.add_column("status", min_width=6, no_wrap=True)
+    narrow = console.width < _WIDE
+    table.add_column("intent", max_width=20 if narrow else None, no_wrap=True, overflow="ellipsis")
+    for name in ("essential", "agree", "words"):
+        table.add_column(name, no_wrap=True)
     table.add_column("remarks", overflow="fold", ratio=1)
     for line in shown:
         table.add_row(*_row(line))
-    console = output()
     console.print(table)
     rest = sum(1 for _ in lines)
     if rest:
@@ -41,14 +46,13 @@ def _row(line: Line) -> list[str | Text]:
     essential = sum(label == "essential" for label in line["labels"].values())
     intent = line["intent"]["primary"] if line["intent"] else None
     answer = line["answer"]
-    remarks = line["error"]["message"] if line["error"] else ", ".join(line["flags"])
-    status = f"failed: {line['error']['class']}" if line["error"] else line["status"]
+    error = line["error"]
+    remarks = f"{error['class']}: {error['message']}" if error else ", ".join(line["flags"]).replace("_", " ")
     return [
         safe(line["case_id"]),
-        safe(status, _COLOURS[line["status"]]),
-        intent or "-",
+        safe(line["status"], _COLOURS[line["status"]]),
+        safe(intent or "-"),
         f"{essential} of {len(line['labels'])}" if line["labels"] else "-",
-        str(line["usable_votes"] or "-"),
         _agreement(line),
         str(len(answer.split())) if answer else "-",
         safe(remarks),
