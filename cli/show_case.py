@@ -27,7 +27,7 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
     console.print(Rule(safe(f"case {case_id}: {line['status']}", "bold"), align="left"))
     if case is not None:
         _texts(console, case)
-    journal = Journal(folder.path / CALLS) if with_calls else None
+    journal = Journal(folder.path / CALLS, read_only=True) if with_calls else None
     for step in trace[:-1]:
         _node(console, step)
         if journal is not None:

@@ -22,6 +22,7 @@ from serving.client import ModelClient
 from serving.demonstrations import DemonstrationPool
 from serving.journal import Journal
 from serving.model_name import assign_roles
+from serving.privacy import switch_off_telemetry
 
 _FOLDER = Path("out", "studio")
 
@@ -78,4 +79,5 @@ def _load(context: StudioContext) -> Context:
     )
 
 
+switch_off_telemetry()
 tamu = build_system("tamu", StudioContext)

@@ -21,6 +21,9 @@ from serving.reply import ReplyFormat
 T = TypeVar("T")
 
 DEFAULT_MAX_RETRIES = 4
+LONGEST_WAIT_S = 300.0
+"""A server that asks for more than this is given up on sooner, and the case can be retried later."""
+
 _BACKOFF = wait_exponential_jitter(initial=1, max=60)
 _CORRECTION = "Your reply cannot be used: {fault}. Reply again, in full and in the required format only."
 _REFUSALS = frozenset({"content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT"})
@@ -258,5 +261,5 @@ def _may_be_cured(error: BaseException) -> bool:
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, CallError) and error.retry_after is not None:
-        return error.retry_after
+        return min(error.retry_after, LONGEST_WAIT_S)
     return float(_BACKOFF(state))

@@ -100,18 +100,22 @@ class JournalError(Exception):
 class Journal:
     """The calls of one run, on disk. Use it from one thread; close it at the end."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or create the journal.
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open or create the journal; `read_only` never disturbs the run that writes it.
 
         Raises:
             JournalError: The file is no journal, or cannot be written.
         """
         self.path = path
         with self._errors():
-            self._database = sqlite3.connect(path, check_same_thread=False)
+            mode = "ro" if read_only else "rwc"
+            address = f"{path.absolute().as_uri()}?mode={mode}"
+            self._database = sqlite3.connect(address, uri=True, check_same_thread=False)
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
                 raise JournalError(f"{path}: written by a newer Evigraph (schema {version}); update first")
+            if read_only:
+                return
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_TABLES)
