@@ -47,7 +47,7 @@ def evigraph(
     *arguments: str | Path, folder: Path, environment: Mapping[str, str] | None = None, timeout: float = 120
 ) -> Ended:
     """Run a command in a folder."""
-    ended = subprocess.run(  # noqa: S603
+    ended = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         cwd=folder,
         env={**os.environ, "COLUMNS": "200", **(environment or {})},

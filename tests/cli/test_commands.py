@@ -101,7 +101,7 @@ def test_output_into_a_closed_pipe_is_no_error(folder: Path) -> None:
     import sys
 
     command = f"{sys.executable} -c 'from cli.main import main; main()' show run 103 --calls | head -1"
-    done = subprocess.run(  # noqa: S602
+    done = subprocess.run(
         command, shell=True, cwd=folder, env=dict(os.environ), capture_output=True, text=True, check=True
     )
     assert done.stderr == ""

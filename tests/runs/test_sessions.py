@@ -151,7 +151,7 @@ def evigraph_script(folder: Path, recipe: Path) -> Ended:
     import subprocess
     import sys
 
-    ended = subprocess.run(  # noqa: S603
+    ended = subprocess.run(
         [
             *(sys.executable, "small_disk.py", "run", "tamu", "cases.jsonl", "--model", "scripted:auto"),
             *("--recipe", str(recipe), "--out", "run", "--concurrency", "2"),

@@ -66,7 +66,7 @@ def unanswered(case_id: str) -> Case:
 
 
 def some_cases(count: int) -> list[Case]:
-    draw = random.Random(3)  # noqa: S311
+    draw = random.Random(3)
     cases = [
         case(
             f"c{number:03}",

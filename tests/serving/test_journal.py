@@ -40,7 +40,7 @@ def sent(text: str, sample: int = 0) -> Question:
 
 def number_of(journal: Journal, table: str) -> int:
     with sqlite3.connect(journal.path) as database:
-        (number,) = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608
+        (number,) = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
     database.close()
     return int(number)
 
@@ -130,7 +130,7 @@ def test_the_order_of_parameters_does_not_matter() -> None:
 
 def test_all_that_was_stored_survives_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:  # noqa: S603
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         for _ in range(50):
             number = int(writer.stdout.readline())
