@@ -9,8 +9,8 @@ from types import TracebackType
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from cli.terminal import messages
-from runs.batch import Progress
+from cli.terminal import messages, safe
+from runs.watcher import Progress
 
 _LINE_EVERY_S = 15.0
 
@@ -35,7 +35,7 @@ class BatchProgress:
 
     def remark(self, text: str) -> None:
         """Say something beside the bar."""
-        self._bar.console.print(text, markup=False)
+        self._bar.console.print(safe(text), soft_wrap=True)
 
     def update(self, progress: Progress) -> None:
         """Show the counts, the tokens and the rate."""

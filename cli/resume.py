@@ -46,14 +46,6 @@ def resume(
     options = Options("resume", concurrency, max_retries)
 
     async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
-        return await resume_run(
-            run,
-            options,
-            recipe=recipe,
-            models=models,
-            stop=stop,
-            report=progress.remark,
-            progress=progress.update,
-        )
+        return await resume_run(run, options, recipe=recipe, models=models, stop=stop, watcher=progress)
 
     run_session(work, as_json=as_json)

@@ -38,8 +38,6 @@ def retry(
     options = Options("retry", concurrency, max_retries)
 
     async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
-        return await retry_run(
-            run, options, models=models, stop=stop, report=progress.remark, progress=progress.update
-        )
+        return await retry_run(run, options, models=models, stop=stop, watcher=progress)
 
     run_session(work, as_json=as_json)

@@ -84,6 +84,6 @@ def run(
     options = Options("run", concurrency, max_retries)
 
     async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
-        return await start(request, out, options, stop=stop, report=progress.remark, progress=progress.update)
+        return await start(request, out, options, stop=stop, watcher=progress)
 
     run_session(work, as_json=as_json)

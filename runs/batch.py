@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,22 +17,13 @@ from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter
 from runs.manifest import Counts, RunStopped, Session, Status
-from runs.trace import Successors
-from serving.ask import Usage
+from runs.trace import Line, Successors
+from runs.watcher import Progress, Watcher
 from serving.client import DEFAULT_MAX_RETRIES, ModelClient
 from serving.journal import Journal, JournalError
 
 MAX_CASES_AT_ONCE = 64
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a batch is; the counts include cases that ended in earlier sessions."""
-
-    total: int
-    done: int = 0
-    failed: int = 0
-    usage: Usage = field(default_factory=Usage)
+MOST_REMARKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ async def run_batch(
     *,
     skipped: Collection[str],
     stop: asyncio.Event,
-    report: Callable[[Progress], None],
+    watcher: Watcher,
 ) -> Status:
     """Run all cases that are not `skipped`, and leave the folder readable however that ends.
 
@@ -80,8 +71,8 @@ async def run_batch(
         try:
             client = ModelClient(assembly.backends, journal, options.max_retries, progress.usage)
             folder.save_manifest()
-            report(progress)
-            batch = _Batch(folder, assembly, client, skipped, statuses, progress, report)
+            watcher.update(progress)
+            batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher)
             try:
                 finished = await batch.run(_cases_at_once(assembly, options), stop)
             finally:
@@ -112,8 +103,9 @@ class _Batch:
     skipped: Collection[str]
     statuses: dict[str, str]
     progress: Progress
-    report: Callable[[Progress], None]
+    watcher: Watcher
     order: dict[str, int] = field(default_factory=dict)
+    remarks: int = 0
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
         """Whether all cases were reached before a stop."""
@@ -164,11 +156,20 @@ class _Batch:
         self.folder.append(result.line, result.trace)
         error = result.line["error"]
         self.statuses[result.line["case_id"]] = f"failed:{error['class']}" if error else "done"
-        if result.failed:
-            self.progress.failed += 1
-        else:
+        if error is None:
             self.progress.done += 1
-        self.report(self.progress)
+        else:
+            self.progress.failed += 1
+            self._remark(result.line["case_id"], error)
+        self.watcher.update(self.progress)
+
+    def _remark(self, case_id: str, error: Line) -> None:
+        """Tell of the first failures at once; of a dead server's thousands the summary tells."""
+        self.remarks += 1
+        if self.remarks <= MOST_REMARKS:
+            self.watcher.remark(f"case {case_id} failed: {error['class']}: {error['message']}")
+        if self.remarks == MOST_REMARKS:
+            self.watcher.remark(f"further failures: evigraph show {self.folder.path} --failed")
 
 
 def _cases_at_once(assembly: Assembly, options: Options) -> int:

@@ -26,11 +26,6 @@ class CaseResult:
     line: Line
     trace: list[Line]
 
-    @property
-    def failed(self) -> bool:
-        """Whether the case has to be retried."""
-        return bool(self.line["status"] == "failed")
-
 
 def successors(graph: Graph) -> Successors:
     """Which nodes may follow which."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe
 from runs.assemble import Assembly, Report, Request, assemble
-from runs.batch import Options, Progress, run_batch
+from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.manifest import Manifest, RunError, differences
+from runs.watcher import Watcher
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
 
@@ -22,18 +23,17 @@ async def start(
     options: Options,
     *,
     stop: asyncio.Event,
-    report: Report,
-    progress: Callable[[Progress], None],
+    watcher: Watcher,
 ) -> RunFolder:
     """A new run, in `out` or in a new folder below `out/`.
 
     Raises:
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
-    assembly = await assemble(request, report)
+    assembly = await assemble(request, watcher.remark)
     path = out or _new_folder(request.recipe.system, assembly.manifest)
     with RunWriter.create(path, assembly.manifest) as folder:
-        await run_batch(folder, assembly, options, skipped=(), stop=stop, report=progress)
+        await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
     return RunFolder(path)
 
 
@@ -44,8 +44,7 @@ async def resume(
     recipe: str | None,
     models: Mapping[Role, ModelName] | None,
     stop: asyncio.Event,
-    report: Report,
-    progress: Callable[[Progress], None],
+    watcher: Watcher,
 ) -> RunFolder:
     """Run the cases that have not ended; calls in the journal are replayed.
 
@@ -53,9 +52,9 @@ async def resume(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder:
-        assembly = await _assemble_again(folder, recipe, models, report)
+        assembly = await _assemble_again(folder, recipe, models, watcher.remark)
         skipped = set(folder.statuses())
-        await run_batch(folder, assembly, options, skipped=skipped, stop=stop, report=progress)
+        await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
     return RunFolder(path)
 
 
@@ -65,8 +64,7 @@ async def retry(
     *,
     models: Mapping[Role, ModelName] | None,
     stop: asyncio.Event,
-    report: Report,
-    progress: Callable[[Progress], None],
+    watcher: Watcher,
 ) -> RunFolder:
     """Run the failed cases again, and those that never ran. Rejected replies are asked for anew.
 
@@ -74,12 +72,12 @@ async def retry(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder:
-        assembly = await _assemble_again(folder, None, models, report)
+        assembly = await _assemble_again(folder, None, models, watcher.remark)
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
         done = {case_id for case_id, status in folder.statuses().items() if status == "done"}
-        await run_batch(folder, assembly, options, skipped=done, stop=stop, report=progress)
+        await run_batch(folder, assembly, options, skipped=done, stop=stop, watcher=watcher)
     return RunFolder(path)
 
 

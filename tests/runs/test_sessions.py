@@ -119,6 +119,16 @@ def test_an_invalid_case_never_stops_the_others(tmp_path: Path, recipe: Path, ca
     assert ended.code == 1
     assert ended.summary["errors"] == {"invalid_input": 2}
     assert ended.summary["done"] == 6
+    assert "case empty failed: invalid_input: the note has no sentences\n" in ended.err
+    assert "case no-id failed: invalid_input: " in ended.err
+
+
+def test_only_the_first_failures_are_told_as_they_happen(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    cases.write_text("".join(f'{{"case_id": "e{number}", "question": "q?"}}\n' for number in range(30)))
+    ended = run(tmp_path, recipe)
+    assert ended.summary["failed"] == 30
+    assert ended.err.count("failed: invalid_input") == 10
+    assert "further failures: evigraph show run --failed" in ended.err
 
 
 def test_limit_takes_the_first_cases(tmp_path: Path, recipe: Path, cases: Path) -> None:

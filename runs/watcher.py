@@ -1,0 +1,28 @@
+"""Who is told how a batch goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from serving.ask import Usage
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a batch is; the counts include cases that ended in earlier sessions."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class Watcher(Protocol):
+    """Shows a batch to a person; called in the event loop, so it must not block."""
+
+    def remark(self, text: str) -> None:
+        """One line that is worth reading now."""
+
+    def update(self, progress: Progress) -> None:
+        """The counts have changed."""
