@@ -78,6 +78,7 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
         for index, outcome in enumerate(outcomes)
         if isinstance(outcome, Reply)
     ]
+    rescued = _rescued(outcomes)
     calls = [call for outcome in outcomes for call in outcome.calls]
     failures = {
         str(index): f"{outcome.error.error_class}: {outcome.error}"
@@ -94,13 +95,14 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
             {
                 "votes": votes,
                 "failed_votes": failures,
-                "rescued_votes": _rescued(outcomes),
+                "rescued_votes": rescued,
                 "demonstrations": prompt.kept,
                 "dropped_demonstrations": prompt.dropped,
             },
             calls,
             flags=[
                 *(["missing_votes"] if failures else []),
+                *(["incomplete_replies"] if rescued else []),
                 *(["dropped_demonstrations"] if prompt.dropped else []),
             ],
         ),

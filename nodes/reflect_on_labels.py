@@ -74,8 +74,10 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
                 "after": outcome.value,
                 "added": added,
                 "removed": removed,
+                "rescued": outcome.rescued,
             },
             outcome.calls,
+            flags=["incomplete_replies"] if outcome.rescued else [],
         ),
     }
 

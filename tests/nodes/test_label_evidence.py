@@ -79,6 +79,7 @@ async def test_a_vote_that_stays_incomplete_is_completed_and_told(bench: Bench) 
     update = await run_node(label_evidence, STATE, context)
     assert update["votes"] == [{"vote": 0, "essential": ["1"]}]
     assert facts(update)["rescued_votes"] == {"0": "missing sentence ids: 2, 3"}
+    assert update["decisions"][0]["flags"] == ["incomplete_replies"]
 
 
 @pytest.mark.parametrize("failed", [3, 4, 5])

@@ -51,6 +51,7 @@ async def test_missing_labels_come_from_the_first_stage(bench: Bench) -> None:
     replies = script(reflect='{"1": "not-essential"}')
     update = await run_node(reflect_on_labels, STATE, bench.context(replies=replies))
     assert update["reflected_votes"][0]["essential"] == ["2"]
+    assert update["decisions"][0]["flags"] == ["incomplete_replies"]
 
 
 async def test_no_usable_reflection_is_a_failure_of_the_node(bench: Bench) -> None:
