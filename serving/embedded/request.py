@@ -38,8 +38,8 @@ class Request:
 
     Attributes:
         prompt: Token ids.
-        samples: Index of each wanted sample. A sample's randomness depends on the seed and its index only,
-            so sample 2 alone is sample 2 of three.
+        samples: Index of each wanted sample. A sample's randomness depends on the seed, the prompt and its
+            index only, so sample 2 alone is sample 2 of three.
         temperature: 0 picks the likeliest token.
         top_p: Share of the probability that is sampled from.
         max_new_tokens: Limit of one sample; the context length may end it earlier.

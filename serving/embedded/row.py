@@ -42,7 +42,7 @@ class Row:
         self._limit = limit
         self._stop_tokens = stop_tokens
         self._tokenizer = tokenizer
-        self._generator = sample_generator(request.seed, sample)
+        self._generator = sample_generator(request.seed, sample, request.prompt)
         self._allowed: Tensor | None = None
         self._settle(grammar.take_forced() if grammar is not None else [])
 

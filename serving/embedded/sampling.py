@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 
-def sample_generator(seed: int, sample: int) -> torch.Generator:
-    """Randomness of one sample, whatever else is decoded beside it."""
+def sample_generator(seed: int, sample: int, prompt: Sequence[int]) -> torch.Generator:
+    """Randomness of one sample, whatever else is decoded beside it.
+
+    The prompt has its part in it. Without it, a vote and its own reflection would draw the same numbers for
+    the same sentences, and so would every case of a batch: reflections would seem to agree with their votes.
+    """
     # Hashed, because generators with neighbouring seeds start out alike.
-    digest = hashlib.sha256(f"{seed} {sample}".encode()).digest()
+    digest = hashlib.sha256(f"{seed} {sample} {list(prompt)}".encode()).digest()
     generator = torch.Generator()
     generator.manual_seed(int.from_bytes(digest[:8], "little", signed=True))
     return generator
