@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 DEFAULT_MAX_RETRIES = 4
 LONGEST_WAIT_S = 300.0
-"""A server that asks for more than this is given up on sooner, and the case can be retried later."""
+"""A server that asks for a longer pause is asked again after this one."""
 
 _BACKOFF = wait_exponential_jitter(initial=1, max=60)
 _CORRECTION = "Your reply cannot be used: {fault}. Reply again, in full and in the required format only."

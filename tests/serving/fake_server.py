@@ -84,7 +84,7 @@ class Received:
 class FakeServer:
     """`start` it, `plan` what it does, read what it `received`, `stop` it."""
 
-    models: dict[str, Any] = field(
+    models: Any = field(
         default_factory=lambda: {"data": [{"id": MODEL, "max_model_len": 4096}, {"id": "other"}]}
     )
     """What `/v1/models` answers; a text is sent as it is."""

@@ -30,6 +30,15 @@ async def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
     assert len(server.chats) == 3
 
 
+async def test_a_server_cannot_ask_for_an_endless_pause(
+    server: FakeServer, client: ModelClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.client.LONGEST_WAIT_S", 0.01)
+    server.plan(Refuse(429, retry_after="86400"), Say((said("no"),)))
+    (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=20)
+    assert isinstance(outcome, Reply)
+
+
 async def test_without_a_named_time_the_first_wait_is_about_a_second(
     server: FakeServer, client: ModelClient
 ) -> None:

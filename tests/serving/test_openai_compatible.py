@@ -152,7 +152,7 @@ def test_a_server_that_answers_with_an_error(server: FakeServer, status: int) ->
     "answer", ["<html>Hello</html>", "", {}, {"data": None}, {"data": [1]}, {"data": [{}]}, [], "null"]
 )
 def test_a_server_that_answers_something_else(server: FakeServer, answer: object) -> None:
-    server.models = answer  # type: ignore[assignment]
+    server.models = answer
     assert "does not answer with a list of models" in refused(ModelName("vllm", MODEL, server.url))
 
 
