@@ -19,6 +19,9 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 RETRYABLE: frozenset[ErrorClass] = frozenset({"rate_limit", "timeout", "connection"})
 """What a later attempt may cure. The rest fails the same way again."""
 
+_EMPTY_WORDS = "Connection error."
+"""All that OpenAI's client says of a lost connection; its first cause holds the reason."""
+
 _CONTEXT_LENGTH_WORDS = ("context length", "context_length", "maximum context", "too long", "max_model_len")
 
 
@@ -80,9 +83,12 @@ def _class_of_status(status: int, message: str) -> ErrorClass:
 
 def _first_line(error: BaseException) -> str:
     text = str(error).strip() or type(error).__name__
-    cause = error.__cause__
-    if text == "Connection error." and cause is not None and str(cause).strip():
-        text = f"{text} {cause}"
+    if text == _EMPTY_WORDS:
+        root = error
+        while (cause := root.__cause__ or root.__context__) is not None:
+            root = cause
+        if str(root).strip() not in ("", _EMPTY_WORDS):
+            text = str(root).strip()
     return text.splitlines()[0][:500]
 
 

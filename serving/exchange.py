@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGeneration, LLMResult
 
 from serving.backends.backend import Backend, CallParameters
-from serving.errors import classify
+from serving.errors import CallError, classify
 from serving.journal import Answer, Message
 
 _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
@@ -31,9 +31,14 @@ async def exchange(
     started = time.perf_counter()
     try:
         result = await backend.chat_model.agenerate([turns], **backend.arguments(parameters))
+    except CallError:
+        raise
     except Exception as error:
         # Every provider has its own exceptions; `classify` knows them all and keeps the cause.
-        raise classify(error) from error
+        failure = classify(error)
+        if failure.error_class == "connection":
+            raise CallError("connection", f"{backend.endpoint}: {failure}", failure.retry_after) from error
+        raise failure from error
     return _answers(result, time.perf_counter() - started, retries)
 
 

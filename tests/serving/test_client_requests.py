@@ -30,6 +30,14 @@ async def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
     assert len(server.chats) == 3
 
 
+async def test_a_lost_server_is_named_with_the_reason(server: FakeServer, connect_client: Connect) -> None:
+    client = connect_client(max_retries=0)
+    server.plan(HangUp())
+    (outcome,) = await client.ask(word_ask())
+    assert isinstance(outcome, Failure)
+    assert str(outcome.error) == f"{server.url}: Server disconnected without sending a response."
+
+
 async def test_a_server_cannot_ask_for_an_endless_pause(
     server: FakeServer, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
