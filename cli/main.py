@@ -13,6 +13,7 @@ from cli.models import models
 from cli.resume import resume
 from cli.retry import retry
 from cli.run import run
+from cli.serve import serve
 from cli.show import show
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app.command()(resume)
 app.command()(retry)
 app.command()(show)
 app.command()(graph)
+app.command()(serve)
 app.add_typer(models, name="models")
 app.add_typer(demos, name="demos")
 

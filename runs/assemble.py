@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from runs.manifest import (
     own_version,
     versions,
 )
+from runs.servers import Servers
 from serving.backends import Backend, connect
 from serving.demonstrations import MANIFEST as POOL_MANIFEST
 from serving.demonstrations import DemonstrationPool, build_pool
@@ -57,8 +58,8 @@ class Assembly:
     manifest: Manifest
 
 
-async def assemble(request: Request, report: Report) -> Assembly:
-    """Make a request ready; the first thing that is wrong is raised.
+async def assemble(request: Request, report: Report, servers: Servers) -> Assembly:
+    """Make a request ready; the first thing that is wrong is raised. `servers` starts what is missing.
 
     Raises:
         InputError: The case or key files.
@@ -70,7 +71,7 @@ async def assemble(request: Request, report: Report) -> Assembly:
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
     prompts = load_prompts(recipe.prompts)
-    backends = connect_roles(request.models)
+    backends = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
     if recipe.needs_demonstrations:
         pool = await open_pool(request.demonstrations, recipe.embedding, report)
@@ -102,8 +103,13 @@ async def assemble(request: Request, report: Report) -> Assembly:
     return Assembly(recipe, source, graph, prompts, pool, backends, manifest)
 
 
-def connect_roles(models: Mapping[Role, ModelName]) -> dict[Role, Backend]:
+def connect_roles(
+    models: Mapping[Role, ModelName], addresses: Mapping[ModelName, str] | None = None
+) -> dict[Role, Backend]:
     """One backend for each distinct model, shared by its roles.
+
+    `addresses` says where models are served that name no server. They keep their names: a resumed run
+    starts a server of its own, at another address.
 
     Raises:
         ModelError: One cannot be used.
@@ -111,7 +117,8 @@ def connect_roles(models: Mapping[Role, ModelName]) -> dict[Role, Backend]:
     connected: dict[ModelName, Backend] = {}
     for name in models.values():
         if name not in connected:
-            connected[name] = connect(name)
+            address = (addresses or {}).get(name)
+            connected[name] = replace(connect(replace(name, base_url=address or name.base_url)), name=name)
     return {role: connected[name] for role, name in models.items()}
 
 

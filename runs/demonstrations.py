@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,11 +15,13 @@ from nodes.classify_intent import classify_intent
 from nodes.context import Context
 from prompts import load_prompts
 from runs.assemble import Report, connect_roles
+from runs.servers import Servers
+from serving.backends import Backend
 from serving.client import ModelClient
 from serving.demonstrations import Source, build_pool
 from serving.embeddings import connect_embedder
 from serving.journal import Journal
-from serving.model_name import assign_roles
+from serving.model_name import Role, assign_roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,15 @@ async def _with_intents(
     cases: Sequence[Case], models: Sequence[str], folder: Path, report: Report
 ) -> list[Case]:
     """Classify the cases that have no intent; the calls are journaled beside the pool."""
-    backends = connect_roles(assign_roles(models, {}))
+    with Servers(report) as servers:
+        roles = assign_roles(models, {})
+        backends = connect_roles(roles, await servers.addresses(roles.values()))
+        return await _classified(cases, backends, folder, report)
+
+
+async def _classified(
+    cases: Sequence[Case], backends: Mapping[Role, Backend], folder: Path, report: Report
+) -> list[Case]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     journal = Journal(folder.with_name(f"{folder.name}.calls.sqlite"))
     client = ModelClient(backends, journal)

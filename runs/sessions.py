@@ -12,6 +12,7 @@ from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.manifest import Manifest, RunError, differences
+from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
@@ -30,10 +31,11 @@ async def start(
     Raises:
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
-    assembly = await assemble(request, watcher.remark)
-    path = out or _new_folder(request.recipe.system, assembly.manifest)
-    with RunWriter.create(path, assembly.manifest) as folder:
-        await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
+    with Servers(watcher.remark, stop) as servers:
+        assembly = await assemble(request, watcher.remark, servers)
+        path = out or _new_folder(request.recipe.system, assembly.manifest)
+        with RunWriter.create(path, assembly.manifest) as folder:
+            await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
     return RunFolder(path)
 
 
@@ -51,8 +53,8 @@ async def resume(
     Raises:
         RunError: Something that shapes results has changed since the run began.
     """
-    with RunWriter(path) as folder:
-        assembly = await _assemble_again(folder, recipe, models, watcher.remark)
+    with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
+        assembly = await _assemble_again(folder, recipe, models, watcher.remark, servers)
         skipped = set(folder.statuses())
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
     return RunFolder(path)
@@ -71,8 +73,8 @@ async def retry(
     Raises:
         RunError: Something that shapes results has changed since the run began.
     """
-    with RunWriter(path) as folder:
-        assembly = await _assemble_again(folder, None, models, watcher.remark)
+    with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
+        assembly = await _assemble_again(folder, None, models, watcher.remark, servers)
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
@@ -86,9 +88,10 @@ async def _assemble_again(
     recipe_name: str | None,
     models: Mapping[Role, ModelName] | None,
     report: Report,
+    servers: Servers,
 ) -> Assembly:
     """What the run was made of, made ready once more; the addresses of its models may be new."""
-    assembly = await assemble(_recorded_request(folder.manifest, recipe_name, models), report)
+    assembly = await assemble(_recorded_request(folder.manifest, recipe_name, models), report, servers)
     changed = differences(folder.manifest, assembly.manifest)
     if changed:
         raise RunError(

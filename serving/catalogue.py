@@ -7,7 +7,9 @@ import os
 from typing import NamedTuple
 
 from serving.embedded.weights import REGISTRY, is_ready
+from serving.errors import ModelError
 from serving.model_name import HOSTED_PACKAGES
+from serving.vllm_server.find import find_vllm
 
 
 class Entry(NamedTuple):
@@ -31,6 +33,11 @@ def catalogue() -> list[Entry]:
     entries = [_embedded(name) for name in REGISTRY]
     entries += [
         Entry("embedded:/path/to/model", _extra("torch", "embedded"), "a local Llama-like model, in process"),
+        Entry(
+            "vllm:NAME",
+            _vllm(),
+            "vLLM, started and ended by the run that uses it",
+        ),
         Entry("vllm:NAME@http://HOST:8000/v1", "ready", "a vLLM server"),
         Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server"),
     ]
@@ -52,6 +59,13 @@ def _embedded(name: str) -> Entry:
     return Entry(
         f"embedded:{name}", state, f"in process, {packaged.megabytes} MB download, {packaged.licence}"
     )
+
+
+def _vllm() -> str:
+    try:
+        return f"ready: {find_vllm()}"
+    except ModelError as error:
+        return str(error)
 
 
 def _hosted(provider: str, package: str) -> str:

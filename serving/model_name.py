@@ -37,6 +37,11 @@ class ModelName:
     name: str
     base_url: str | None = None
 
+    @property
+    def needs_server(self) -> bool:
+        """Whether a vLLM server must be started for it, because it names none."""
+        return self.provider == "vllm" and self.base_url is None
+
     def __str__(self) -> str:
         return f"{self.provider}:{self.name}" + (f"@{self.base_url}" if self.base_url else "")
 
@@ -60,8 +65,6 @@ def parse_model_name(text: str) -> ModelName:
         raise ModelError(f"unknown provider {name.provider!r} in model {text!r}; {hint}")
     if name.base_url is None and _ADDRESS.search(name.name):
         raise ModelError(f"model {text!r}: an address begins with http:// or https://, in lower case")
-    if name.provider == "vllm" and name.base_url is None:
-        raise ModelError(f"model {text!r} names no server: write {text}@http://HOST:8000/v1")
     return name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from serving.backends.backend import Backend
+from serving.errors import ModelError
 from serving.model_name import ModelName
 
 
@@ -24,6 +25,8 @@ def connect(name: ModelName) -> Backend:
         from serving.backends.openai_compatible import connect_server
 
         return connect_server(name)
+    if name.needs_server:
+        raise ModelError(f"model {str(name)!r} names no server: write {name}@http://HOST:8000/v1")
     from serving.backends.hosted import connect_hosted
 
     return connect_hosted(name)

@@ -25,6 +25,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     assert not (tmp_path / "out").exists(), "a refused run leaves no folder"
 
 
+@pytest.fixture(autouse=True)
+def no_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVIGRAPH_VLLM_PYTHON", raising=False)
+
+
 def run(folder: Path, *arguments: str, model: str = "scripted:auto", recipe: str = "lexical.yaml") -> Ended:
     return evigraph("run", "tamu", *arguments, "--model", model, "--recipe", recipe, folder=folder)
 
@@ -54,7 +59,7 @@ def test_duplicate_case_id(folder: Path) -> None:
     [
         ("opneai:gpt", "did you mean 'openai'?"),
         ("gpt-4", "not of the form provider:name"),
-        ("vllm:name", "names no server"),
+        ("vllm:name", "vLLM is not installed: run `make vllm`"),
         ("embedded:smol", "known are smollm2-135m"),
         ("scripted:nofile.jsonl", "no such file"),
         ("labell=scripted:auto", "did you mean 'label'?"),

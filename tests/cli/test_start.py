@@ -27,6 +27,7 @@ COMMANDS = (
     ["retry"],
     ["show"],
     ["graph"],
+    ["serve"],
     ["models", "list"],
     ["models", "pull"],
     ["demos", "build"],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,15 @@ def test_every_provider_is_listed_in_a_form_that_is_read() -> None:
 def test_what_needs_nothing_is_ready() -> None:
     for model in ("scripted:auto", "vllm:NAME@http://HOST:8000/v1", "openai:NAME@http://HOST:8000/v1"):
         assert state(model) == "ready"
+
+
+def test_a_server_of_the_run_needs_vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVIGRAPH_VLLM_PYTHON", raising=False)
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    assert state("vllm:NAME").startswith("vLLM is not installed: run `make vllm`")
+    monkeypatch.setenv("EVIGRAPH_VLLM_PYTHON", sys.executable)
+    assert state("vllm:NAME") == f"ready: {sys.executable}"
 
 
 def test_an_embedded_model_is_ready_or_names_the_command() -> None:

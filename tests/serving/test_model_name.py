@@ -66,8 +66,10 @@ def test_an_unknown_provider_gets_all() -> None:
     assert "known: embedded, vllm, scripted, openai" in refused("xyz:model")
 
 
-def test_vllm_needs_an_address() -> None:
-    assert "write vllm:llama@http://HOST:8000/v1" in refused("vllm:llama")
+def test_vllm_without_an_address_needs_a_server() -> None:
+    assert parse_model_name("vllm:org/llama").needs_server
+    assert not parse_model_name("vllm:org/llama@http://host:8000/v1").needs_server
+    assert not parse_model_name("openai:gpt-5").needs_server
 
 
 @pytest.mark.parametrize("address", ["localhost:8000/v1", "HTTP://localhost:8000/v1", "htp://localhost/v1"])

@@ -1,0 +1,56 @@
+"""Runs a command in a process group of its own, and ends the whole group when its starter goes away.
+
+This file is run by itself (`python -I guard.py GRACE_S COMMAND...`) and imports only the standard library.
+Its standard input is a pipe whose other end the starter holds. When that end is closed, on purpose or
+because the starter was killed, the command gets SIGTERM, and its group SIGKILL after the grace time; one
+byte asks for the same, and a second byte for SIGKILL at once. vLLM has several processes: it ends the
+others itself when it is asked to, and those that it leaves behind are killed. The first line of standard
+output is the id of the group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+
+def main() -> int:
+    """Run the command; the exit code is its own, or 128 and the number of the signal that ended it."""
+    grace, command = float(sys.argv[1]), sys.argv[2:]
+    # In a session of its own, Ctrl-C at the terminal reaches the starter alone, which then decides.
+    process = subprocess.Popen(  # noqa: S603 - the command line is the starter's own
+        command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), start_new_session=True
+    )
+    print(process.pid, flush=True)  # noqa: T201 - the protocol with the starter
+    threading.Thread(target=_obey, args=(process.pid, grace), daemon=True).start()
+    code = process.wait()
+    end_group(process.pid)
+    return code if code >= 0 else 128 - code
+
+
+def _obey(group: int, grace: float) -> None:
+    starter = sys.stdin.fileno()
+    asked = os.read(starter, 1)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(group, signal.SIGTERM)
+    if asked:
+        select.select([starter], [], [], grace)
+    else:
+        time.sleep(grace)
+    end_group(group)
+
+
+def end_group(group: int) -> None:
+    """Kill what is left of a process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""Serve recipes: vLLM's own long flags in a YAML file, which `vllm serve --config` reads as well."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from math import prod
+from pathlib import Path
+
+import yaml
+
+from serving.errors import ModelError
+from serving.vllm_server.find import Build
+
+Flag = bool | int | float | str | list[str | int] | dict[str, object]
+
+_FOLDER = resources.files("serving.vllm_server").joinpath("recipes")
+_PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
+
+
+@dataclass(frozen=True, slots=True)
+class ServeRecipe:
+    """Flags for one model on one kind of machine.
+
+    Attributes:
+        name: Name of a packaged recipe, or the path of a file.
+        summary: The file's first comment.
+        flags: vLLM's long flags without their dashes.
+    """
+
+    name: str
+    summary: str
+    flags: Mapping[str, Flag]
+    is_packaged: bool = False
+
+    @property
+    def build(self) -> Build | None:
+        """The build of vLLM that a packaged recipe is for, by its name; None for a file of the user's."""
+        if not self.is_packaged:
+            return None
+        return "cpu" if self.name.endswith("-cpu") else "gpu"
+
+    @property
+    def model(self) -> str | None:
+        """What the recipe itself serves: a registered name or a hub id."""
+        served = self.flags.get("model")
+        return served if isinstance(served, str) else None
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the flags ask for; 0 on a CPU."""
+        if self.build == "cpu":
+            return 0
+        sizes = (self.flags.get(flag, 1) for flag in _PARALLEL)
+        return prod(size for size in sizes if isinstance(size, int))
+
+
+def packaged_recipes() -> list[ServeRecipe]:
+    """The recipes that come with the package, by name."""
+    names = [entry.name.removesuffix(".yaml") for entry in _FOLDER.iterdir() if entry.name.endswith(".yaml")]
+    return [load_serve_recipe(name) for name in sorted(names)]
+
+
+def packaged_recipe(model: str, build: Build, gpus: int) -> ServeRecipe | None:
+    """The packaged recipe for exactly this model, build and number of GPUs, if there is one."""
+    wanted = gpus if build == "gpu" else 0
+    found = (recipe for recipe in packaged_recipes() if recipe.model == model and recipe.build == build)
+    return next((recipe for recipe in found if recipe.gpus == wanted), None)
+
+
+def load_serve_recipe(name_or_path: str) -> ServeRecipe:
+    """Load a packaged recipe by its name, or a file of the user's.
+
+    Raises:
+        ModelError: It does not exist, is no YAML, or is no mapping of flags to values.
+    """
+    packaged = _FOLDER.joinpath(f"{name_or_path}.yaml")
+    try:
+        is_name = Path(name_or_path).name == name_or_path and packaged.is_file()
+        text = packaged.read_text("utf-8") if is_name else Path(name_or_path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        known = [entry.name.removesuffix(".yaml") for entry in _FOLDER.iterdir()]
+        near = difflib.get_close_matches(name_or_path, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see: evigraph serve --recipes"
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelError(f"serve recipe {name_or_path}: {reason}; {hint}") from None
+    first = text.partition("\n")[0]
+    summary = first.removeprefix("#").strip() if first.startswith("#") else ""
+    return ServeRecipe(name_or_path, summary, _flags(text, name_or_path), is_name)
+
+
+def render_flags(flags: Mapping[str, Flag]) -> list[str]:
+    """Command-line arguments: `true` is the bare flag, `false` its `--no-` form, a mapping is JSON."""
+    arguments: list[str] = []
+    for name, value in flags.items():
+        if isinstance(value, bool):
+            arguments.append(f"--{name}" if value else f"--no-{name}")
+        elif isinstance(value, list):
+            arguments += [f"--{name}", *map(str, value)]
+        else:
+            arguments += [f"--{name}", json.dumps(value) if isinstance(value, dict) else str(value)]
+    return arguments
+
+
+def _flags(text: str, origin: str) -> dict[str, Flag]:
+    try:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ModelError(f"serve recipe {origin}: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ModelError(f"serve recipe {origin}: it must be a mapping of vLLM's flags to values")
+    for name, value in values.items():
+        if not isinstance(name, str) or name.startswith("-"):
+            raise ModelError(f"serve recipe {origin}: write flag {name!r} by its long name without dashes")
+        if not isinstance(value, bool | int | float | str | list | dict):
+            raise ModelError(f"serve recipe {origin}: flag {name!r} has no value that a flag can take")
+    return {name.replace("_", "-"): value for name, value in values.items()}

@@ -1,0 +1,238 @@
+"""A vLLM server as a process that this one starts, waits for and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+from serving.errors import ModelError
+from serving.vllm_server import guard
+from serving.vllm_server.log import COMMAND_MARK, error_line, last_line
+from serving.vllm_server.ports import require_free
+from serving.vllm_server.spec import ServeSpec
+
+Report = Callable[[str], None]
+
+REPORT_EVERY_S = 15.0
+GRACE_S = 10.0
+"""How long vLLM may take to end before it is killed."""
+
+_POLL_S = 0.25
+_PROBE_TIMEOUT_S = 5.0
+
+
+class VllmServer:
+    """A started server; ready once `start_server` has returned it. A context manager.
+
+    Attributes:
+        spec: What it was started with.
+        log: File that vLLM's output goes to.
+        group: Id of the process group of all of vLLM's processes.
+    """
+
+    def __init__(self, spec: ServeSpec, log: Path | None = None, grace_s: float = GRACE_S) -> None:
+        """Start the process; it is not ready yet.
+
+        Raises:
+            ModelError: The port is taken, or the process cannot be started.
+        """
+        require_free(spec.host, spec.port)
+        self.spec = spec
+        self.log = log or _new_log()
+        self._grace_s = grace_s
+        self._begin = time.monotonic()
+        try:
+            with self.log.open("wb") as output:
+                output.write(f"{COMMAND_MARK}{shlex.join(spec.command)}\n".encode())
+                output.flush()
+                self._guard = subprocess.Popen(  # noqa: S603 - the command line is made above
+                    [sys.executable, "-I", guard.__file__, str(grace_s), *spec.command],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    env={**os.environ, **spec.environment},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise ModelError(f"cannot start vLLM: {error}") from None
+        assert self._guard.stdout is not None
+        first = self._guard.stdout.readline().strip()
+        if not first:
+            self._guard.wait()
+            self._close_pipes()
+            raise ModelError(f"cannot start vLLM: {error_line(self.log)}")
+        self.group = int(first)
+
+    @property
+    def base_url(self) -> str:
+        """Where OpenAI's protocol is spoken."""
+        return self.spec.base_url
+
+    @property
+    def model_string(self) -> str:
+        """What `--model` takes."""
+        return f"vllm:{self.spec.name}@{self.base_url}"
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._begin
+
+    def returncode(self) -> int | None:
+        """The exit code, None while vLLM runs; 128 and more for a signal."""
+        return self._guard.poll()
+
+    def is_ready(self) -> bool:
+        """Whether the server answers on `/health`."""
+        try:
+            url = f"{self.base_url.removesuffix('/v1')}/health"
+            with httpx.Client(trust_env=False, timeout=_PROBE_TIMEOUT_S) as client:
+                return client.get(url).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+    def fault(self) -> str:
+        """Why it ended, in one line that quotes vLLM."""
+        code = self.returncode() or 0
+        how = f"was ended by {_signal_name(code - 128)}" if code > 128 else f"ended with exit code {code}"
+        if code == 128 + signal.SIGKILL:
+            how += " (out of memory?)"
+        return f"vLLM {how}: {error_line(self.log)} (log: {self.log})"
+
+    def wait(self) -> str:
+        """Wait until vLLM ends by itself; returns the fault."""
+        self._guard.wait()
+        return self.fault()
+
+    def stop(self) -> None:
+        """End all of vLLM's processes: SIGTERM, and SIGKILL after the grace time. May be called twice.
+
+        An interrupt while it waits kills at once.
+        """
+        try:
+            self._ask_guard()
+            self._guard.wait(self._grace_s + 5)
+        except KeyboardInterrupt:
+            self._ask_guard()
+            self._guard.wait(self._grace_s + 5)
+            raise
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            self._guard.wait()
+        finally:
+            self._close_pipes()
+            if self._guard.returncode < 0:
+                # The guard itself was killed, so nobody else ends what it watched over.
+                guard.end_group(self.group)
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._guard.stdin, self._guard.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _ask_guard(self) -> None:
+        if self._guard.poll() is None and self._guard.stdin is not None:
+            try:
+                self._guard.stdin.write(b"x")
+                self._guard.stdin.flush()
+            except BrokenPipeError:
+                return
+
+    def __enter__(self) -> VllmServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def start_server(
+    spec: ServeSpec, report: Report, *, log: Path | None = None, every_s: float = REPORT_EVERY_S
+) -> VllmServer:
+    """Start vLLM and wait until it is ready; it is stopped if anything goes wrong or interrupts.
+
+    Args:
+        spec: What to start.
+        report: Told how the start goes on.
+        log: File for vLLM's output; a temporary one otherwise.
+        every_s: Seconds between two reports.
+
+    Raises:
+        ModelError: The port is taken, or vLLM ended; quotes its last error.
+    """
+    server = VllmServer(spec, log)
+    try:
+        for text in _progress(server, every_s):
+            if text:
+                report(text)
+            time.sleep(_POLL_S)
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+async def start_server_async(
+    spec: ServeSpec, report: Report, *, log: Path | None = None, stop: asyncio.Event | None = None
+) -> VllmServer:
+    """`start_server` in an event loop; `stop` ends the wait.
+
+    Raises:
+        ModelError: As `start_server`.
+        asyncio.CancelledError: `stop` was set; the server is stopped.
+    """
+    server = VllmServer(spec, log)
+    try:
+        for text in _progress(server, REPORT_EVERY_S):
+            if text:
+                report(text)
+            if stop is not None and stop.is_set():
+                raise asyncio.CancelledError
+            await asyncio.sleep(_POLL_S)
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def _progress(server: VllmServer, every_s: float) -> Iterator[str]:
+    """A text now and then, empty ones in between, until the server is ready.
+
+    Raises:
+        ModelError: It ended.
+    """
+    told = 0.0
+    while not server.is_ready():
+        if server.returncode() is not None:
+            raise ModelError(server.fault())
+        if server.seconds - told < every_s:
+            yield ""
+            continue
+        told = server.seconds
+        line = last_line(server.log)
+        yield f"starting vLLM, {told:.0f} s" + (f": {line}" if line else "")
+
+
+def _new_log() -> Path:
+    handle, name = tempfile.mkstemp(prefix="evigraph-vllm-", suffix=".log")
+    os.close(handle)
+    return Path(name)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
