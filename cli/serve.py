@@ -142,7 +142,9 @@ def _serve(spec: ServeSpec, log: Path | None) -> None:
     from serving.vllm_server.server import start_server
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+        # What `nohup` has ignored stays ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     remarks = messages()
     for remark in spec.remarks:
         remarks.print(safe(remark), soft_wrap=True)

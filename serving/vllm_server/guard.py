@@ -11,6 +11,7 @@ output is the id of the group.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -19,10 +20,14 @@ import sys
 import threading
 import time
 
+_PR_SET_CHILD_SUBREAPER = 36
+_REAP_S = 2.0
+
 
 def main() -> int:
     """Run the command; the exit code is its own, or 128 and the number of the signal that ended it."""
     grace, command = float(sys.argv[1]), sys.argv[2:]
+    _adopt_orphans()
     # In a session of its own, Ctrl-C at the terminal reaches the starter alone, which then decides.
     process = subprocess.Popen(  # noqa: S603 - the command line is the starter's own
         command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), start_new_session=True
@@ -31,7 +36,24 @@ def main() -> int:
     threading.Thread(target=_obey, args=(process.pid, grace), daemon=True).start()
     code = process.wait()
     end_group(process.pid)
+    _reap(time.monotonic() + _REAP_S)
     return code if code >= 0 else 128 - code
+
+
+def _adopt_orphans() -> None:
+    """On Linux, processes that vLLM leaves behind become children of this one, which waits for them.
+
+    Elsewhere the first process of the system does that, but that of a container often does not.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap(deadline: float) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.02)
 
 
 def _obey(group: int, grace: float) -> None:

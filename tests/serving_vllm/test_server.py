@@ -34,6 +34,14 @@ def say_nothing(_: str) -> None:
     pass
 
 
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 @contextmanager
 def listening(port: int) -> Iterator[None]:
     with socket.create_server(("127.0.0.1", port)):
@@ -52,6 +60,11 @@ def test_stop_leaves_no_process_and_frees_the_port(spec: ServeSpec, stand_in: St
     server.stop()
     assert stand_in.running() == []
     require_free(spec.host, spec.port)
+
+
+def test_stop_leaves_not_even_a_zombie(spec: ServeSpec, stand_in: StandIn) -> None:
+    start_server(spec, say_nothing).stop()
+    assert [pid for pid in stand_in.started()[0].pids if exists(pid)] == []
 
 
 def test_stop_twice_is_once(spec: ServeSpec) -> None:
