@@ -26,6 +26,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
     for name, value in stand_in.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("EVIGRAPH_VLLM_PYTHON", str(PYTHON))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     yield stand_in
     stand_in.clean_up()
 

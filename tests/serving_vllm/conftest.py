@@ -24,6 +24,8 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
     folder = tmp_path / "stand-in"
     folder.mkdir()
     stand_in = install(folder)
+    # Logs go to the test's own folder.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name, value in stand_in.environment.items():
         monkeypatch.setenv(name, value)
     yield stand_in
