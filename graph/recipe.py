@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from nodes.settings import Settings
+from prompts import PromptSet
 from serving.embeddings import DEFAULT_EMBEDDING
 from serving.model_name import Role
 
@@ -87,6 +88,26 @@ def make_recipe(values: dict[str, Any], origin: str) -> Recipe:
         return Recipe.model_validate(values)
     except ValidationError as error:
         raise RecipeError(f"recipe {origin}: {_explain(error)}") from None
+
+
+def check_prompts(recipe: Recipe, prompts: PromptSet, origin: str) -> None:
+    """Hold a recipe against its prompts.
+
+    Raises:
+        RecipeError: It wants replies in a form that a prompt cannot ask for.
+    """
+    if recipe.evidence.reply == "labels":
+        # The paper's form, which prompts may ask for in words of their own.
+        return
+    for name in (
+        ("label_evidence", "reflect_on_labels") if recipe.evidence.reflection else ("label_evidence",)
+    ):
+        if not prompts[name].uses("reply_form"):
+            raise RecipeError(
+                f"recipe {origin}: evidence.reply is {recipe.evidence.reply!r}, but prompt {name} of"
+                f" {prompts.version!r} has no ${{reply_form}} to ask for it; use prompts that have, such as"
+                " 'default', or the reply 'labels'"
+            )
 
 
 def differing_fields(one: dict[str, Any], other: dict[str, Any], prefix: str = "") -> list[str]:

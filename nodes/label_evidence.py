@@ -10,9 +10,9 @@ from langgraph.runtime import Runtime
 from nodes.context import Context
 from nodes.failure import NodeFailure
 from nodes.fitting import fit_prompt
-from nodes.label_reply import label_reply, reply_tokens
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Shown, Vote, decision
+from nodes.reply_form import REPLY_FORMS
 from serving.ask import Ask, CallRecord, Failure, Reply
 from serving.journal import Message
 
@@ -46,7 +46,8 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
         raise NodeFailure("invalid_input", "the note has no sentences")
     settings = context.settings.evidence
     question = state.get("patient_question", case.question)
-    max_tokens = reply_tokens(len(case.sentences))
+    form = REPLY_FORMS[settings.reply]
+    max_tokens = form.tokens(case.sentence_ids)
 
     def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
         ordered = prompt_order(ids, settings.order)
@@ -58,7 +59,7 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
         [one["case_id"] for one in state["evidence_demonstrations"]],
         render,
         reply_tokens=max_tokens,
-        # A reflection goes on with this conversation: its instruction and a second label map.
+        # A reflection goes on with this conversation: its instruction and a second reply.
         later_tokens=max_tokens + 256 if settings.reflection else 0,
     )
     outcomes = await context.client.ask(
@@ -66,7 +67,7 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
             role="label",
             case_id=case.id,
             messages=prompt.messages,
-            reply=label_reply(case.sentence_ids),
+            reply=form.reply(case.sentence_ids, ()),
             samples=tuple(range(settings.votes)),
             temperature=settings.temperature,
             max_tokens=max_tokens,

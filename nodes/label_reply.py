@@ -1,4 +1,4 @@
-"""The reply format of labelling and reflection: exactly the sentence ids of one case."""
+"""The full map of labels as a reply: exactly the sentence ids of one case (the paper's form)."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def parse_labels(text: str, sentence_ids: Sequence[str]) -> list[str]:
     reply = first_json_object(text)
     known = frozenset(sentence_ids)
     faults = [
-        _fault("missing sentence ids", [id_ for id_ in sentence_ids if id_ not in reply]),
-        _fault("unknown sentence ids", [id_ for id_ in reply if id_ not in known]),
-        _fault(
+        fault_of("missing sentence ids", [id_ for id_ in sentence_ids if id_ not in reply]),
+        fault_of("unknown sentence ids", [id_ for id_ in reply if id_ not in known]),
+        fault_of(
             f"labels other than {' and '.join(_LABELS)} for",
             [id_ for id_ in sentence_ids if id_ in reply and reply[id_] not in _LABELS],
         ),
@@ -79,12 +79,13 @@ def complete_labels(text: str, sentence_ids: Sequence[str], fallback: Collection
     return [id_ for id_ in sentence_ids if (valid.get(id_) == "essential" or _kept(id_, valid, fallback))]
 
 
-def _kept(id_: str, valid: dict[str, object], fallback: Collection[str]) -> bool:
-    return id_ not in valid and id_ in fallback
-
-
-def _fault(what: str, ids: Sequence[str]) -> str:
+def fault_of(what: str, ids: Sequence[str]) -> str:
+    """A fault and the ids that have it, the list cut where it is long; empty without ids."""
     if not ids:
         return ""
     more = f" and {len(ids) - _LONGEST_LIST} more" if len(ids) > _LONGEST_LIST else ""
     return f"{what}: {', '.join(ids[:_LONGEST_LIST])}{more}"
+
+
+def _kept(id_: str, valid: dict[str, object], fallback: Collection[str]) -> bool:
+    return id_ not in valid and id_ in fallback

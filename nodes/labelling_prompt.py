@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from cases.records import Case
 from nodes.context import Context
-from nodes.wording import case_variables, label_map
+from nodes.reply_form import REPLY_FORMS, ReplyForm
+from nodes.wording import case_variables
 from serving.journal import Message
 
 
@@ -16,16 +17,18 @@ def labelling_prompt(
     """Instructions, demonstrations in the given order, the case."""
     assert context.demonstrations is not None or not demonstration_ids
     shown = [context.demonstrations.case(case_id) for case_id in demonstration_ids if context.demonstrations]
+    form = REPLY_FORMS[context.settings.evidence.reply]
     turns = context.prompts["label_evidence"].render(
-        case_variables(case, question), [_demonstration(one) for one in shown]
+        {**case_variables(case, question), "reply_form": form.instruction},
+        [_demonstration(one, form) for one in shown],
     )
     return tuple(Message(role, text) for role, text in turns)
 
 
-def _demonstration(case: Case) -> dict[str, str]:
+def _demonstration(case: Case, form: ReplyForm) -> dict[str, str]:
     labels = case.gold.labels or {}
     essential = {id_ for id_, label in labels.items() if label == "essential"}
     return {
         **case_variables(case, case.question),
-        "labels": label_map(case.sentence_ids, essential),
+        "labels": form.write(case.sentence_ids, essential),
     }

@@ -10,6 +10,7 @@ from serving.ask import CallRecord
 from serving.demonstrations import Neighbour
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
+ReplyFormName = Literal["labels", "ids"]
 
 
 class Shown(TypedDict):

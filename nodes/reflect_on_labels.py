@@ -10,10 +10,10 @@ from langgraph.types import Command
 
 from nodes.context import Context
 from nodes.failure import NodeFailure, as_failure
-from nodes.label_reply import label_reply, reply_tokens
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Vote, decision
-from nodes.wording import case_variables, label_map
+from nodes.reply_form import REPLY_FORMS
+from nodes.wording import case_variables
 from serving.ask import Ask, Failure
 from serving.journal import Message
 
@@ -41,8 +41,11 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
     vote = state["vote"]
     question = state.get("patient_question", case.question)
     prompt = context.prompts["reflect_on_labels"]
-    labels = label_map(case.sentence_ids, vote["essential"])
-    turns = prompt.render({**case_variables(case, question), "labels": labels})
+    form = REPLY_FORMS[context.settings.evidence.reply]
+    labels = form.write(case.sentence_ids, vote["essential"])
+    turns = prompt.render(
+        {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
+    )
     earlier: tuple[Message, ...] = ()
     if prompt.file.continues is not None:
         conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
@@ -52,10 +55,10 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
             role="reflect",
             case_id=case.id,
             messages=(*earlier, *(Message(role, text) for role, text in turns)),
-            reply=label_reply(case.sentence_ids, fallback=vote["essential"]),
+            reply=form.reply(case.sentence_ids, vote["essential"]),
             samples=(vote["vote"],),
             temperature=context.settings.evidence.reflection_temperature,
-            max_tokens=reply_tokens(len(case.sentences)),
+            max_tokens=form.tokens(case.sentence_ids),
             seed=context.settings.seed,
         )
     )

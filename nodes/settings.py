@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from nodes.records import AnswerEvidence
+from nodes.records import AnswerEvidence, ReplyFormName
 
 
 class _Section(BaseModel):
@@ -31,12 +31,15 @@ class EvidenceSettings(_Section):
         votes: R, samples of the labelling prompt.
         threshold: T of equation 22: essential iff at least T votes say so.
         minimum_votes: Fewest usable votes that a case can be decided on; None is a majority of R.
+        reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
+            essential sentences alone, which takes a fraction of the tokens.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
     """
 
     demonstrations: int = Field(5, ge=0, le=50)
     intent_aware: bool = False
     order: Literal["canonical", "similar_last"] = "canonical"
+    reply: ReplyFormName = "labels"
     votes: int = Field(5, ge=1, le=101)
     threshold: int = Field(3, ge=1)
     minimum_votes: int | None = Field(None, ge=1)

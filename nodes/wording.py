@@ -27,6 +27,12 @@ def label_map(sentence_ids: Sequence[str], essential: Collection[str]) -> str:
     )
 
 
+def essential_list(sentence_ids: Sequence[str], essential: Collection[str]) -> str:
+    """Ids of the essential sentences, in note order, as the JSON that a model is asked for."""
+    chosen = frozenset(essential)
+    return json.dumps({"essential": [id_ for id_ in sentence_ids if id_ in chosen]}, ensure_ascii=False)
+
+
 def id_list(sentence_ids: Sequence[str]) -> str:
     """Sentence ids in brackets, as the paper's prompt shows them."""
     return f"[{', '.join(sentence_ids)}]"

@@ -48,8 +48,8 @@ _CASE = frozenset({"narrative", "question", "sentences"})
 
 CONTRACTS: Mapping[str, Contract] = {
     "classify_intent": Contract(frozenset({"narrative", "question"}), frozenset({"intents"})),
-    "label_evidence": Contract(_CASE, demonstration=_CASE | {"labels"}),
-    "reflect_on_labels": Contract(frozenset(), _CASE | {"labels"}, continues="label_evidence"),
+    "label_evidence": Contract(_CASE, frozenset({"reply_form"}), demonstration=_CASE | {"labels"}),
+    "reflect_on_labels": Contract(frozenset(), _CASE | {"labels", "reply_form"}, continues="label_evidence"),
     "generate_answer": Contract(
         _CASE | {"evidence"},
         frozenset({"max_words", "min_sentences", "max_sentences"}),
@@ -120,6 +120,11 @@ class Prompt:
             *shown,
             *((turn.role, self._fill(turn.text, variables)) for turn in self.file.closing),
         ]
+
+    def uses(self, variable: str) -> bool:
+        """Whether its turns, those of demonstrations aside, hold `${variable}`."""
+        turns = (*self.file.opening, *self.file.closing)
+        return any(variable in Template(turn.text).get_identifiers() for turn in turns)
 
     def render_correction(self, faults: str) -> str:
         """The turn that asks for a better reply.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cases.load import CaseSource, find_cases
 from cases.records import Case
-from graph.recipe import Recipe
+from graph.recipe import Recipe, check_prompts
 from graph.systems import build_system
 from prompts import PromptSet, load_prompts
 from runs.case_run import Graph
@@ -63,7 +63,7 @@ async def assemble(request: Request, report: Report, servers: Servers) -> Assemb
 
     Raises:
         InputError: The case or key files.
-        UnknownSystem, PromptError: The recipe.
+        UnknownSystem, PromptError, RecipeError: The recipe.
         ModelError: A model, the embedding or the pool.
     """
     recipe = request.recipe
@@ -71,6 +71,7 @@ async def assemble(request: Request, report: Report, servers: Servers) -> Assemb
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
     prompts = load_prompts(recipe.prompts)
+    check_prompts(recipe, prompts, request.recipe_origin)
     backends = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
     if recipe.needs_demonstrations:

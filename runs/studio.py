@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cases.load import find_cases
 from cases.records import Case
-from graph.recipe import load_recipe
+from graph.recipe import check_prompts, load_recipe
 from graph.systems import build_system
 from nodes.context import Context
 from nodes.settings import Settings
@@ -64,6 +64,8 @@ class StudioContext:
 @lru_cache(maxsize=4)
 def _load(context: StudioContext) -> Context:
     recipe = load_recipe(context.recipe)
+    prompts = load_prompts(recipe.prompts)
+    check_prompts(recipe, prompts, context.recipe)
     files = find_cases([Path(context.case_file)]) if context.case_file else sample_cases("batch")
     _FOLDER.mkdir(parents=True, exist_ok=True)
     backends = connect_roles(assign_roles([context.model], recipe.models))
@@ -73,7 +75,7 @@ def _load(context: StudioContext) -> Context:
     return Context(
         cases={case.id: case for case in files if isinstance(case, Case)},
         client=ModelClient(backends, Journal(_FOLDER / CALLS)),
-        prompts=load_prompts(recipe.prompts),
+        prompts=prompts,
         demonstrations=pool,
         settings=recipe,
     )

@@ -15,6 +15,7 @@ from serving.backends.fixed_layout import fixed_layout_grammar
 from serving.errors import ModelError, classify
 from serving.journal import Message
 from serving.model_name import ModelName
+from serving.reply import JsonSchema
 
 REQUEST_TIMEOUT_S = 600.0
 PROBE_TIMEOUT_S = 10.0
@@ -65,9 +66,18 @@ def json_schema_arguments(call: CallParameters) -> dict[str, Any]:
     if len(call.samples) > 1:
         arguments["n"] = len(call.samples)
     if call.schema is not None:
-        schema = {"name": call.schema_name, "schema": call.schema, "strict": True}
+        schema = {"name": call.schema_name, "schema": _strict(call.schema), "strict": True}
         arguments["extra_body"] = {"response_format": {"type": "json_schema", "json_schema": schema}}
     return arguments
+
+
+def _strict(schema: JsonSchema) -> JsonSchema:
+    """A schema without `uniqueItems`, which strict mode answers with 400; the parser still checks it."""
+    properties = {
+        name: {key: part for key, part in value.items() if key != "uniqueItems"}
+        for name, value in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties} if properties else schema
 
 
 def _vllm_arguments(call: CallParameters) -> dict[str, Any]:

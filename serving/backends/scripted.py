@@ -251,4 +251,9 @@ def _made_up_value(schema: dict[str, Any], seed: bytes) -> Any:
             key: _made_up_value(value, hashlib.sha256(seed + key.encode()).digest())
             for key, value in schema.get("properties", {}).items()
         }
+    if schema.get("type") == "array" and "enum" in schema.get("items", {}):
+        # Each one with even odds, so that votes differ.
+        return [
+            item for item in schema["items"]["enum"] if hashlib.sha256(seed + item.encode()).digest()[0] % 2
+        ]
     raise CallError("internal", f"scripted:auto cannot make up a value for {json.dumps(schema)[:80]}")

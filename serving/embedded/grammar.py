@@ -13,6 +13,7 @@ import xgrammar
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from serving.backends.fixed_layout import fixed_layout_grammar
 from serving.embedded.request import InvalidSchema
 
 _KEPT = 64
@@ -22,15 +23,20 @@ class Grammar:
     """What a sample may go on with, and what it has to."""
 
     def __init__(
-        self, matcher: xgrammar.GrammarMatcher, tokenizer: PreTrainedTokenizerBase, vocabulary: int
+        self,
+        matcher: xgrammar.GrammarMatcher,
+        tokenizer: PreTrainedTokenizerBase,
+        vocabulary: int,
+        spellings: Sequence[bytes],
     ) -> None:
         self._matcher = matcher
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
+        self._spellings = spellings
 
     def fork(self) -> Grammar:
         """A copy that goes its own way from here."""
-        return Grammar(self._matcher.fork(), self._tokenizer, self._vocabulary)
+        return Grammar(self._matcher.fork(), self._tokenizer, self._vocabulary, self._spellings)
 
     def take(self, token: int) -> list[int]:
         """Take a token that `allowed` listed, and everything that can then only come one way.
@@ -48,15 +54,39 @@ class Grammar:
         if not forced:
             return [token]
         self._matcher.rollback(1)
-        together = self._take_text(str(self._tokenizer.decode([token])) + forced)
+        chosen = str(self._tokenizer.decode([token]))
+        together = self._take_text(chosen + forced)
         if together:
-            return together
+            return self._without_open_end(together, keep=chosen)
         self._accept(token)
         return [token, *self._take_text(forced)]
 
     def take_forced(self) -> list[int]:
         """Take everything that can only come one way, and return its tokens."""
-        return self._take_text(self._forced_text())
+        return self._without_open_end(self._take_text(self._forced_text()))
+
+    def _without_open_end(self, taken: list[int], keep: str = "") -> list[int]:
+        """Give the last token back where a longer one can stand in its place.
+
+        Of `{"essential": [` and a list to come, tokenizers make ` ["` or ` []`. Fed ` [`, a model would
+        believe that neither follows, and a later turn would not find the tokens that were fed.
+
+        Args:
+            taken: Tokens that have just been taken.
+            keep: Text of the token that was chosen; it is not given back.
+        """
+        if not taken or len(str(self._tokenizer.decode(taken[:-1]))) < len(keep):
+            return taken
+        self._matcher.rollback(1)
+        last = self._spellings[taken[-1]]
+        allowed = self.allowed()
+        if allowed is not None and any(
+            len(self._spellings[token]) > len(last) and self._spellings[token].startswith(last)
+            for token in allowed.tolist()
+        ):
+            return taken[:-1]
+        self._accept(taken[-1])
+        return taken
 
     def allowed(self) -> Tensor | None:
         """Ids of the tokens that may follow; None stands for all of them."""
@@ -102,6 +132,7 @@ class GrammarCompiler:
         info = xgrammar.TokenizerInfo.from_huggingface(
             tokenizer, vocab_size=vocabulary, stop_token_ids=list(stop_tokens)
         )
+        self._spellings = info.decoded_vocab
         # Its own cache has no bound by count; a batch brings a schema for each case.
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=2, cache_enabled=False)
         self._compiled: OrderedDict[str, xgrammar.CompiledGrammar] = OrderedDict()
@@ -119,11 +150,18 @@ class GrammarCompiler:
         compiled = self._compiled.get(text)
         if compiled is None:
             try:
-                compiled = self._compiler.compile_json_schema(text, any_whitespace=False)
+                compiled = self._compile(schema, text)
             except (RuntimeError, ValueError) as error:
                 raise InvalidSchema(f"the reply schema cannot be used: {error}") from error
             self._compiled[text] = compiled
         self._compiled.move_to_end(text)
         while len(self._compiled) > _KEPT:
             self._compiled.popitem(last=False)
-        return Grammar(xgrammar.GrammarMatcher(compiled), self._tokenizer, self._vocabulary)
+        return Grammar(xgrammar.GrammarMatcher(compiled), self._tokenizer, self._vocabulary, self._spellings)
+
+    def _compile(self, schema: Mapping[str, Any], text: str) -> xgrammar.CompiledGrammar:
+        """With our own grammar where there is one: xgrammar reads no `uniqueItems`."""
+        grammar = fixed_layout_grammar(dict(schema))
+        if grammar is not None:
+            return self._compiler.compile_grammar(grammar)
+        return self._compiler.compile_json_schema(text, any_whitespace=False)

@@ -95,6 +95,7 @@ def test_wrong_key_file(folder: Path) -> None:
         ("system: tamu\nevidence: {votes: 2, threshold: 3}\n", "threshold 3 is above the number of votes 2"),
         ("system: tamu\nprompts: papper\n", "no prompts 'papper'"),
         ("system: tamu\nembedding: word2vec\n", "unknown embedding 'word2vec'"),
+        ("system: tamu\nprompts: paper\nevidence: {reply: ids}\n", "of 'paper' has no ${reply_form}"),
         ("system: [\n", "recipe typo.yaml: while parsing"),
         ("- a\n", "must be a mapping"),
         ("system: heids\n", "is for system 'heids', not 'tamu'"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 from graph.recipe import (
     Recipe,
     RecipeError,
+    check_prompts,
     differing_fields,
     load_recipe,
     make_recipe,
@@ -18,6 +20,7 @@ from graph.recipe import (
 from graph.systems import build_system
 from nodes.settings import Settings
 from prompts import load_prompts
+from tests.prompts.versions import replaced
 
 
 def refused(values: dict[str, Any]) -> str:
@@ -49,6 +52,7 @@ def test_an_unknown_field_names_the_nearest(values: dict[str, Any], fault: str) 
         ({"evidence": {"votes": 0}}, "evidence.votes: "),
         ({"evidence": {"temperature": float("nan")}}, "evidence.temperature: "),
         ({"evidence": {"order": "random"}}, "evidence.order: "),
+        ({"evidence": {"reply": "words"}}, "evidence.reply: "),
         ({"evidence": None}, "evidence: "),
         ({"answer": {"evidence": "all"}}, "answer.evidence: "),
         ({"stop_after": "intent"}, "stop_after: "),
@@ -71,6 +75,22 @@ def test_a_wrong_value_names_its_field(values: dict[str, Any], fault: str) -> No
 )
 def test_values_that_contradict_each_other_are_refused(values: dict[str, Any], fault: str) -> None:
     assert refused(values) == fault
+
+
+def test_prompts_that_cannot_ask_for_ids_refuse_them() -> None:
+    recipe = make_recipe({"system": "tamu", "evidence": {"reply": "ids"}}, "mine.yaml")
+    check_prompts(recipe, load_prompts("default"), "mine.yaml")
+    with pytest.raises(RecipeError, match=r"prompt label_evidence of 'paper' has no \$\{reply_form\}"):
+        check_prompts(recipe, load_prompts("paper"), "mine.yaml")
+
+
+def test_only_prompts_that_are_used_have_to_ask_for_ids(tmp_path: Path) -> None:
+    prompts = load_prompts(replaced(tmp_path, "reflect_on_labels", "${reply_form}", "Reply."))
+    for reflection in (False, True):
+        evidence = {"reply": "ids", "reflection": reflection}
+        recipe = make_recipe({"system": "tamu", "evidence": evidence}, "mine.yaml")
+        with pytest.raises(RecipeError, match="prompt reflect_on_labels") if reflection else nullcontext():
+            check_prompts(recipe, prompts, "mine.yaml")
 
 
 def test_a_recipe_needs_a_system() -> None:

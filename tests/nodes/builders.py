@@ -78,6 +78,11 @@ def labels(*essential: str, of: Iterable[str] = ("1", "2", "3")) -> str:
     return json.dumps({id_: "essential" if id_ in essential else "not-essential" for id_ in of})
 
 
+def essential(*ids: str) -> str:
+    """The same in the form of ids alone."""
+    return json.dumps({"essential": list(ids)})
+
+
 def intent(primary: str = PRIMARY, secondary: str | None = SECONDARY, risk_level: str = "low") -> str:
     return json.dumps({"primary": primary, "secondary": secondary, "risk_level": risk_level})
 

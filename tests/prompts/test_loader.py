@@ -129,10 +129,16 @@ def test_a_value_is_never_read_as_a_template(version: str, text: str) -> None:
 
 def test_demonstrations_are_turns_before_the_case() -> None:
     shown = {"narrative": "n", "question": "q", "sentences": "s", "labels": "l"}
-    case = {"narrative": "N", "question": "Q", "sentences": "S"}
+    case = {"narrative": "N", "question": "Q", "sentences": "S", "reply_form": "F"}
     turns = load_prompts("default")["label_evidence"].render(case, [shown, shown])
     assert [role for role, _ in turns] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert turns[2] == ("assistant", "l")
+
+
+@pytest.mark.parametrize(("version", "uses"), [("default", True), ("paper", False)])
+@pytest.mark.parametrize("name", ["label_evidence", "reflect_on_labels"])
+def test_a_prompt_knows_which_variables_it_uses(version: str, name: str, uses: bool) -> None:
+    assert load_prompts(version)[name].uses("reply_form") is uses
 
 
 def test_demonstrations_are_text_in_the_papers_prompt() -> None:

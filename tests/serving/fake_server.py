@@ -14,6 +14,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Obey:
     """Replies that follow the request's own schema, made up as `scripted:auto` makes them."""
 
 
-_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
+_LITERAL_OR_RULE = re.compile(r'"(?:[^"\\]|\\.)*"|\w+|\|')
 
 Act = Say | Refuse | HangUp | Obey
 
@@ -234,11 +235,14 @@ def _obedient(body: dict[str, Any]) -> Say:
 
 
 def _first_sentence(grammar: str) -> str:
-    """What a grammar of literals and choices accepts, the first choice taken everywhere."""
-    root, *choices = (line.split(" ::= ", 1)[1] for line in grammar.splitlines())
-    first = [_LITERAL.findall(choice)[0] for choice in choices]
-    parts = re.sub(r"choice(\d+)", lambda match: first[int(match[1])], root)
-    return "".join(json.loads(literal) for literal in _LITERAL.findall(parts))
+    """What a grammar of literals and rules accepts, the first alternative taken everywhere."""
+    rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+
+    def expanded(rule: str) -> str:
+        first = takewhile(lambda part: part != "|", _LITERAL_OR_RULE.findall(rules[rule]))
+        return "".join(json.loads(part) if part.startswith('"') else expanded(part) for part in first)
+
+    return expanded("root")
 
 
 def _completion(act: Say, body: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,17 @@ async def test_vllm_gets_a_schema_where_the_layout_cannot_be_fixed(
     assert body["response_format"]["json_schema"]["schema"] == schema
 
 
+async def test_a_server_of_openais_protocol_gets_no_keyword_that_strict_mode_refuses(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    ids = {"type": "array", "items": {"type": "string", "enum": ["1"]}}
+    schema = {"type": "object", "properties": {"ids": {**ids, "uniqueItems": True}}, "required": ["ids"]}
+    client = connect_client(backend=connect(ModelName("openai", MODEL, server.url)))
+    await client.ask(word_ask(reply=ReplyFormat("ids", schema, free_text)))
+    (body,) = server.chats
+    assert body["response_format"]["json_schema"]["schema"] == {**schema, "properties": {"ids": ids}}
+
+
 async def test_a_free_text_is_asked_for_without_a_schema(server: FakeServer, client: ModelClient) -> None:
     await client.ask(word_ask(reply=ReplyFormat("answer", None, free_text)))
     (body,) = server.chats

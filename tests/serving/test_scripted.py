@@ -256,6 +256,15 @@ async def test_made_up_replies_follow_the_schema(schema: dict[str, Any]) -> None
         assert all(value[name] in field["enum"] for name, field in schema["properties"].items())
 
 
+async def test_a_made_up_list_holds_some_of_its_choices_in_order() -> None:
+    ids = [str(number) for number in range(12)]
+    items = {"type": "string", "enum": ids}
+    schema = {"type": "object", "properties": {"essential": {"type": "array", "items": items}}}
+    lists = [json.loads(await made_up(schema, sample))["essential"] for sample in range(20)]
+    assert all(found == [id_ for id_ in ids if id_ in found] for found in lists)
+    assert len({len(found) for found in lists}) > 3
+
+
 async def test_made_up_replies_are_stable_and_differ() -> None:
     texts = [await made_up(LABELS, sample, prompt) for sample in (0, 1, 2) for prompt in ("a", "b")]
     again = [await made_up(LABELS, sample, prompt) for sample in (0, 1, 2) for prompt in ("a", "b")]
