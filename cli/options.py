@@ -18,6 +18,25 @@ ModelOption = Annotated[
         show_default=False,
     ),
 ]
+VotesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--votes",
+        help="Votes on each case: a number, or a range such as 3..9 for as many as it takes to settle every"
+        " label. (default: the recipe's)",
+        metavar="R",
+        show_default=False,
+    ),
+]
+ThresholdOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threshold",
+        help="Essential from so many votes on, of the most that there can be. (default: the recipe's)",
+        metavar="T",
+        show_default=False,
+    ),
+]
 DemosOption = Annotated[
     Path | None,
     typer.Option(

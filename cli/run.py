@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import ConcurrencyOption, DemosOption, JsonOption, ModelOption, RetriesOption
+from cli.options import (
+    ConcurrencyOption,
+    DemosOption,
+    JsonOption,
+    ModelOption,
+    RetriesOption,
+    ThresholdOption,
+    VotesOption,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,6 +47,8 @@ def run(
         list[Path] | None,
         typer.Option("--key", help="Key file. (default: NAME_key.json beside NAME.xml)", show_default=False),
     ] = None,
+    votes: VotesOption = None,
+    threshold: ThresholdOption = None,
     demos: DemosOption = None,
     out: Annotated[
         Path | None,
@@ -60,7 +70,7 @@ def run(
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
     from cli.session import run_session
-    from graph.recipe import RecipeError, load_recipe
+    from graph.recipe import RecipeError, load_recipe, override
     from graph.systems import build_system
     from runs.assemble import Request
     from runs.batch import Options
@@ -72,12 +82,15 @@ def run(
     loaded = load_recipe(origin)
     if loaded.system != system:
         raise RecipeError(f"recipe {origin} is for system {loaded.system!r}, not {system!r}")
+    given = {"evidence.votes": votes, "evidence.threshold": threshold}
+    overrides = {field: value for field, value in given.items() if value is not None}
     request = Request(
-        recipe=loaded,
+        recipe=override(loaded, overrides, origin),
         recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
         inputs=tuple(cases),
         keys=tuple(key or ()),
         models=assign_roles(model or [], loaded.models),
+        overrides=overrides,
         demonstrations=demos,
         limit=limit,
     )

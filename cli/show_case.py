@@ -100,9 +100,11 @@ def _details(step: Line) -> list[tuple[str, str]]:
         found.append((f"vote {index}", f"missing, {fault}"))
     if step["node"] == "reflect_on_labels":
         found.append((f"vote {facts['vote']}", f"{_ids(facts['before'])} -> {_ids(facts['after'])}"))
-    if step["node"] == "aggregate_votes":
+    if step["node"] in ("check_votes", "aggregate_votes"):
         counts = " ".join(f"{id_}:{count}" for id_, count in facts["counts"].items())
         found.append((f"counts (T = {facts['threshold']})", counts))
+    if facts.get("undecided"):
+        found.append(("open", _ids(facts["undecided"])))
     if step["flags"]:
         found.append(("flags", ", ".join(step["flags"])))
     return found

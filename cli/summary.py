@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from cases.errors import InputError
 from cli.terminal import duration, output, safe
 from evals.evidence_scores import CaseEvidence, Scores, case_evidence, macro, micro
+from nodes.vote_range import vote_bounds
 from runs.folder import RunFolder
 from runs.inputs import recorded_cases
+
+
+class VoteUse(NamedTuple):
+    """Votes over all cases: those asked for, and those that no label needed any more."""
+
+    asked: int
+    saved: int
+    adaptive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,7 @@ class Summary:
     strict_macro: Scores | None
     lenient_micro: Scores | None
     scored_cases: int
+    votes: VoteUse
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -44,6 +54,8 @@ class Summary:
             "replayed_calls": last.replayed,
             "input_tokens": last.input_tokens,
             "output_tokens": last.output_tokens,
+            "votes_asked": self.votes.asked,
+            "votes_saved": self.votes.saved,
             "evidence_scores": self._scores(),
             "next": self.next_commands(),
         }
@@ -81,6 +93,8 @@ class Summary:
         table.add_row("models", safe(", ".join(names)))
         table.add_row("calls", f"{last.calls:,} made, {last.replayed:,} replayed from the journal")
         table.add_row("tokens", f"{last.input_tokens:,} read, {last.output_tokens:,} written")
+        if self.votes.adaptive:
+            table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
         table.add_row("time", duration(self.seconds))
         if self.strict_micro is not None and self.lenient_micro is not None:
             strict, lenient = self.strict_micro, self.lenient_micro
@@ -116,8 +130,21 @@ def summarise(folder: RunFolder) -> Summary:
         strict_macro=macro(evidence) if evidence else None,
         lenient_micro=micro([case.lenient() for case in evidence]) if evidence else None,
         scored_cases=len(evidence),
+        votes=_votes(folder),
         seconds=(end - begin).total_seconds(),
     )
+
+
+def _votes(folder: RunFolder) -> VoteUse:
+    """A case that failed has saved nothing."""
+    first, most = vote_bounds(folder.manifest.recipe.get("evidence", {}).get("votes", 1))
+    asked = saved = 0
+    for line in folder.cases():
+        of_case = line.get("asked_votes") or 0
+        asked += of_case
+        if line["status"] == "done" and of_case:
+            saved += most - of_case
+    return VoteUse(asked, saved, adaptive=first < most)
 
 
 def _evidence(folder: RunFolder) -> list[CaseEvidence]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,30 @@ def make_recipe(values: dict[str, Any], origin: str) -> Recipe:
         return Recipe.model_validate(values)
     except ValidationError as error:
         raise RecipeError(f"recipe {origin}: {_explain(error)}") from None
+
+
+def override(recipe: Recipe, changes: Mapping[str, Any], origin: str) -> Recipe:
+    """A recipe with some values replaced.
+
+    Args:
+        recipe: Where all other values come from.
+        changes: New values by dotted field, such as `evidence.votes`.
+        origin: Where the recipe came from, for messages.
+
+    Raises:
+        RecipeError: A new value is wrong, or contradicts one of the recipe.
+    """
+    if not changes:
+        return recipe
+    values = recipe.model_dump(mode="json")
+    for field, value in changes.items():
+        *sections, name = field.split(".")
+        place = values
+        for section in sections:
+            place = place[section]
+        place[name] = value
+    named = ", ".join(f"{field} = {value}" for field, value in changes.items())
+    return make_recipe(values, f"{origin} with {named}")
 
 
 def check_prompts(recipe: Recipe, prompts: PromptSet, origin: str) -> None:

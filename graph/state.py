@@ -27,8 +27,12 @@ class State(TypedDict, total=False):
     """Nearest first."""
     shown_demonstrations: list[str]
     """Ids of those that fitted the labelling prompt, in prompt order."""
-    votes: list[Vote]
-    """Before reflection."""
+    votes: Annotated[list[Vote], operator.add]
+    """Before reflection; further votes are added."""
+    asked_votes: int
+    """Those that failed included."""
+    more_votes: int
+    """To be asked for next, where the recipe wants as many as it takes."""
     reflected_votes: Annotated[list[Vote], operator.add]
     vote_counts: dict[str, int]
     usable_votes: int

@@ -13,12 +13,19 @@ from graph.state import CaseInput, State
 from nodes.adopt_patient_question import adopt_patient_question
 from nodes.aggregate_votes import aggregate_votes
 from nodes.check_answer import check_answer
+from nodes.check_votes import check_votes
 from nodes.choose_answer_evidence import choose_answer_evidence
 from nodes.classify_intent import classify_intent
 from nodes.context import Context
 from nodes.generate_answer import generate_answer
 from nodes.label_evidence import label_evidence
-from nodes.reflect_on_labels import ReflectOnLabelsInput, keep_first_labels, reflect_on_labels
+from nodes.records import Vote
+from nodes.reflect_on_labels import (
+    ReflectOnLabelsInput,
+    after_reflection,
+    keep_first_labels,
+    reflect_on_labels,
+)
 from nodes.retrieve_answer_demonstrations import retrieve_answer_demonstrations
 from nodes.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from nodes.settings import Settings
@@ -55,11 +62,29 @@ def after_intent(
     return ["retrieve_evidence_demonstrations"] if runtime.context.settings.evidence.intent_aware else []
 
 
-def after_labelling(state: State, runtime: Runtime[Context]) -> list[Send] | Literal["aggregate_votes"]:
-    """Each vote is reflected on by itself; without reflection the votes are counted as they are."""
-    if not runtime.context.settings.evidence.reflection:
-        return "aggregate_votes"
-    return [Send("reflect_on_labels", _reflection(state, index)) for index in range(len(state["votes"]))]
+def after_labelling(
+    state: State, runtime: Runtime[Context]
+) -> list[Send] | Literal["check_votes", "aggregate_votes"]:
+    """Each new vote is reflected on by itself; without reflection the votes are counted as they are."""
+    settings = runtime.context.settings.evidence
+    reflected = {vote["vote"] for vote in state.get("reflected_votes", ())}
+    new = [vote for vote in state["votes"] if vote["vote"] not in reflected]
+    # A fan-out of nothing would end the graph: all further votes may have failed.
+    if not settings.reflection or not new:
+        return after_reflection(settings)
+    return [Send("reflect_on_labels", _reflection(state, vote)) for vote in new]
+
+
+def after_reflected_vote(
+    state: State, runtime: Runtime[Context]
+) -> Literal["check_votes", "aggregate_votes"]:
+    """A fixed number of votes is counted at once."""
+    return after_reflection(runtime.context.settings.evidence)
+
+
+def after_vote_check(state: State) -> Literal["label_evidence", "aggregate_votes"]:
+    """Further votes as long as they could change a label."""
+    return "label_evidence" if state["more_votes"] else "aggregate_votes"
 
 
 def after_votes(state: State, runtime: Runtime[Context]) -> list[Literal["__end__"]]:
@@ -81,11 +106,11 @@ def after_check(state: State) -> Literal["generate_answer", "__end__"]:
     return "__end__" if "answer" in state else "generate_answer"
 
 
-def _reflection(state: State, index: int) -> ReflectOnLabelsInput:
+def _reflection(state: State, vote: Vote) -> ReflectOnLabelsInput:
     payload = ReflectOnLabelsInput(
         case_id=state["case_id"],
         shown_demonstrations=state["shown_demonstrations"],
-        vote=state["votes"][index],
+        vote=vote,
     )
     if "patient_question" in state:
         payload["patient_question"] = state["patient_question"]
@@ -100,6 +125,7 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_node("retrieve_evidence_demonstrations", retrieve_evidence_demonstrations)
     builder.add_node("label_evidence", label_evidence)
     builder.add_node("reflect_on_labels", reflect_on_labels, error_handler=keep_first_labels)
+    builder.add_node("check_votes", check_votes)
     builder.add_node("aggregate_votes", aggregate_votes)
     builder.add_node("choose_answer_evidence", choose_answer_evidence)
     builder.add_node("widen_evidence", widen_evidence)
@@ -112,8 +138,10 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_conditional_edges("adopt_patient_question", after_question, beginnings)
     builder.add_conditional_edges("classify_intent", after_intent, beginnings[1:])
     builder.add_edge("retrieve_evidence_demonstrations", "label_evidence")
-    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", "aggregate_votes"])
-    builder.add_edge("reflect_on_labels", "aggregate_votes")
+    counting = ["check_votes", "aggregate_votes"]
+    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", *counting])
+    builder.add_conditional_edges("reflect_on_labels", after_reflected_vote, counting)
+    builder.add_conditional_edges("check_votes", after_vote_check, ["label_evidence", "aggregate_votes"])
     builder.add_conditional_edges("aggregate_votes", after_votes, [END])
     # A list edge, not a deferred node: deferred nodes do not wait for a fan-out's `Send`s.
     builder.add_edge(["classify_intent", "aggregate_votes"], "choose_answer_evidence")

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 
 from nodes.context import Context
 from nodes.records import AnswerEvidence, Decision, Vote, decision
+from nodes.settings import EvidenceSettings
 
 
 class AggregateVotesInput(TypedDict):
@@ -19,6 +20,7 @@ class AggregateVotesInput(TypedDict):
     case_id: str
     votes: list[Vote]
     reflected_votes: NotRequired[list[Vote]]
+    asked_votes: NotRequired[int]
 
 
 class AggregateVotesUpdate(TypedDict):
@@ -49,29 +51,42 @@ def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
     return max(1, math.ceil(threshold * usable / wanted))
 
 
+def effective_threshold(settings: EvidenceSettings, usable: int, asked: int) -> int:
+    """T where votes have failed. Votes that nobody asked for are not missing: T stays that of all R."""
+    failed = asked - usable
+    return scaled_threshold(settings.threshold, settings.most_votes - failed, settings.most_votes)
+
+
 async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context]) -> AggregateVotesUpdate:
     """Count, and apply the threshold and the high- and low-recall settings."""
     settings = runtime.context.settings.evidence
     sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
     votes = state.get("reflected_votes") or state["votes"]
     usable = len(votes)
-    threshold = scaled_threshold(settings.threshold, usable, settings.votes)
+    asked = state.get("asked_votes", settings.most_votes)
+    threshold = effective_threshold(settings, usable, asked)
     counts = count_votes(votes, sentence_ids)
     evidence: dict[AnswerEvidence, list[str]] = {
         "threshold": select(counts, threshold),
         "high_recall": select(counts, 1),
         "low_recall": select(counts, max(1, usable - 1)),
     }
-    named = f"{usable} votes" if usable == settings.votes else f"{usable} usable of {settings.votes} votes"
+    named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
     chosen = evidence["threshold"]
+    because = f"{len(chosen)} of {len(sentence_ids)} sentences have at least {threshold} of {named}"
+    facts = {"counts": counts, "usable_votes": usable, "threshold": threshold, "essential": chosen}
+    if settings.adaptive:
+        saved = settings.most_votes - asked
+        because += f"; asked {asked} of at most {settings.most_votes} votes; {saved} saved"
+        facts |= {"asked_votes": asked, "saved_votes": saved}
     return {
         "vote_counts": counts,
         "usable_votes": usable,
         "evidence": evidence,
         "decisions": decision(
             "aggregate_votes",
-            f"{len(chosen)} of {len(sentence_ids)} sentences have at least {threshold} of {named}",
-            {"counts": counts, "usable_votes": usable, "threshold": threshold, "essential": chosen},
+            because,
+            facts,
             flags=[] if chosen else ["no_essential_sentence"],
         ),
     }

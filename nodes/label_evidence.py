@@ -7,9 +7,10 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.records import Case
 from nodes.context import Context
 from nodes.failure import NodeFailure
-from nodes.fitting import fit_prompt
+from nodes.fitting import Fitted, fit_prompt
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Shown, Vote, decision
 from nodes.reply_form import REPLY_FORMS
@@ -18,17 +19,26 @@ from serving.journal import Message
 
 
 class LabelEvidenceInput(TypedDict):
-    """What the node reads."""
+    """What the node reads; the last four once it is asked for further votes."""
 
     case_id: str
     patient_question: NotRequired[str]
     evidence_demonstrations: list[Shown]
+    votes: NotRequired[list[Vote]]
+    asked_votes: NotRequired[int]
+    more_votes: NotRequired[int]
+    shown_demonstrations: NotRequired[list[str]]
 
 
 class LabelEvidenceUpdate(TypedDict):
-    """What the node owns. `shown_demonstrations` are the ids that fitted, in prompt order."""
+    """What the node owns.
+
+    `votes` are the new ones, `asked_votes` counts those of earlier rounds too, `shown_demonstrations` are
+    the ids that fitted, in prompt order.
+    """
 
     votes: list[Vote]
+    asked_votes: int
     shown_demonstrations: list[str]
     decisions: list[Decision]
 
@@ -39,7 +49,7 @@ def prompt_order(ids: Sequence[str], order: Literal["canonical", "similar_last"]
 
 
 async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -> LabelEvidenceUpdate:
-    """Ask the `label` model R times; votes that fail are missing, and counted as such."""
+    """Ask the `label` model for the next votes; those that fail are missing, and counted as such."""
     context = runtime.context
     case = context.cases[state["case_id"]]
     if not case.sentences:
@@ -49,26 +59,17 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
     form = REPLY_FORMS[settings.reply]
     max_tokens = form.tokens(case.sentence_ids)
 
-    def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
-        ordered = prompt_order(ids, settings.order)
-        return labelling_prompt(context, case, question, ordered), ordered
-
-    prompt = await fit_prompt(
-        context.client,
-        "label",
-        [one["case_id"] for one in state["evidence_demonstrations"]],
-        render,
-        reply_tokens=max_tokens,
-        # A reflection goes on with this conversation: its instruction and a second reply.
-        later_tokens=max_tokens + 256 if settings.reflection else 0,
-    )
+    asked = state.get("asked_votes", 0)
+    new = state.get("more_votes", 0) if asked else settings.first_votes
+    samples = tuple(range(asked, asked + new))
+    prompt = await _prompt(state, context, case, question, max_tokens)
     outcomes = await context.client.ask(
         Ask(
             role="label",
             case_id=case.id,
             messages=prompt.messages,
             reply=form.reply(case.sentence_ids, ()),
-            samples=tuple(range(settings.votes)),
+            samples=samples,
             temperature=settings.temperature,
             max_tokens=max_tokens,
             seed=context.settings.seed,
@@ -76,23 +77,29 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
     )
     votes = [
         Vote(vote=index, essential=outcome.value)
-        for index, outcome in enumerate(outcomes)
+        for index, outcome in zip(samples, outcomes, strict=True)
         if isinstance(outcome, Reply)
     ]
-    rescued = _rescued(outcomes)
+    rescued = {
+        str(index): outcome.rescued
+        for index, outcome in zip(samples, outcomes, strict=True)
+        if isinstance(outcome, Reply) and outcome.rescued
+    }
     calls = [call for outcome in outcomes for call in outcome.calls]
     failures = {
         str(index): f"{outcome.error.error_class}: {outcome.error}"
-        for index, outcome in enumerate(outcomes)
+        for index, outcome in zip(samples, outcomes, strict=True)
         if isinstance(outcome, Failure)
     }
-    _demand(len(votes), settings.needed_votes, outcomes, calls)
+    usable = len(state.get("votes", ())) + len(votes)
+    _demand(usable, asked + new, settings.needed_votes(asked + new), outcomes, calls)
     return {
         "votes": votes,
+        "asked_votes": asked + new,
         "shown_demonstrations": prompt.kept,
         "decisions": decision(
             "label_evidence",
-            _because(len(votes), settings.votes, len(prompt.kept), prompt.dropped),
+            _because(len(votes), new, bool(asked), len(prompt.kept), prompt.dropped),
             {
                 "votes": votes,
                 "failed_votes": failures,
@@ -110,27 +117,48 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
     }
 
 
+async def _prompt(
+    state: LabelEvidenceInput, context: Context, case: Case, question: str, reply_tokens: int
+) -> Fitted:
+    """The prompt of the first votes, and the very same for further ones."""
+    settings = context.settings.evidence
+    if state.get("asked_votes"):
+        shown = state["shown_demonstrations"]
+        return Fitted(labelling_prompt(context, case, question, shown), shown, [])
+
+    def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
+        ordered = prompt_order(ids, settings.order)
+        return labelling_prompt(context, case, question, ordered), ordered
+
+    return await fit_prompt(
+        context.client,
+        "label",
+        [one["case_id"] for one in state["evidence_demonstrations"]],
+        render,
+        reply_tokens=reply_tokens,
+        # A reflection goes on with this conversation: its instruction and a second reply.
+        later_tokens=reply_tokens + 256 if settings.reflection else 0,
+    )
+
+
 def _demand(
-    got: int, needed: int, outcomes: Sequence[Reply[Any] | Failure], calls: Sequence[CallRecord]
+    got: int,
+    asked: int,
+    needed: int,
+    outcomes: Sequence[Reply[Any] | Failure],
+    calls: Sequence[CallRecord],
 ) -> None:
     if got >= needed:
         return
     first = next(outcome for outcome in outcomes if isinstance(outcome, Failure))
     raise NodeFailure(
         first.error.error_class,
-        f"{got} of {len(outcomes)} votes came back, {needed} are needed: {first.error}",
+        f"{got} of {asked} votes came back, {needed} are needed: {first.error}",
         calls,
     )
 
 
-def _rescued(outcomes: Sequence[Reply[Any] | Failure]) -> dict[str, str]:
-    return {
-        str(index): outcome.rescued
-        for index, outcome in enumerate(outcomes)
-        if isinstance(outcome, Reply) and outcome.rescued
-    }
-
-
-def _because(got: int, wanted: int, demonstrations: int, dropped: Sequence[str]) -> str:
+def _because(got: int, wanted: int, further: bool, demonstrations: int, dropped: Sequence[str]) -> str:
     left_out = f"; {len(dropped)} left out, the context window is full" if dropped else ""
-    return f"{got} of {wanted} votes on one prompt with {demonstrations} demonstrations{left_out}"
+    votes = f"{got} of {wanted} {'further ' if further else ''}votes"
+    return f"{votes} on one prompt with {demonstrations} demonstrations{left_out}"

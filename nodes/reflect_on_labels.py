@@ -13,6 +13,7 @@ from nodes.failure import NodeFailure, as_failure
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Vote, decision
 from nodes.reply_form import REPLY_FORMS
+from nodes.settings import EvidenceSettings
 from nodes.wording import case_variables
 from serving.ask import Ask, Failure
 from serving.journal import Message
@@ -85,9 +86,14 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
     }
 
 
+def after_reflection(settings: EvidenceSettings) -> Literal["check_votes", "aggregate_votes"]:
+    """Where a vote goes once it is final."""
+    return "check_votes" if settings.adaptive else "aggregate_votes"
+
+
 async def keep_first_labels(
-    state: ReflectOnLabelsInput, error: NodeError
-) -> Command[Literal["aggregate_votes"]]:
+    state: ReflectOnLabelsInput, error: NodeError, runtime: Runtime[Context]
+) -> Command[Literal["check_votes", "aggregate_votes"]]:
     """A reflection that failed: its vote stands as it was, and its siblings go on."""
     vote = state["vote"]
     failure = as_failure(error.error)
@@ -109,7 +115,7 @@ async def keep_first_labels(
                 flags=["failed_reflections"],
             ),
         },
-        goto="aggregate_votes",
+        goto=after_reflection(runtime.context.settings.evidence),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from nodes.records import AnswerEvidence, ReplyFormName
+from nodes.vote_range import read_votes, vote_bounds
 
 
 class _Section(BaseModel):
@@ -28,9 +29,10 @@ class EvidenceSettings(_Section):
         intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
         order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
             `similar_last` puts the nearest one beside the case.
-        votes: R, samples of the labelling prompt.
-        threshold: T of equation 22: essential iff at least T votes say so.
-        minimum_votes: Fewest usable votes that a case can be decided on; None is a majority of R.
+        votes: R, samples of the labelling prompt. A range such as `3..9` asks for the first number, and for
+            more up to the second only while they could still change a label.
+        threshold: T of equation 22: essential iff at least T of the R votes say so.
+        minimum_votes: Fewest usable votes that a case can be decided on; None is a majority of those asked.
         reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
             essential sentences alone, which takes a fraction of the tokens.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
@@ -40,7 +42,7 @@ class EvidenceSettings(_Section):
     intent_aware: bool = False
     order: Literal["canonical", "similar_last"] = "canonical"
     reply: ReplyFormName = "labels"
-    votes: int = Field(5, ge=1, le=101)
+    votes: Annotated[int | str, PlainValidator(read_votes)] = 5
     threshold: int = Field(3, ge=1)
     minimum_votes: int | None = Field(None, ge=1)
     temperature: float = Field(0.7, ge=0, le=2)
@@ -49,16 +51,36 @@ class EvidenceSettings(_Section):
 
     @model_validator(mode="after")
     def _votes_reach_threshold(self) -> EvidenceSettings:
-        if self.threshold > self.votes:
-            raise ValueError(f"threshold {self.threshold} is above the number of votes {self.votes}")
-        if self.minimum_votes is not None and self.minimum_votes > self.votes:
-            raise ValueError(f"minimum_votes {self.minimum_votes} is above the number of votes {self.votes}")
+        most = self.most_votes
+        if self.threshold > most:
+            raise ValueError(f"threshold {self.threshold} is above the number of votes {most}")
+        if self.minimum_votes is not None and self.minimum_votes > most:
+            raise ValueError(f"minimum_votes {self.minimum_votes} is above the number of votes {most}")
         return self
 
     @property
-    def needed_votes(self) -> int:
-        """Fewest usable votes."""
-        return self.minimum_votes or self.votes // 2 + 1
+    def first_votes(self) -> int:
+        """Votes that every case is asked for."""
+        return vote_bounds(self.votes)[0]
+
+    @property
+    def most_votes(self) -> int:
+        """R: votes that a case is asked for at most."""
+        return vote_bounds(self.votes)[1]
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the number of votes depends on how they fall."""
+        return self.first_votes < self.most_votes
+
+    def needed_votes(self, asked: int) -> int:
+        """Fewest usable ones among the votes asked so far; below that a case has failed.
+
+        A `minimum_votes` of the recipe can still be reached by those that are left to ask.
+        """
+        if self.minimum_votes is None:
+            return asked // 2 + 1
+        return max(1, self.minimum_votes - (self.most_votes - asked))
 
 
 class AnswerSettings(_Section):

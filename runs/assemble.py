@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from cases.load import CaseSource, find_cases
 from cases.records import Case
-from graph.recipe import Recipe, check_prompts
+from graph.recipe import Recipe, RecipeError, check_prompts
 from graph.systems import build_system
 from prompts import PromptSet, load_prompts
 from runs.case_run import Graph
@@ -31,16 +32,25 @@ from serving.model_name import ModelName, Role
 
 Report = Callable[[str], None]
 
+VOTE_CHECK = "check_votes"
+"""The node that a range of votes needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for. `demonstrations` is a pool's folder, None for the packaged sample pool."""
+    """What the user asked for.
+
+    Attributes:
+        overrides: Values of the recipe that its origin does not have, by dotted field.
+        demonstrations: A pool's folder, None for the packaged sample pool.
+    """
 
     recipe: Recipe
     recipe_origin: str
     inputs: tuple[Path, ...]
     keys: tuple[Path, ...]
     models: Mapping[Role, ModelName]
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     demonstrations: Path | None = None
     limit: int | None = None
 
@@ -68,6 +78,11 @@ async def assemble(request: Request, report: Report, servers: Servers) -> Assemb
     """
     recipe = request.recipe
     graph = build_system(recipe.system)
+    if recipe.evidence.adaptive and VOTE_CHECK not in graph.nodes:
+        raise RecipeError(
+            f"recipe {request.recipe_origin}: evidence.votes is {recipe.evidence.votes}, but the graph"
+            f" {recipe.system!r} has no {VOTE_CHECK} to ask for further votes; give a number"
+        )
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
     prompts = load_prompts(recipe.prompts)
@@ -84,6 +99,7 @@ async def assemble(request: Request, report: Report, servers: Servers) -> Assemb
         recipe=recipe.model_dump(mode="json"),
         recipe_sha256=recipe.sha256,
         recipe_origin=request.recipe_origin,
+        recipe_overrides=dict(request.overrides),
         prompts=prompts.hashes,
         inputs=Inputs(
             paths=[str(path.resolve()) for path in request.inputs],

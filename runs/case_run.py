@@ -15,8 +15,10 @@ from runs.trace import CaseTrace, Line, Successors
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
 
-RECURSION_LIMIT = 100
-_RESULTS = ("intent", "vote_counts", "usable_votes", "evidence", "answer_evidence", "answer")
+RECURSION_LIMIT = 500
+"""Supersteps of a case; at worst each of 101 votes is asked for by itself, in three supersteps."""
+
+_RESULTS = ("intent", "vote_counts", "usable_votes", "asked_votes", "evidence", "answer_evidence", "answer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ class Manifest(_Record):
     recipe: dict[str, Any]
     recipe_sha256: str
     recipe_origin: str
+    recipe_overrides: dict[str, Any] = Field(default_factory=dict)
     prompts: dict[str, str]
     inputs: Inputs
     models: dict[Role, Model]

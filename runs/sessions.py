@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe
+from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe, override
 from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
@@ -120,6 +120,7 @@ def _recorded_request(
         inputs=tuple(inputs),
         keys=tuple(Path(text) for text in manifest.inputs.keys),
         models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
+        overrides=manifest.recipe_overrides,
         demonstrations=Path(pool.folder) if pool else None,
         limit=manifest.inputs.limit,
     )
@@ -129,13 +130,15 @@ def _refuse_changed_recipe(manifest: Manifest, recipe_name: str | None) -> None:
     """The recipe that is named now, or the file that the run began with, must still say the same."""
     origin = recipe_name or manifest.recipe_origin
     try:
-        current = load_recipe(origin).model_dump(mode="json")
+        current = override(load_recipe(origin), manifest.recipe_overrides, origin)
     except RecipeError:
         if recipe_name is not None:
             raise
         # The file that the run began with is gone or broken; the run keeps its own copy.
         return
-    changed = differing_fields(manifest.recipe, current)
+    # Read anew, so that fields which the recipe had not when the run began count with their defaults.
+    recorded = Recipe.model_validate(manifest.recipe)
+    changed = differing_fields(recorded.model_dump(mode="json"), current.model_dump(mode="json"))
     if changed:
         raise RunError(
             f"recipe {origin} differs from the one that this run began with in: {', '.join(changed)}."

@@ -15,6 +15,7 @@ from graph.recipe import (
     differing_fields,
     load_recipe,
     make_recipe,
+    override,
     packaged_recipes,
 )
 from graph.systems import build_system
@@ -69,6 +70,10 @@ def test_a_wrong_value_names_its_field(values: dict[str, Any], fault: str) -> No
     ("values", "fault"),
     [
         ({"evidence": {"votes": 3, "threshold": 4}}, "evidence: threshold 4 is above the number of votes 3"),
+        (
+            {"evidence": {"votes": "3..5", "threshold": 6}},
+            "evidence: threshold 6 is above the number of votes 5",
+        ),
         ({"evidence": {"minimum_votes": 6}}, "evidence: minimum_votes 6 is above the number of votes 5"),
         ({"answer": {"min_sentences": 5}}, "answer: min_sentences is above max_sentences"),
     ],
@@ -175,7 +180,65 @@ def test_a_recipe_knows_what_it_needs(values: dict[str, Any], intent: bool, demo
 
 @pytest.mark.parametrize(("votes", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (101, 51)])
 def test_a_majority_of_the_votes_is_needed(votes: int, needed: int) -> None:
-    assert (
-        Settings.model_validate({"evidence": {"votes": votes, "threshold": 1}}).evidence.needed_votes
-        == needed
+    settings = Settings.model_validate({"evidence": {"votes": votes, "threshold": 1}})
+    assert settings.evidence.needed_votes(votes) == needed
+
+
+@pytest.mark.parametrize(
+    ("minimum", "asked", "needed"), [(None, 3, 2), (None, 5, 3), (2, 3, 1), (4, 3, 1), (4, 7, 2), (4, 9, 4)]
+)
+def test_a_minimum_of_votes_can_be_reached_by_those_left_to_ask(
+    minimum: int | None, asked: int, needed: int
+) -> None:
+    evidence = {"votes": "3..9", "minimum_votes": minimum}
+    assert Settings.model_validate({"evidence": evidence}).evidence.needed_votes(asked) == needed
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "first", "most"),
+    [(7, 7, 7, 7), ("7", 7, 7, 7), ("3..9", "3..9", 3, 9), ("7..7", 7, 7, 7), (" 1..101 ", "1..101", 1, 101)],
+)
+def test_votes_are_a_number_or_a_range(written: object, read: object, first: int, most: int) -> None:
+    evidence = make_recipe({"system": "tamu", "evidence": {"votes": written, "threshold": 1}}, "m").evidence
+    assert evidence.votes == read
+    assert (evidence.first_votes, evidence.most_votes, evidence.adaptive) == (first, most, first < most)
+
+
+@pytest.mark.parametrize(
+    ("votes", "fault"),
+    [
+        ("9..3", "evidence.votes: the range 9..3 runs backwards; write 3..9"),
+        ("0..3", "evidence.votes: votes go from 1 to 101, not 0..3"),
+        ("3..102", "evidence.votes: votes go from 1 to 101, not 3..102"),
+        ("3-9", "evidence.votes: '3-9' is neither a number of votes, such as 5, nor a range, such as 3..9"),
+        ("3..", "evidence.votes: '3..' is neither"),
+        (True, "evidence.votes: True is neither"),
+        (3.5, "evidence.votes: 3.5 is neither"),
+        ([3, 9], "evidence.votes: [3, 9] is neither"),
+    ],
+)
+def test_a_wrong_number_of_votes_says_what_is_right(votes: object, fault: str) -> None:
+    assert refused({"evidence": {"votes": votes}}).startswith(fault)
+
+
+def test_a_range_survives_the_manifest() -> None:
+    recipe = make_recipe({"system": "tamu", "evidence": {"votes": "3..9"}}, "mine.yaml")
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+
+
+def test_an_override_replaces_its_field_alone() -> None:
+    recipe = load_recipe("tamu")
+    changed = override(recipe, {"evidence.votes": "3..9", "evidence.threshold": 5}, "tamu")
+    assert differing_fields(recipe.model_dump(), changed.model_dump()) == [
+        "evidence.threshold",
+        "evidence.votes",
+    ]
+    assert override(recipe, {}, "tamu") is recipe
+
+
+def test_an_override_that_contradicts_the_recipe_is_refused() -> None:
+    with pytest.raises(RecipeError) as caught:
+        override(load_recipe("tamu"), {"evidence.votes": "1"}, "tamu")
+    assert str(caught.value) == (
+        "recipe tamu with evidence.votes = 1: evidence: threshold 3 is above the number of votes 1"
     )

@@ -160,3 +160,50 @@ async def test_a_case_that_does_not_fit_alone_fails(bench: Bench) -> None:
         await run_node(label_evidence, {**STATE, "evidence_demonstrations": shown(*CHOSEN)}, context)
     assert caught.value.error_class == "context_length"
     assert asked(context) == []
+
+
+RANGE = {"votes": "3..9", "threshold": 5}
+SECOND_ROUND = {
+    **STATE,
+    "evidence_demonstrations": shown(*CHOSEN),
+    "shown_demonstrations": ["p1", "p4"],
+    "votes": [{"vote": 0, "essential": ["1"]}, {"vote": 2, "essential": []}],
+    "asked_votes": 3,
+    "more_votes": 2,
+}
+
+
+async def test_a_range_asks_for_its_first_number(bench: Bench) -> None:
+    update = await run_node(label_evidence, STATE, bench.context(evidence=RANGE))
+    assert ([vote["vote"] for vote in update["votes"]], update["asked_votes"]) == ([0, 1, 2], 3)
+
+
+async def test_further_votes_go_on_where_the_last_round_ended(bench: Bench) -> None:
+    context = bench.context(evidence=RANGE)
+    update = await run_node(label_evidence, SECOND_ROUND, context)
+    assert [vote["vote"] for vote in update["votes"]] == [3, 4]
+    assert [call.sample for call in asked(context)] == [3, 4]
+    assert update["asked_votes"] == 5
+    assert update["decisions"][0]["because"] == "2 of 2 further votes on one prompt with 2 demonstrations"
+
+
+async def test_further_votes_are_on_the_prompt_of_the_first(bench: Bench) -> None:
+    context = bench.context(evidence=RANGE)
+    await run_node(label_evidence, SECOND_ROUND, context)
+    await run_node(label_evidence, {**STATE, "evidence_demonstrations": shown("p1", "p4")}, context)
+    assert len({str(call.prompt) for call in asked(context)}) == 1
+
+
+async def test_a_failed_further_vote_is_named_by_its_number(bench: Bench) -> None:
+    replies = script(label=failing("timeout", 3, otherwise=labels("2")))
+    context = bench.context(evidence=RANGE, replies=replies, one_by_one=True)
+    update = await run_node(label_evidence, SECOND_ROUND, context)
+    assert facts(update)["failed_votes"] == {"3": "timeout: scripted timeout"}
+    assert [vote["vote"] for vote in update["votes"]] == [4]
+
+
+async def test_a_majority_is_of_the_votes_asked_so_far(bench: Bench) -> None:
+    replies = script(label=failing("timeout", 3, 4, otherwise=labels("2")))
+    context = bench.context(evidence=RANGE, replies=replies, one_by_one=True)
+    with pytest.raises(NodeFailure, match="2 of 5 votes came back, 3 are needed"):
+        await run_node(label_evidence, SECOND_ROUND, context)

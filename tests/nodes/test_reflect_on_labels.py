@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from langgraph.errors import NodeError
+from langgraph.runtime import Runtime
 
 from graph.state import State
 from nodes.failure import NodeFailure
@@ -75,8 +74,11 @@ async def test_a_failed_request_keeps_its_class(bench: Bench) -> None:
         (KeyError("p9"), "internal"),
     ],
 )
-async def test_after_a_failure_the_first_labels_stand(error: Exception, error_class: str) -> None:
-    command = await keep_first_labels(STATE, NodeError("reflect_on_labels", error))
+async def test_after_a_failure_the_first_labels_stand(
+    bench: Bench, error: Exception, error_class: str
+) -> None:
+    runtime = Runtime(context=bench.context())
+    command = await keep_first_labels(STATE, NodeError("reflect_on_labels", error), runtime)
     assert isinstance(command.update, dict)
     assert set(command.update) <= set(State.__annotations__)
     assert command.update["reflected_votes"] == [STATE["vote"]]
@@ -84,6 +86,18 @@ async def test_after_a_failure_the_first_labels_stand(error: Exception, error_cl
     assert command.goto == "aggregate_votes"
 
 
-async def test_a_broken_journal_ends_more_than_the_vote(tmp_path: Path) -> None:
+async def test_after_a_failure_an_open_number_of_votes_is_checked(bench: Bench) -> None:
+    runtime = Runtime(context=bench.context(evidence={"votes": "3..9"}))
+    command = await keep_first_labels(
+        STATE, NodeError("reflect_on_labels", NodeFailure("refusal", "no")), runtime
+    )
+    assert command.goto == "check_votes"
+
+
+async def test_a_broken_journal_ends_more_than_the_vote(bench: Bench) -> None:
     with pytest.raises(JournalError):
-        await keep_first_labels(STATE, NodeError("reflect_on_labels", JournalError("disk full")))
+        await keep_first_labels(
+            STATE,
+            NodeError("reflect_on_labels", JournalError("disk full")),
+            Runtime(context=bench.context()),
+        )
