@@ -127,6 +127,9 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     table.add_column("id", justify="right")
     table.add_column("votes")
     table.add_column("label")
+    sure = line.get("label_confidence")
+    if sure:
+        table.add_column("P(essential)", justify="right")
     if labels:
         table.add_column("key")
     table.add_column("sentence", overflow="fold")
@@ -135,6 +138,9 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         label = line["labels"][sentence.id]
         row: list[str | Text] = [safe(sentence.id), f"{count}/{line['usable_votes']}"]
         row.append(safe(label, _LABEL_COLOURS.get(label, "dim")))
+        if sure:
+            share = sure.get(sentence.id)
+            row.append("-" if share is None else f"{share:.2f}")
         if labels:
             key = labels.get(sentence.id, "")
             row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))

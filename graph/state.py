@@ -36,6 +36,8 @@ class State(TypedDict, total=False):
     reflected_votes: Annotated[list[Vote], operator.add]
     vote_counts: dict[str, int]
     usable_votes: int
+    label_confidence: dict[str, float | None]
+    """Mean P(essential) by sentence id."""
     evidence: dict[AnswerEvidence, list[str]]
     """Sentence ids of each evidence setting."""
     answer_evidence: list[str]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
 from nodes.context import Context
+from nodes.label_confidence import mean_confidence
 from nodes.records import AnswerEvidence, Decision, Vote, decision
 from nodes.settings import EvidenceSettings
 
@@ -24,11 +25,15 @@ class AggregateVotesInput(TypedDict):
 
 
 class AggregateVotesUpdate(TypedDict):
-    """What the node owns: counts for every sentence, and the sentences of each evidence setting."""
+    """What the node owns: counts for every sentence, and the sentences of each evidence setting.
+
+    `label_confidence` is the mean P(essential) over the votes, there if any vote told one.
+    """
 
     vote_counts: dict[str, int]
     usable_votes: int
     evidence: dict[AnswerEvidence, list[str]]
+    label_confidence: NotRequired[dict[str, float | None]]
     decisions: list[Decision]
 
 
@@ -74,19 +79,21 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
     named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
     chosen = evidence["threshold"]
     because = f"{len(chosen)} of {len(sentence_ids)} sentences have at least {threshold} of {named}"
-    facts = {"counts": counts, "usable_votes": usable, "threshold": threshold, "essential": chosen}
+    facts: dict[str, Any] = {
+        "counts": counts,
+        "usable_votes": usable,
+        "threshold": threshold,
+        "essential": chosen,
+    }
     if settings.adaptive:
         saved = settings.most_votes - asked
         because += f"; asked {asked} of at most {settings.most_votes} votes; {saved} saved"
         facts |= {"asked_votes": asked, "saved_votes": saved}
-    return {
-        "vote_counts": counts,
-        "usable_votes": usable,
-        "evidence": evidence,
-        "decisions": decision(
-            "aggregate_votes",
-            because,
-            facts,
-            flags=[] if chosen else ["no_essential_sentence"],
-        ),
-    }
+    update = AggregateVotesUpdate(vote_counts=counts, usable_votes=usable, evidence=evidence, decisions=[])
+    told = [vote["confidence"] for vote in votes if "confidence" in vote]
+    if told:
+        update["label_confidence"] = facts["label_confidence"] = mean_confidence(told, sentence_ids)
+    update["decisions"] = decision(
+        "aggregate_votes", because, facts, flags=[] if chosen else ["no_essential_sentence"]
+    )
+    return update

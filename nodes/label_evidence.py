@@ -13,7 +13,7 @@ from nodes.failure import NodeFailure
 from nodes.fitting import Fitted, fit_prompt
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Shown, Vote, decision
-from nodes.reply_form import REPLY_FORMS
+from nodes.reply_form import REPLY_FORMS, read_vote
 from serving.ask import Ask, CallRecord, Failure, Reply
 from serving.journal import Message
 
@@ -73,10 +73,11 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
             temperature=settings.temperature,
             max_tokens=max_tokens,
             seed=context.settings.seed,
+            logprobs=settings.confidence,
         )
     )
     votes = [
-        Vote(vote=index, essential=outcome.value)
+        read_vote(form, index, outcome, case.sentence_ids)
         for index, outcome in zip(samples, outcomes, strict=True)
         if isinstance(outcome, Reply)
     ]

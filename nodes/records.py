@@ -32,10 +32,15 @@ class IntentChoice(TypedDict):
 
 
 class Vote(TypedDict):
-    """One labelling of the whole note. `essential` lists sentence ids in note order."""
+    """One labelling of the whole note.
+
+    `essential` lists sentence ids in note order, `confidence` gives P(essential) by sentence id where the
+    recipe wants it and the model tells.
+    """
 
     vote: int
     essential: list[str]
+    confidence: NotRequired[dict[str, float]]
 
 
 class Decision(TypedDict):

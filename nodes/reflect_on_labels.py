@@ -12,7 +12,7 @@ from nodes.context import Context
 from nodes.failure import NodeFailure, as_failure
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Vote, decision
-from nodes.reply_form import REPLY_FORMS
+from nodes.reply_form import REPLY_FORMS, read_vote
 from nodes.settings import EvidenceSettings
 from nodes.wording import case_variables
 from serving.ask import Ask, Failure
@@ -61,6 +61,7 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
             temperature=context.settings.evidence.reflection_temperature,
             max_tokens=form.tokens(case.sentence_ids),
             seed=context.settings.seed,
+            logprobs=context.settings.evidence.confidence,
         )
     )
     if isinstance(outcome, Failure):
@@ -68,7 +69,7 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
     added = [id_ for id_ in outcome.value if id_ not in vote["essential"]]
     removed = [id_ for id_ in vote["essential"] if id_ not in outcome.value]
     return {
-        "reflected_votes": [Vote(vote=vote["vote"], essential=outcome.value)],
+        "reflected_votes": [read_vote(form, vote["vote"], outcome, case.sentence_ids)],
         "decisions": decision(
             "reflect_on_labels",
             _because(added, removed),

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodes.id_reply import id_reply, id_reply_tokens
+from nodes.label_confidence import label_confidence
 from nodes.label_reply import label_reply, reply_tokens
-from nodes.records import ReplyFormName
+from nodes.records import ReplyFormName, Vote
 from nodes.wording import essential_list, label_map
-from serving.reply import ReplyFormat
+from serving.ask import Reply
+from serving.reply import ReplyFormat, TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,25 @@ class ReplyForm:
         reply: From sentence ids, and the essential ids of an earlier stage, to the reply's format.
         tokens: Token limit of a reply on these sentence ids.
         write: From sentence ids and the essential ones to the text that a model would reply.
+        confidence: From the tokens of a reply and sentence ids to P(essential) of those that it shows.
     """
 
     instruction: str
     reply: Callable[[Sequence[str], Collection[str]], ReplyFormat[list[str]]]
     tokens: Callable[[Sequence[str]], int]
     write: Callable[[Sequence[str], Collection[str]], str]
+    confidence: Callable[[Sequence[TokenLogprob], Sequence[str]], dict[str, float]]
+
+
+def _confidence_of_labels(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]) -> dict[str, float]:
+    """Rounded: a fifth digit would only make a trace longer."""
+    shares = label_confidence(tokens, sentence_ids)
+    return {id_: round(share, 4) for id_, share in shares.items() if share is not None}
+
+
+def _confidence_of_ids(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]) -> dict[str, float]:
+    """None: a list has no place where a sentence is weighed by itself."""
+    return {}
 
 
 REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {
@@ -35,6 +50,7 @@ REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {
         reply=label_reply,
         tokens=lambda sentence_ids: reply_tokens(len(sentence_ids)),
         write=label_map,
+        confidence=_confidence_of_labels,
     ),
     "ids": ReplyForm(
         instruction=(
@@ -44,5 +60,14 @@ REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {
         reply=lambda sentence_ids, _: id_reply(sentence_ids),
         tokens=id_reply_tokens,
         write=essential_list,
+        confidence=_confidence_of_ids,
     ),
 }
+
+
+def read_vote(form: ReplyForm, index: int, reply: Reply[list[str]], sentence_ids: Sequence[str]) -> Vote:
+    """A reply as a vote, with its confidence where the reply came with log-probabilities that show it."""
+    vote = Vote(vote=index, essential=reply.value)
+    if reply.logprobs and (confidence := form.confidence(reply.logprobs, sentence_ids)):
+        vote["confidence"] = confidence
+    return vote

@@ -36,6 +36,8 @@ class EvidenceSettings(_Section):
         reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
             essential sentences alone, which takes a fraction of the tokens.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
+        confidence: Whether to ask for the log-probabilities of replies, and tell how sure labels are. Replies
+            get several times larger. Only replies in `labels` show it.
     """
 
     demonstrations: int = Field(5, ge=0, le=50)
@@ -48,6 +50,7 @@ class EvidenceSettings(_Section):
     temperature: float = Field(0.7, ge=0, le=2)
     reflection: bool = True
     reflection_temperature: float = Field(0.7, ge=0, le=2)
+    confidence: bool = False
 
     @model_validator(mode="after")
     def _votes_reach_threshold(self) -> EvidenceSettings:

@@ -18,7 +18,16 @@ Graph = CompiledStateGraph[Any, Context, Any, Any]
 RECURSION_LIMIT = 500
 """Supersteps of a case; at worst each of 101 votes is asked for by itself, in three supersteps."""
 
-_RESULTS = ("intent", "vote_counts", "usable_votes", "asked_votes", "evidence", "answer_evidence", "answer")
+_RESULTS = (
+    "intent",
+    "vote_counts",
+    "usable_votes",
+    "asked_votes",
+    "label_confidence",
+    "evidence",
+    "answer_evidence",
+    "answer",
+)
 
 
 @dataclass(frozen=True, slots=True)

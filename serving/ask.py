@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from serving.errors import CallError
 from serving.journal import Message
 from serving.model_name import Role
-from serving.reply import ReplyFormat
+from serving.reply import ReplyFormat, TokenLogprob
 
 T = TypeVar("T")
 
@@ -20,6 +20,7 @@ class Ask(Generic[T]):
     Attributes:
         samples: The index of each wanted sample. Asking again for a known one replays it.
         max_tokens: Limit of one reply.
+        logprobs: Whether to bring the log-probabilities of a reply's tokens along.
     """
 
     role: Role
@@ -30,6 +31,7 @@ class Ask(Generic[T]):
     temperature: float = 0.0
     max_tokens: int = 512
     seed: int = 0
+    logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,15 @@ class CallRecord:
 class Reply(Generic[T]):
     """A parsed reply, the text it was parsed from, and the calls that it took.
 
-    `rescued` names the fault of a reply that only the forgiving parser could read.
+    `rescued` names the fault of a reply that only the forgiving parser could read. `logprobs` is empty
+    where they were not asked for, or the model gives none.
     """
 
     value: T
     text: str
     calls: tuple[CallRecord, ...]
     rescued: str | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

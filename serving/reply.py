@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from serving.errors import InvalidReply
 
@@ -31,6 +31,20 @@ class ReplyFormat(Generic[T]):
     parse: Callable[[str], T]
     rescue: Callable[[str], T] | None = None
     may_be_cut: bool = False
+
+
+class TokenLogprob(NamedTuple):
+    """One token of a reply as the model saw it.
+
+    Attributes:
+        token: Its text; those of all tokens together are the reply.
+        logprob: Natural logarithm of its probability.
+        top: The likeliest tokens at its place with theirs; it may itself be among them.
+    """
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...]
 
 
 _MOST_STARTS = 50

@@ -74,6 +74,18 @@ def test_show_case_tells_each_decision(folder: Path) -> None:
         assert words in shown
 
 
+def test_show_tells_how_sure_labels_are(folder: Path) -> None:
+    run(folder, SAMPLES / "batch.xml", "--limit", "1", "--out", "sure")
+    path = folder / "sure" / "cases.jsonl"
+    line = json.loads(path.read_text())
+    line["label_confidence"] = {id_: 0.625 for id_ in line["labels"]} | {"2": None}
+    path.write_text(json.dumps(line) + "\n")
+    shown = evigraph("show", "sure", "101", folder=folder).out
+    assert "P(essential)" in shown
+    assert shown.count(" 0.62 ") == len(line["labels"]) - 1
+    assert "P(essential)" not in evigraph("show", "run", "101", folder=folder).out
+
+
 def test_show_json(folder: Path) -> None:
     shown = evigraph("show", "run", "103", "--json", folder=folder).summary
     assert shown["case"]["case_id"] == "103"
