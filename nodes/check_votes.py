@@ -79,5 +79,7 @@ def _because(asked: int, most: int, undecided: int, more: int) -> str:
     so_far = f"after {asked} of at most {most} votes"
     if not more:
         return f"{so_far} no further vote can change a label"
-    open_ = f"{undecided} labels are open" if undecided else "too few votes are usable"
+    open_ = "too few votes are usable"
+    if undecided:
+        open_ = "1 label is open" if undecided == 1 else f"{undecided} labels are open"
     return f"{so_far} {open_}; {more} more could settle it"

@@ -97,6 +97,12 @@ async def test_the_decision_says_what_is_open_and_what_it_asks_for(bench: Bench)
     }
 
 
+async def test_a_single_open_label_is_told_as_one(bench: Bench) -> None:
+    state = {"case_id": "q", "votes": votes("1", "1", "1", "1", ""), "asked_votes": 5}
+    update = await run_node(check_votes, state, bench.context(evidence=UP_TO_NINE))
+    assert "1 label is open; 1 more could settle it" in update["decisions"][0]["because"]
+
+
 async def test_reflected_votes_count_instead_of_the_first(bench: Bench) -> None:
     state = {"case_id": "q", "votes": votes(*["1"] * 6), "reflected_votes": votes(*["2"] * 6)}
     update = await run_node(check_votes, {**state, "asked_votes": 6}, bench.context(evidence=UP_TO_NINE))
