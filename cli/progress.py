@@ -44,6 +44,8 @@ class BatchProgress:
         ended = progress.done + progress.failed
         tokens = progress.usage.input_tokens + progress.usage.output_tokens
         details = f"{progress.failed} failed, {tokens:,} tokens, {tokens / seconds:,.0f} tokens/s"
+        if progress.usage.cost is not None:
+            details += f", cost {progress.usage.cost:.4g}"
         self._bar.update(self._task, total=progress.total, completed=ended, details=details)
         if self._bar.disable and (now - self._last_line > _LINE_EVERY_S):
             self._last_line = now

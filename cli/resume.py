@@ -6,7 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import ConcurrencyOption, JsonOption, ModelOption, RetriesOption, RunFolderArgument
+from cli.options import (
+    ConcurrencyOption,
+    JsonOption,
+    MaxConnectionsOption,
+    MaxCostOption,
+    MaxOutageOption,
+    MaxTokensTotalOption,
+    ModelOption,
+    PricesOption,
+    ProbeOption,
+    RetriesOption,
+    RpmOption,
+    RunFolderArgument,
+    StartConnectionsOption,
+    TimeoutOption,
+    TpmOption,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,7 +41,17 @@ def resume(
     ] = None,
     model: ModelOption = None,
     concurrency: ConcurrencyOption = None,
+    max_connections: MaxConnectionsOption = None,
+    start_connections: StartConnectionsOption = None,
+    rpm: RpmOption = None,
+    tpm: TpmOption = None,
     max_retries: RetriesOption = 4,
+    timeout: TimeoutOption = 600.0,
+    max_outage: MaxOutageOption = 120.0,
+    probe: ProbeOption = True,
+    max_tokens_total: MaxTokensTotalOption = None,
+    max_cost: MaxCostOption = None,
+    prices: PricesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a run that was killed or interrupted.
@@ -35,15 +61,24 @@ def resume(
 
     Example: evigraph resume out/2026-11-21T10-15-tamu-ab12
     """
+    from cli.batch_options import batch_options
     from cli.session import run_session
-    from runs.batch import Options
     from runs.folder import RunFolder as Folder
     from runs.sessions import recorded_models
     from runs.sessions import resume as resume_run
+    from serving.limits import Limits
     from serving.model_name import assign_roles
 
     models = assign_roles(model, recorded_models(Folder(run).manifest)) if model else None
-    options = Options("resume", concurrency, max_retries)
+    options = batch_options(
+        "resume",
+        concurrency=concurrency,
+        limits=Limits(max_connections, start_connections, rpm, tpm, max_retries, timeout, max_outage),
+        probe=probe,
+        max_tokens_total=max_tokens_total,
+        max_cost=max_cost,
+        prices=prices,
+    )
 
     async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
         return await resume_run(run, options, recipe=recipe, models=models, stop=stop, watcher=progress)

@@ -11,9 +11,19 @@ from cli.options import (
     ConcurrencyOption,
     DemosOption,
     JsonOption,
+    MaxConnectionsOption,
+    MaxCostOption,
+    MaxOutageOption,
+    MaxTokensTotalOption,
     ModelOption,
+    PricesOption,
+    ProbeOption,
     RetriesOption,
+    RpmOption,
+    StartConnectionsOption,
     ThresholdOption,
+    TimeoutOption,
+    TpmOption,
     VotesOption,
 )
 
@@ -58,23 +68,38 @@ def run(
         int | None, typer.Option("--limit", "-n", min=1, help="Only the first N cases.", show_default=False)
     ] = None,
     concurrency: ConcurrencyOption = None,
+    max_connections: MaxConnectionsOption = None,
+    start_connections: StartConnectionsOption = None,
+    rpm: RpmOption = None,
+    tpm: TpmOption = None,
     max_retries: RetriesOption = 4,
+    timeout: TimeoutOption = 600.0,
+    max_outage: MaxOutageOption = 120.0,
+    probe: ProbeOption = True,
+    max_tokens_total: MaxTokensTotalOption = None,
+    max_cost: MaxCostOption = None,
+    prices: PricesOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Count the calls and tokens that the run would take, and make none."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a batch of cases through a graph.
 
     Everything is checked before the first call: cases, key, recipe, models, demonstrations. Results are
-    written as each case ends. Exit code 0: all cases done; 1: some failed; 2: wrong usage or input;
-    130: interrupted.
+    written as each case ends. Exit code 0: all cases done; 1: some failed, or a budget ended the run;
+    2: wrong usage or input; 130: interrupted.
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
+    from cli.batch_options import batch_options
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, override
     from graph.systems import build_system
     from runs.assemble import Request
-    from runs.batch import Options
     from runs.sessions import start
+    from serving.limits import Limits
     from serving.model_name import assign_roles
 
     build_system(system)
@@ -94,7 +119,20 @@ def run(
         demonstrations=demos,
         limit=limit,
     )
-    options = Options("run", concurrency, max_retries)
+    options = batch_options(
+        "run",
+        concurrency=concurrency,
+        limits=Limits(max_connections, start_connections, rpm, tpm, max_retries, timeout, max_outage),
+        probe=probe,
+        max_tokens_total=max_tokens_total,
+        max_cost=max_cost,
+        prices=prices,
+    )
+    if dry_run:
+        from cli.dry_run import print_dry_run
+
+        print_dry_run(request, options, as_json=as_json)
+        return
 
     async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
         return await start(request, out, options, stop=stop, watcher=progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import typer
 
@@ -13,12 +14,13 @@ from cli.summary import summarise
 from cli.terminal import print_json
 from runs.folder import RunFolder
 
-Work = Callable[[asyncio.Event, BatchProgress], Awaitable[RunFolder]]
+Result = TypeVar("Result")
+Work = Callable[[asyncio.Event, BatchProgress], Awaitable[Result]]
 
 
-def run_session(work: Work, *, as_json: bool) -> None:
+def run_session(work: Work[RunFolder], *, as_json: bool) -> None:
     """Run a batch to its end or to a signal, print what came of it, exit with its code."""
-    folder, interrupted = asyncio.run(_until_signal(work))
+    folder, interrupted = asyncio.run(until_signal(work))
     summary = summarise(folder)
     if as_json:
         print_json(summary.as_json())
@@ -26,11 +28,12 @@ def run_session(work: Work, *, as_json: bool) -> None:
         summary.print()
     if interrupted and folder.manifest.status == "interrupted":
         raise typer.Exit(130)
-    if folder.manifest.counts.failed:
+    if folder.manifest.counts.failed or folder.manifest.status != "finished":
         raise typer.Exit(1)
 
 
-async def _until_signal(work: Work) -> tuple[RunFolder, bool]:
+async def until_signal(work: Work[Result]) -> tuple[Result, bool]:
+    """The result of some work, and whether a signal asked it to stop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     with BatchProgress() as progress:
@@ -46,10 +49,10 @@ async def _until_signal(work: Work) -> tuple[RunFolder, bool]:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, end)
         try:
-            folder = await work(stop, progress)
+            result = await work(stop, progress)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
-    return folder, stop.is_set()
+    return result, stop.is_set()

@@ -50,10 +50,15 @@ class Summary:
             "errors": manifest.counts.errors,
             "models": {role: model.name for role, model in manifest.models.items()},
             "seconds": self.seconds,
+            "stopped_by": last.stopped_by,
             "calls": last.calls,
             "replayed_calls": last.replayed,
             "input_tokens": last.input_tokens,
             "output_tokens": last.output_tokens,
+            "cached_tokens": last.cached_tokens,
+            "cost": last.cost,
+            "total_tokens": self.folder.manifest.total_tokens,
+            "total_cost": self.folder.manifest.total_cost,
             "votes_asked": self.votes.asked,
             "votes_saved": self.votes.saved,
             "evidence_scores": self._scores(),
@@ -65,7 +70,7 @@ class Summary:
         path, manifest = self.folder.path, self.folder.manifest
         commands = []
         if manifest.status != "finished":
-            commands.append(f"evigraph resume {path}")
+            commands.append(f"evigraph resume {path}{self._larger_budget()}")
         if manifest.counts.failed:
             commands.append(f"evigraph retry {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
@@ -92,9 +97,15 @@ class Summary:
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
         table.add_row("calls", f"{last.calls:,} made, {last.replayed:,} replayed from the journal")
-        table.add_row("tokens", f"{last.input_tokens:,} read, {last.output_tokens:,} written")
+        cached = f" ({last.cached_tokens:,} of them cached by the server)" if last.cached_tokens else ""
+        table.add_row("tokens", f"{last.input_tokens:,} read{cached}, {last.output_tokens:,} written")
         if self.votes.adaptive:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
+        if last.cost is not None:
+            earlier = f" ({manifest.total_cost:.4g} with earlier sessions)" if manifest.sessions[:-1] else ""
+            table.add_row("cost", f"{last.cost:.4g}{earlier}")
+        if last.stopped_by is not None:
+            table.add_row("stopped", safe(last.stopped_by, "yellow"))
         table.add_row("time", duration(self.seconds))
         if self.strict_micro is not None and self.lenient_micro is not None:
             strict, lenient = self.strict_micro, self.lenient_micro
@@ -106,6 +117,18 @@ class Summary:
         table.add_row("run", safe(str(self.folder.path)))
         table.add_row("next", safe("\n".join(self.next_commands())))
         output().print(table)
+
+    def _larger_budget(self) -> str:
+        """A budget that stopped the run would stop it again."""
+        budget = self.folder.manifest.budget
+        if self.folder.manifest.sessions[-1].stopped_by is None:
+            return ""
+        return "".join(
+            [
+                f" --max-tokens-total {2 * budget.max_tokens}" if budget.max_tokens is not None else "",
+                f" --max-cost {2 * budget.max_cost:g}" if budget.max_cost is not None else "",
+            ]
+        )
 
     def _scores(self) -> dict[str, Any] | None:
         if self.strict_micro is None or self.strict_macro is None or self.lenient_micro is None:

@@ -9,6 +9,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
+from graph.inline import inline
 from graph.state import CaseInput, State
 from nodes.adopt_patient_question import adopt_patient_question
 from nodes.aggregate_votes import aggregate_votes
@@ -34,25 +35,31 @@ from nodes.widen_evidence import widen_evidence
 Beginning = Literal["classify_intent", "retrieve_evidence_demonstrations"]
 
 
-def first_steps(settings: Settings) -> list[Beginning]:
-    """Intent and demonstrations run side by side, unless one waits for the other or is not needed."""
-    if settings.evidence.intent_aware:
-        return ["classify_intent"]
-    if not settings.needs_intent:
-        return ["retrieve_evidence_demonstrations"]
-    return ["classify_intent", "retrieve_evidence_demonstrations"]
+def first_step(settings: Settings) -> Beginning:
+    """Demonstrations, unless the recipe chooses them by the intent."""
+    return "classify_intent" if settings.evidence.intent_aware else "retrieve_evidence_demonstrations"
 
 
-def begin(state: CaseInput, runtime: Runtime[Context]) -> list[Beginning] | Literal["adopt_patient_question"]:
+def begin(state: CaseInput, runtime: Runtime[Context]) -> Beginning | Literal["adopt_patient_question"]:
     """A case without a clinician question asks the patient's own."""
     if not runtime.context.cases[state["case_id"]].question.strip():
         return "adopt_patient_question"
-    return first_steps(runtime.context.settings)
+    return first_step(runtime.context.settings)
 
 
-def after_question(state: State, runtime: Runtime[Context]) -> list[Beginning]:
+def after_question(state: State, runtime: Runtime[Context]) -> Beginning:
     """As with a clinician question."""
-    return first_steps(runtime.context.settings)
+    return first_step(runtime.context.settings)
+
+
+def after_retrieval(
+    state: State, runtime: Runtime[Context]
+) -> list[Literal["label_evidence", "classify_intent"]]:
+    """Votes and intent are asked for side by side: nodes of one step end together, so both wait once."""
+    settings = runtime.context.settings
+    if settings.needs_intent and "intent" not in state:
+        return ["label_evidence", "classify_intent"]
+    return ["label_evidence"]
 
 
 def after_intent(
@@ -134,20 +141,24 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_node("check_answer", check_answer)
 
     beginnings = ["classify_intent", "retrieve_evidence_demonstrations"]
-    builder.add_conditional_edges(START, begin, ["adopt_patient_question", *beginnings])
-    builder.add_conditional_edges("adopt_patient_question", after_question, beginnings)
-    builder.add_conditional_edges("classify_intent", after_intent, beginnings[1:])
-    builder.add_edge("retrieve_evidence_demonstrations", "label_evidence")
+    builder.add_conditional_edges(START, inline(begin), ["adopt_patient_question", *beginnings])
+    builder.add_conditional_edges("adopt_patient_question", inline(after_question), beginnings)
+    builder.add_conditional_edges("classify_intent", inline(after_intent), beginnings[1:])
+    builder.add_conditional_edges(
+        "retrieve_evidence_demonstrations", inline(after_retrieval), ["label_evidence", "classify_intent"]
+    )
     counting = ["check_votes", "aggregate_votes"]
-    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", *counting])
-    builder.add_conditional_edges("reflect_on_labels", after_reflected_vote, counting)
-    builder.add_conditional_edges("check_votes", after_vote_check, ["label_evidence", "aggregate_votes"])
-    builder.add_conditional_edges("aggregate_votes", after_votes, [END])
+    builder.add_conditional_edges("label_evidence", inline(after_labelling), ["reflect_on_labels", *counting])
+    builder.add_conditional_edges("reflect_on_labels", inline(after_reflected_vote), counting)
+    builder.add_conditional_edges(
+        "check_votes", inline(after_vote_check), ["label_evidence", "aggregate_votes"]
+    )
+    builder.add_conditional_edges("aggregate_votes", inline(after_votes), [END])
     # A list edge, not a deferred node: deferred nodes do not wait for a fan-out's `Send`s.
     builder.add_edge(["classify_intent", "aggregate_votes"], "choose_answer_evidence")
-    builder.add_conditional_edges("choose_answer_evidence", after_choice)
+    builder.add_conditional_edges("choose_answer_evidence", inline(after_choice))
     builder.add_edge("widen_evidence", "retrieve_answer_demonstrations")
     builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
     builder.add_edge("generate_answer", "check_answer")
-    builder.add_conditional_edges("check_answer", after_check, ["generate_answer", END])
+    builder.add_conditional_edges("check_answer", inline(after_check), ["generate_answer", END])
     return builder.compile(name="tamu")

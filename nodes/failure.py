@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serving.ask import CallRecord, Failure
+from serving.budget import BudgetSpent
 from serving.errors import CallError, ErrorClass
 from serving.journal import JournalError
 
@@ -28,9 +29,9 @@ def as_failure(error: BaseException) -> NodeFailure:
     """Any exception of a node as a `NodeFailure`.
 
     Raises:
-        JournalError: What ends the run is not the failure of one case.
+        JournalError, BudgetSpent: What ends the run is not the failure of one case.
     """
-    if isinstance(error, JournalError):
+    if isinstance(error, (JournalError, BudgetSpent)):
         raise error
     if isinstance(error, NodeFailure):
         return error

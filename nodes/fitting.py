@@ -44,8 +44,9 @@ async def fit_prompt(
     """
     for count in range(len(chosen), -1, -1):
         messages, kept = render(chosen[:count])
-        room = await client.room(role, messages)
-        if room is None or room >= reply_tokens + (later_tokens if count else 0):
+        needed = reply_tokens + (later_tokens if count else 0)
+        room = await client.room(role, messages, needed)
+        if room is None or room >= needed:
             return Fitted(messages, kept, list(chosen[count:]))
     raise NodeFailure(
         "context_length",

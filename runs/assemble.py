@@ -28,7 +28,9 @@ from serving.demonstrations import MANIFEST as POOL_MANIFEST
 from serving.demonstrations import DemonstrationPool, build_pool
 from serving.embedded.weights import cache_root
 from serving.embeddings import connect_embedder
+from serving.errors import CallError, ModelError
 from serving.model_name import ModelName, Role
+from serving.probe import Findings, probe
 
 Report = Callable[[str], None]
 
@@ -68,8 +70,22 @@ class Assembly:
     manifest: Manifest
 
 
-async def assemble(request: Request, report: Report, servers: Servers) -> Assembly:
-    """Make a request ready; the first thing that is wrong is raised. `servers` starts what is missing.
+async def assemble(
+    request: Request,
+    report: Report,
+    servers: Servers,
+    *,
+    probing: bool = True,
+    recorded: Mapping[Role, Model] | None = None,
+) -> Assembly:
+    """Make a request ready; the first thing that is wrong is raised.
+
+    Args:
+        request: What the user asked for.
+        report: Told of what takes long, and of what was found out of the models.
+        servers: Start what is missing.
+        probing: Whether servers may be asked what they can do.
+        recorded: The models of the run that goes on.
 
     Raises:
         InputError: The case or key files.
@@ -87,10 +103,12 @@ async def assemble(request: Request, report: Report, servers: Servers) -> Assemb
     summary = source.check()
     prompts = load_prompts(recipe.prompts)
     check_prompts(recipe, prompts, request.recipe_origin)
-    backends = connect_roles(request.models, await servers.addresses(request.models.values()))
+    connected = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
     if recipe.needs_demonstrations:
         pool = await open_pool(request.demonstrations, recipe.embedding, report)
+    # Last, because a model may take minutes to load, and is to be closed by the run.
+    backends, findings = await _probe_roles(connected, probing, recorded, report)
     found = summary.cases + summary.invalid
     cases = found if request.limit is None else min(found, request.limit)
     manifest = Manifest(
@@ -110,7 +128,14 @@ async def assemble(request: Request, report: Report, servers: Servers) -> Assemb
         ),
         models={
             role: Model(
-                name=str(backend.name), revision=backend.revision, context_length=backend.context_length
+                name=str(backend.name),
+                revision=backend.revision,
+                context_length=backend.context_length,
+                constraint=findings[role].constraint,
+                many_samples=findings[role].many_samples,
+                takes_seed=_recorded_seed(recorded, role, backend.takes_seed or findings[role].takes_seed),
+                logprobs=findings[role].logprobs,
+                probed=findings[role].tried,
             )
             for role, backend in backends.items()
         },
@@ -137,6 +162,53 @@ def connect_roles(
             address = (addresses or {}).get(name)
             connected[name] = replace(connect(replace(name, base_url=address or name.base_url)), name=name)
     return {role: connected[name] for role, name in models.items()}
+
+
+async def _probe_roles(
+    backends: Mapping[Role, Backend],
+    probing: bool,
+    recorded: Mapping[Role, Model] | None,
+    report: Report,
+) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
+    """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
+    probed: dict[int, tuple[Backend, Findings]] = {}
+    for role, backend in backends.items():
+        if id(backend) in probed:
+            continue
+        if probing:
+            await _start(backend, report)
+        seed = _recorded_seed(recorded, role, backend.takes_seed) if recorded else None
+        able, findings = await probe(backend, takes_seed=seed, requests=probing)
+        probed[id(backend)] = able, findings
+        if findings.tried:
+            report(f"{backend.name}: {findings}")
+        for server in backend.servers:
+            if not server.reached:
+                report(f"{server.endpoint} does not answer; it is used once it does")
+    pairs = {role: probed[id(backend)] for role, backend in backends.items()}
+    return {role: pair[0] for role, pair in pairs.items()}, {role: pair[1] for role, pair in pairs.items()}
+
+
+async def _start(backend: Backend, report: Report) -> None:
+    """Make servers ready that need time for it, so that no request's time limit is spent on that.
+
+    Raises:
+        ModelError: One does not start.
+    """
+    for server in backend.servers:
+        if server.start is None:
+            continue
+        report(f"{server.endpoint}: loading the weights")
+        try:
+            await server.start()
+        except CallError as error:
+            raise ModelError(str(error)) from error
+
+
+def _recorded_seed(recorded: Mapping[Role, Model] | None, role: Role, otherwise: bool | None) -> bool | None:
+    """What the run has recorded, or `otherwise` where it has recorded nothing."""
+    found = recorded[role].takes_seed if recorded and role in recorded else None
+    return otherwise if found is None else found
 
 
 async def open_pool(folder: Path | None, embedding: str, report: Report) -> DemonstrationPool:

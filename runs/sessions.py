@@ -11,7 +11,7 @@ from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe, ove
 from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
-from runs.manifest import Manifest, RunError, differences
+from runs.manifest import BudgetCaps, Manifest, RunError, differences
 from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.journal import Journal
@@ -32,7 +32,8 @@ async def start(
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
     with Servers(watcher.remark, stop) as servers:
-        assembly = await assemble(request, watcher.remark, servers)
+        assembly = await assemble(request, watcher.remark, servers, probing=options.probe)
+        _demand_prices(options.budget, assembly.manifest)
         path = out or _new_folder(request.recipe.system, assembly.manifest)
         with RunWriter.create(path, assembly.manifest) as folder:
             await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
@@ -54,7 +55,7 @@ async def resume(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
-        assembly = await _assemble_again(folder, recipe, models, watcher.remark, servers)
+        assembly = await _assemble_again(folder, recipe, models, watcher.remark, servers, options)
         skipped = set(folder.statuses())
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
     return RunFolder(path)
@@ -74,7 +75,7 @@ async def retry(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
-        assembly = await _assemble_again(folder, None, models, watcher.remark, servers)
+        assembly = await _assemble_again(folder, None, models, watcher.remark, servers, options)
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
@@ -89,9 +90,16 @@ async def _assemble_again(
     models: Mapping[Role, ModelName] | None,
     report: Report,
     servers: Servers,
+    options: Options,
 ) -> Assembly:
     """What the run was made of, made ready once more; the addresses of its models may be new."""
-    assembly = await assemble(_recorded_request(folder.manifest, recipe_name, models), report, servers)
+    assembly = await assemble(
+        _recorded_request(folder.manifest, recipe_name, models),
+        report,
+        servers,
+        probing=options.probe,
+        recorded=folder.manifest.models,
+    )
     changed = differences(folder.manifest, assembly.manifest)
     if changed:
         raise RunError(
@@ -99,7 +107,22 @@ async def _assemble_again(
             " Undo the change, or start a new run"
         )
     folder.manifest.models = assembly.manifest.models
+    _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)
     return assembly
+
+
+def _demand_prices(budget: BudgetCaps, manifest: Manifest) -> None:
+    """A limit to the cost means nothing for calls without a price.
+
+    Raises:
+        RunError: Names the first model that has none.
+    """
+    if budget.max_cost is None:
+        return
+    used = {parse_model_name(model.name).identity for model in manifest.models.values()}
+    missing = sorted(used - budget.prices.keys())
+    if missing:
+        raise RunError(f"--max-cost: the price file has no price for {missing[0]!r}; add it under 'models'")
 
 
 def recorded_models(manifest: Manifest) -> dict[Role, str]:

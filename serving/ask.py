@@ -20,7 +20,7 @@ class Ask(Generic[T]):
     Attributes:
         samples: The index of each wanted sample. Asking again for a known one replays it.
         max_tokens: Limit of one reply.
-        logprobs: Whether to bring the log-probabilities of a reply's tokens along.
+        logprobs: Whether the log-probabilities of the reply's tokens are wanted.
     """
 
     role: Role
@@ -50,14 +50,15 @@ class CallRecord:
     retries: int
     replayed: bool
     fault: str | None = None
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
     """A parsed reply, the text it was parsed from, and the calls that it took.
 
-    `rescued` names the fault of a reply that only the forgiving parser could read. `logprobs` is empty
-    where they were not asked for, or the model gives none.
+    `rescued` names the fault of a reply that only the forgiving parser could read. `logprobs` holds the
+    tokens of `text`; it is empty where they were not asked for or the provider gives none.
     """
 
     value: T
@@ -77,9 +78,14 @@ class Failure:
 
 @dataclass(slots=True)
 class Usage:
-    """What this session has used, replayed calls left out. A call is one sample of one prompt."""
+    """What this session has used, replayed calls left out. A call is one sample of one prompt.
+
+    `cost` is None where the user gave no prices.
+    """
 
     calls: int = 0
     replayed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None

@@ -39,6 +39,7 @@ def catalogue() -> list[Entry]:
             "vLLM, started and ended by the run that uses it",
         ),
         Entry("vllm:NAME@http://HOST:8000/v1", "ready", "a vLLM server"),
+        Entry("vllm-offline:NAME", _extra("vllm", "vllm"), "vLLM in this process, for batches"),
         Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server"),
     ]
     for provider, package in HOSTED_PACKAGES.items():

@@ -3,77 +3,97 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential_jitter
-
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
-from serving.errors import RETRYABLE, CallError, InvalidReply
-from serving.exchange import exchange
+from serving.budget import Budget, Spend
+from serving.dispatcher import Dispatcher, prompt_tokens
+from serving.errors import CallError, ErrorClass, InvalidReply
 from serving.journal import Answer, Journal, Message, Question, text_hash
+from serving.limits import Limits
 from serving.model_name import Role
-from serving.reply import ReplyFormat
+from serving.prices import Price, Prices
 
 T = TypeVar("T")
 
-DEFAULT_MAX_RETRIES = 4
-LONGEST_WAIT_S = 300.0
-"""A server that asks for a longer pause is asked again after this one."""
-
-_BACKOFF = wait_exponential_jitter(initial=1, max=60)
 _CORRECTION = "Your reply cannot be used: {fault}. Reply again, in full and in the required format only."
 _REFUSALS = frozenset({"content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT"})
+_REFUSED = "the model refused to answer"
+_NO_TEXT = "(no reply)"
+"""Stands for an empty reply in a conversation: some providers refuse empty turns."""
 
+_LONGEST_QUOTE = 4_000
+"""Characters of a faulty reply that the correction turn shows to the model."""
 
-@dataclass(slots=True)
-class _Endpoint:
-    """Shared by all roles, cases and votes that go to one address."""
+_CHARACTERS_A_TOKEN = 64
+"""More than any tokenizer packs into one token on average: a longer reply breaks its token limit."""
 
-    slots: asyncio.Semaphore
-    down: bool = False
+_BYTES_BESIDE_TEXT = 64
+"""More than a chat template adds to a turn, in tokens."""
 
 
 @dataclass(slots=True)
 class ModelClient:
-    """Asks models: journal, limit, retries, parsing, correction turn and accounting in one place.
+    """Asks models: journal, limits, retries, parsing, correction turn and accounting in one place.
 
     Attributes:
         backends: The model of each role.
-        max_retries: Further attempts of a failed request; 0 means none.
+        limits: What the user allows for each endpoint.
+        budget: What the run may use.
+        prices: By model, empty where the user gave none.
+        report: Told when a server goes away and when it is back.
     """
 
     backends: Mapping[Role, Backend]
     journal: Journal
-    max_retries: int = DEFAULT_MAX_RETRIES
+    limits: Limits = field(default_factory=Limits)
     usage: Usage = field(default_factory=Usage)
-    _endpoints: dict[str, _Endpoint] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    prices: Prices = field(default_factory=dict)
+    report: Callable[[str], None] = lambda _: None
+    dispatcher: Dispatcher = field(init=False)
 
     def __post_init__(self) -> None:
         """One limit an endpoint, however many roles share it."""
-        for backend in self.backends.values():
-            self._endpoints.setdefault(
-                backend.endpoint, _Endpoint(asyncio.Semaphore(backend.max_connections))
-            )
+        self.dispatcher = Dispatcher(self.backends.values(), self.limits, self.report)
+        if self.prices:
+            self.usage.cost = self.usage.cost or 0.0
 
-    async def room(self, role: Role, messages: Sequence[Message]) -> int | None:
-        """Tokens left in the context window after a conversation; None if that is not known."""
+    async def room(self, role: Role, messages: Sequence[Message], enough: int) -> int | None:
+        """Tokens left in the context window after a conversation; None if that is not known.
+
+        A token is at least a byte long, so a short conversation needs no tokenizer to see that `enough` is
+        left; the number is then a lower bound.
+        """
         backend = self.backends[role]
         if backend.context_length is None or backend.count_tokens is None:
             return None
+        most = sum(len(message.text.encode(errors="replace")) + _BYTES_BESIDE_TEXT for message in messages)
+        if backend.context_length - most >= enough:
+            return backend.context_length - most
+        if not self.dispatcher.is_up(backend):
+            return None
         try:
-            return backend.context_length - await backend.count_tokens(messages)
-        except CallError:
+            async with asyncio.timeout(self.limits.timeout):
+                return backend.context_length - await backend.count_tokens(messages)
+        except (CallError, TimeoutError):
             # The request itself will tell, with its retries.
             return None
 
+    def forget(self, case_id: str) -> None:
+        """A case has ended, and asks no more."""
+        self.dispatcher.forget(case_id)
+
     async def aclose(self) -> None:
         """Give all connections back. The client is of no use afterwards."""
-        for close in {backend.close for backend in self.backends.values() if backend.close is not None}:
-            await close()
+        await self.dispatcher.close()
+        servers = {id(server): server for backend in self.backends.values() for server in backend.servers}
+        for server in servers.values():
+            if server.close is not None:
+                await server.close()
 
     async def ask(self, ask: Ask[T]) -> list[Reply[T] | Failure]:
         """One outcome for each sample, in order. A failed sample never takes the others with it."""
@@ -117,31 +137,31 @@ class ModelClient:
     async def _read(
         self, backend: Backend, ask: Ask[T], question: Question, answer: Answer, replayed: bool
     ) -> Reply[T] | Failure:
-        """Parse a reply; if it breaks its format, quote the fault to the model and ask once more."""
-        if answer.finish_reason in _REFUSALS:
-            self.journal.reject([question.key])
-            record = self._record(backend, ask, question, answer, replayed, "refused")
-            return Failure(CallError("refusal", "the model refused to answer"), (record,))
-        fault = _fault(ask.reply, answer)
+        """Parse a reply; if it breaks its format or refuses, quote that to the model and ask once more."""
+        fault = _fault(ask, answer)
         first = self._record(backend, ask, question, answer, replayed, fault)
         if fault is None:
-            return Reply(ask.reply.parse(answer.text), answer.text, (first,))
-        turns = (Message("assistant", answer.text), Message("user", _CORRECTION.format(fault=fault)))
+            return _reply(ask, answer, (first,))
+        turns = (
+            Message("assistant", answer.text[:_LONGEST_QUOTE].strip() or _NO_TEXT),
+            Message("user", _CORRECTION.format(fault=fault)),
+        )
         corrected = _question(backend, ask, (*question.messages, *turns), question.sample)
         answers, failure = await self._answer(backend, ask, [corrected])
         if not answers:
             return Failure(failure or CallError("internal", "the provider left out a sample"), (first,))
         second, second_replayed = answers[question.sample]
-        second_fault = _fault(ask.reply, second)
+        second_fault = _fault(ask, second)
         calls = (first, self._record(backend, ask, corrected, second, second_replayed, second_fault))
         if second_fault is None:
-            return Reply(ask.reply.parse(second.text), second.text, calls)
-        for text in (second.text, answer.text):
-            rescued = _rescue(ask.reply, text)
+            return _reply(ask, second, calls)
+        for attempt in (second, answer):
+            rescued = _rescue(ask, attempt)
             if rescued is not None:
-                return Reply(rescued, text, calls, rescued=second_fault)
+                return Reply(rescued, attempt.text, calls, second_fault, attempt.logprobs)
         self.journal.reject([question.key, corrected.key])
-        return Failure(CallError("invalid_output", second_fault), calls)
+        error_class: ErrorClass = "refusal" if _refused(second) else "invalid_output"
+        return Failure(CallError(error_class, f"{second.server}: {second_fault}"), calls)
 
     async def _request(
         self, backend: Backend, ask: Ask[T], questions: Sequence[Question]
@@ -150,42 +170,43 @@ class ModelClient:
 
         Raises:
             CallError: All attempts are spent.
+            BudgetSpent: The request might break the budget.
         """
-        endpoint = self._endpoints[backend.endpoint]
+        messages = questions[0].messages
         parameters = CallParameters(
             role=ask.role,
             case_id=ask.case_id,
             samples=tuple(question.sample for question in questions),
             temperature=ask.temperature,
             max_tokens=ask.max_tokens,
-            seed=ask.seed,
             schema=ask.reply.schema,
             schema_name=ask.reply.name,
+            seed=ask.seed if backend.takes_seed else None,
+            constraint=backend.constraints[0],
+            logprobs=ask.logprobs and backend.logprobs,
         )
-        # Once a call has used up its retries, the next ones get a single attempt until one
-        # succeeds, so that a dead server ends a batch in seconds rather than hours.
-        attempts = 1 if endpoint.down else self.max_retries + 1
-        received: list[Answer] = []
-        try:
-            async for attempt in AsyncRetrying(
-                stop=stop_after_attempt(attempts),
-                wait=_wait,
-                retry=retry_if_exception(_may_be_cured),
-                reraise=True,
-            ):
-                with attempt:
-                    async with endpoint.slots:
-                        retries = attempt.retry_state.attempt_number - 1
-                        received = await exchange(backend, questions[0].messages, parameters, retries)
-        except CallError as error:
-            endpoint.down = error.error_class == "connection"
-            raise
-        endpoint.down = False
-        answers: dict[int, Answer] = {}
-        for question, answer in zip(questions, received, strict=False):
-            self.journal.store(question, answer, role=ask.role, case_id=ask.case_id)
-            answers[question.sample] = answer
-        return answers
+        price = self._price(backend)
+        async with self.budget.reserve(_most(messages, parameters, price)) as reservation:
+            received = await self.dispatcher.send(backend, messages, parameters)
+            reservation.actual = _spend(received, price)
+            answered = list(zip(questions, received, strict=False))
+            if answered:
+                self.journal.store_samples(answered, role=ask.role, case_id=ask.case_id)
+            for _, answer in answered:
+                self._count(answer, price)
+            return {question.sample: answer for question, answer in answered}
+
+    def _count(self, answer: Answer, price: Price | None) -> None:
+        """Count as soon as it is stored: the case may end before anybody reads the reply."""
+        self.usage.calls += 1
+        self.usage.input_tokens += answer.input_tokens
+        self.usage.output_tokens += answer.output_tokens
+        self.usage.cached_tokens += answer.cached_tokens
+        if price is not None and self.usage.cost is not None:
+            self.usage.cost += _spend([answer], price).cost
+
+    def _price(self, backend: Backend) -> Price | None:
+        return self.prices.get(backend.name.identity)
 
     def _record(
         self,
@@ -198,10 +219,6 @@ class ModelClient:
     ) -> CallRecord:
         if replayed:
             self.usage.replayed += 1
-        else:
-            self.usage.calls += 1
-            self.usage.input_tokens += answer.input_tokens
-            self.usage.output_tokens += answer.output_tokens
         return CallRecord(
             key=question.key,
             role=ask.role,
@@ -215,6 +232,7 @@ class ModelClient:
             retries=answer.retries,
             replayed=replayed,
             fault=fault,
+            server=answer.server,
         )
 
 
@@ -226,8 +244,10 @@ def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], samp
     }
     if backend.takes_seed:
         parameters["seed"] = ask.seed
+    if ask.logprobs:
+        parameters["logprobs"] = True
     return Question(
-        model=f"{backend.name.provider}:{backend.name.name}",
+        model=backend.name.identity,
         revision=backend.revision,
         messages=messages,
         parameters=parameters,
@@ -235,8 +255,25 @@ def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], samp
     )
 
 
-def _fault(reply: ReplyFormat[T], answer: Answer) -> str | None:
+def _reply(ask: Ask[T], answer: Answer, calls: tuple[CallRecord, ...]) -> Reply[T]:
+    return Reply(ask.reply.parse(answer.text), answer.text, calls, logprobs=answer.logprobs)
+
+
+def _refused(answer: Answer) -> bool:
+    return answer.finish_reason in _REFUSALS
+
+
+def _fault(ask: Ask[T], answer: Answer) -> str | None:
+    """What is wrong with a reply, in words that can be quoted to the model; None if nothing is."""
+    reply = ask.reply
+    if _refused(answer):
+        return _REFUSED
+    if len(answer.text) > _CHARACTERS_A_TOKEN * ask.max_tokens:
+        return f"the reply is {len(answer.text):,} characters long, for {ask.max_tokens} tokens at most"
     if answer.finish_reason == "length" and not reply.may_be_cut:
+        blank = len(answer.text) - len("".join(answer.text.split()))
+        if answer.text and blank > len(answer.text) // 2:
+            return f"the reply ran into white space and was cut off after {answer.output_tokens} tokens"
         return f"the reply was cut off after {answer.output_tokens} tokens"
     try:
         reply.parse(answer.text)
@@ -245,21 +282,24 @@ def _fault(reply: ReplyFormat[T], answer: Answer) -> str | None:
     return None
 
 
-def _rescue(reply: ReplyFormat[T], text: str) -> T | None:
-    if reply.rescue is None:
+def _rescue(ask: Ask[T], answer: Answer) -> T | None:
+    rescue = ask.reply.rescue
+    too_long = len(answer.text) > _CHARACTERS_A_TOKEN * ask.max_tokens
+    if rescue is None or _refused(answer) or too_long:
         return None
     try:
-        return reply.rescue(text)
+        return rescue(answer.text)
     except InvalidReply:
         return None
 
 
-def _may_be_cured(error: BaseException) -> bool:
-    return isinstance(error, CallError) and error.error_class in RETRYABLE
+def _most(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
+    read, written = prompt_tokens(messages), call.max_tokens * len(call.samples)
+    return Spend(read + written, price.cost(read, written) if price else 0.0)
 
 
-def _wait(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, CallError) and error.retry_after is not None:
-        return min(error.retry_after, LONGEST_WAIT_S)
-    return float(_BACKOFF(state))
+def _spend(answers: Sequence[Answer], price: Price | None) -> Spend:
+    read = sum(answer.input_tokens for answer in answers)
+    written = sum(answer.output_tokens for answer in answers)
+    cached = sum(answer.cached_tokens for answer in answers)
+    return Spend(read + written, price.cost(read, written, cached) if price else 0.0)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import shutil
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,7 @@ from pydantic import TypeAdapter
 from cases.records import Case, Gold
 from serving.embeddings import Embedder, Vectors
 from serving.errors import ModelError
+from serving.journal import text_hash
 
 View = Literal["evidence", "answer"]
 """Which text of a case is compared: with or without its intent (`evidence_text`, `answer_text`)."""
@@ -37,6 +39,12 @@ MANIFEST = "pool.json"
 _CASE = TypeAdapter(Case)
 _STORE = "store-"
 _BATCH = 256
+_REMEMBERED = 4096
+"""Vectors and twins of cases that are under way or come next."""
+
+_AHEAD = 32
+"""Texts embedded at once ahead of time; those that are needed now must not wait for hundreds."""
+
 _DIGITS = 6
 
 
@@ -96,6 +104,7 @@ class DemonstrationPool:
             for view, collection in self._views.items()
         }
         self._load = lru_cache(maxsize=512)(self._load_case)
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
 
     def __len__(self) -> int:
         return int(self.metadata["count"])
@@ -117,7 +126,7 @@ class DemonstrationPool:
         """The nearest demonstrations, nearest first; only those of a primary intent if one is given."""
         if count <= 0 or len(self) == 0:
             return []
-        (vector,) = await self._embedder.aembed([text])
+        vector = await self._vector(text)
         exact = self._exact[view]
         if exact is not None:
             return exact.nearest(vector, count, intent, excluded)
@@ -125,9 +134,28 @@ class DemonstrationPool:
 
     def twins(self, case: Case) -> frozenset[str]:
         """Ids in the pool that are this case: the same id, or the same texts under another id."""
-        where: Any = {"fingerprint": fingerprint(case)}
-        same = [id_ for view in self._views.values() for id_ in view.get(where=where, include=[])["ids"]]
+        text = fingerprint(case)
+        same = [id_ for view in get_args(View) for id_ in self._having(view, text)]
         return frozenset({case.id, *same})
+
+    async def embed_ahead(self, texts: Sequence[str]) -> None:
+        """Embed texts that `nearest` is going to be asked for, in batches.
+
+        Raises:
+            CallError: The embedding's server does not answer.
+        """
+        missing = [text for text in dict.fromkeys(texts) if text_hash(text) not in self._vectors]
+        for start in range(0, len(missing), _AHEAD):
+            batch = missing[start : start + _AHEAD]
+            for text, vector in zip(batch, await self._embedder.aembed(batch), strict=True):
+                self._remember(text, vector)
+
+    def _having(self, view: View, text: str) -> Sequence[str]:
+        exact = self._exact[view]
+        if exact is not None:
+            return exact.having(text)
+        where: Any = {"fingerprint": text}
+        return self._views[view].get(where=where, include=[])["ids"]
 
     def case(self, case_id: str) -> Case:
         """A demonstration with its labels and answer."""
@@ -141,6 +169,18 @@ class DemonstrationPool:
             pairs = zip(found["ids"], found["metadatas"] or [], strict=True)
             metadatas |= {case_id: dict(metadata) for case_id, metadata in pairs}
         return [_neighbour(case_id, 0.0, metadatas[case_id]) for case_id in sorted(metadatas)]
+
+    async def _vector(self, text: str) -> Vectors:
+        known = self._vectors.get(text_hash(text))
+        if known is None:
+            (known,) = await self._embedder.aembed([text])
+            self._remember(text, known)
+        return known
+
+    def _remember(self, text: str, vector: Vectors) -> None:
+        self._vectors[text_hash(text)] = vector
+        if len(self._vectors) > _REMEMBERED:
+            self._vectors.popitem(last=False)
 
     def _load_case(self, case_id: str) -> Case:
         for view in self._views.values():
@@ -176,6 +216,14 @@ class _Matrix:
         embeddings = found["embeddings"]
         assert embeddings is not None
         self._vectors: Vectors = np.asarray([embeddings[index] for index in order], dtype=np.float32)
+        # Asking Chroma takes 3 ms, four times a case.
+        self._by_fingerprint: dict[str, list[str]] = {}
+        for id_, metadata in zip(self._ids, self._metadatas, strict=True):
+            self._by_fingerprint.setdefault(str(metadata.get("fingerprint")), []).append(id_)
+
+    def having(self, text: str) -> Sequence[str]:
+        """Ids of the cases with this fingerprint."""
+        return self._by_fingerprint.get(text, ())
 
     def nearest(
         self, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import math
+import ssl
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, get_args
 
 ErrorClass = Literal[
     "rate_limit",
@@ -19,10 +24,25 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 RETRYABLE: frozenset[ErrorClass] = frozenset({"rate_limit", "timeout", "connection"})
 """What a later attempt may cure. The rest fails the same way again."""
 
+_LOST = ("Connect", "Disconnect", "NetworkError", "TransportError", "ClientPayloadError", "ClientOSError")
+"""Parts of the names of exceptions that say that the connection is gone."""
+
+_OVERLOADED = 529
+"""Anthropic's status for a service that has too much to do, whoever asks."""
+
 _EMPTY_WORDS = "Connection error."
 """All that OpenAI's client says of a lost connection; its first cause holds the reason."""
 
-_CONTEXT_LENGTH_WORDS = ("context length", "context_length", "maximum context", "too long", "max_model_len")
+_CONTEXT_LENGTH_WORDS = (
+    *("context length", "context_length", "maximum context", "too long", "max_model_len"),
+    *("context limit", "maximum number of tokens allowed"),  # Anthropic; Google
+)
+
+_REFUSAL_WORDS = (
+    *("content_filter", "content management policy", "usage policy"),  # OpenAI, on Azure and off it
+    *("content filtering policy", "content exists risk"),  # Anthropic; DeepSeek
+)
+"""Parts of the messages with which a request is refused for what it says."""
 
 
 class ModelError(Exception):
@@ -35,12 +55,21 @@ class CallError(Exception):
     Attributes:
         error_class: One of `ERROR_CLASSES`.
         retry_after: Seconds that the server asked to wait, where it did.
+        curable: Whether another attempt may succeed.
     """
 
-    def __init__(self, error_class: ErrorClass, message: str, retry_after: float | None = None) -> None:
-        """Keep the class beside the message."""
+    def __init__(
+        self,
+        error_class: ErrorClass,
+        message: str,
+        retry_after: float | None = None,
+        *,
+        curable: bool | None = None,
+    ) -> None:
+        """Keep the class beside the message; by default it decides whether another attempt may succeed."""
         self.error_class: ErrorClass = error_class
         self.retry_after = retry_after
+        self.curable = error_class in RETRYABLE if curable is None else curable
         super().__init__(message)
 
 
@@ -52,33 +81,66 @@ def classify(error: BaseException) -> CallError:
     """Map any exception of any provider's client to a `CallError`.
 
     Providers share no exception types, but nearly all carry an HTTP status (`status_code`, or `code` at
-    Google) and name their classes alike, so both are read without importing a provider.
+    Google), if not on the exception then on its cause, and name their classes alike, so both are read
+    without importing a provider.
     """
     if isinstance(error, CallError):
         return error
     message = _first_line(error)
+    status, holder = _status(error)
     names = " ".join(kind.__name__ for kind in type(error).__mro__)
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if "Certificate" in names or isinstance(error, ssl.SSLError) or "CERTIFICATE_VERIFY_FAILED" in message:
+        return CallError("connection", message, curable=False)
+    if "ClientPayloadError" in names:
+        # A body that broke off; aiohttp calls that a status of 400 of its own.
+        return CallError("connection", message)
     if "Timeout" in names or status in (408, 504):
         return CallError("timeout", message)
     if status == 429 or "RateLimit" in names:
-        return CallError("rate_limit", message, _retry_after(error))
-    if isinstance(status, int):
-        return CallError(_class_of_status(status, message), message, _retry_after(error))
-    if isinstance(error, ConnectionError) or "Connect" in names or "NetworkError" in names:
+        wait = retry_after(_headers(holder))
+        return CallError("rate_limit", message, _retry_delay(holder) if wait is None else wait)
+    if "ContextOverflow" in names:
+        return CallError("context_length", message)
+    if status is not None:
+        code = getattr(holder, "code", None)
+        return of_status(status, message, _headers(holder), code if isinstance(code, str) else "")
+    if isinstance(error, ConnectionError) or any(name in names for name in _LOST):
         return CallError("connection", message)
     if any(words in message.lower() for words in _CONTEXT_LENGTH_WORDS):
         return CallError("context_length", message)
     return CallError("internal", f"{type(error).__name__}: {message}")
 
 
-def _class_of_status(status: int, message: str) -> ErrorClass:
+def of_status(status: int, message: str, headers: Mapping[str, str], code: str = "") -> CallError:
+    """The failure that an HTTP status means; `code` is the provider's own word for it."""
+    if status in (408, 504):
+        return CallError("timeout", message)
+    if status in (429, _OVERLOADED):
+        return CallError("rate_limit", message, retry_after(headers))
+    return CallError(_class_of_status(status, f"{code} {message}".lower()), message, retry_after(headers))
+
+
+def _class_of_status(status: int, words: str) -> ErrorClass:
     if status >= 500:
         # A dead engine behind a live server answers 500 to everything: for the case, it is gone.
         return "connection"
-    if status in (400, 413, 422) and any(words in message.lower() for words in _CONTEXT_LENGTH_WORDS):
+    if status in (400, 413, 422) and any(part in words for part in _CONTEXT_LENGTH_WORDS):
         return "context_length"
+    if status == 400 and any(part in words for part in _REFUSAL_WORDS):
+        return "refusal"
     return "internal"
+
+
+def _status(error: BaseException) -> tuple[int | None, BaseException]:
+    """The HTTP status and the exception that has it: Google's class hides it behind one of its own."""
+    holder: BaseException | None = error
+    while holder is not None:
+        for name in ("status_code", "code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int) and 400 <= status < 600:
+                return status, holder
+        holder = holder.__cause__
+    return None, error
 
 
 def _first_line(error: BaseException) -> str:
@@ -92,9 +154,29 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0][:500]
 
 
-def _retry_after(error: BaseException) -> float | None:
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait: a number, or a date as HTTP allows (RFC 9110, 10.2.3)."""
+    text = headers.get("retry-after") or headers.get("Retry-After") or ""
     try:
-        return float(headers.get("retry-after", ""))
-    except (TypeError, ValueError):
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _retry_delay(error: BaseException) -> float | None:
+    """Google says in the body how long to wait (`google.rpc.RetryInfo`)."""
+    body: Any = getattr(error, "details", None)
+    try:
+        details = body["error"]["details"]
+        delays = [detail["retryDelay"] for detail in details if "retryDelay" in detail]
+        return retry_after({"retry-after": delays[0].removesuffix("s")})
+    except (AttributeError, LookupError, TypeError):
         return None
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    return getattr(getattr(error, "response", None), "headers", None) or {}

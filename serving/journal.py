@@ -11,11 +11,13 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-SCHEMA_VERSION = 1
+from serving.reply import TokenLogprob
+
+SCHEMA_VERSION = 2
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS texts (
@@ -37,8 +39,19 @@ CREATE TABLE IF NOT EXISTS calls (
     cached_tokens INTEGER NOT NULL,
     seconds REAL NOT NULL,
     retries INTEGER NOT NULL,
-    rejected INTEGER NOT NULL DEFAULT 0
+    rejected INTEGER NOT NULL DEFAULT 0,
+    server TEXT NOT NULL DEFAULT '',
+    logprobs TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
+"""
+
+# In one transaction: a kill in between must not leave a file that is of neither version.
+_FROM_VERSION_1 = f"""
+BEGIN IMMEDIATE;
+ALTER TABLE calls ADD COLUMN server TEXT NOT NULL DEFAULT '';
+ALTER TABLE calls ADD COLUMN logprobs TEXT NOT NULL DEFAULT '';
+PRAGMA user_version={SCHEMA_VERSION};
+COMMIT;
 """
 
 
@@ -59,6 +72,7 @@ class Question:
         revision: What is known of the weights.
         parameters: Temperature, token limit, seed and reply schema.
         sample: Index of the sample, so that R votes on one prompt are R calls.
+        key: SHA-256 over all other fields.
     """
 
     model: str
@@ -66,10 +80,10 @@ class Question:
     messages: tuple[Message, ...]
     parameters: Mapping[str, Any]
     sample: int
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        """SHA-256 over all fields."""
+    def __post_init__(self) -> None:
+        """Make the key once: it is needed to look, to store and to record, and a prompt is long."""
         fields = [
             self.model,
             self.revision,
@@ -77,7 +91,8 @@ class Question:
             self.parameters,
             self.sample,
         ]
-        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        object.__setattr__(self, "key", digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +103,11 @@ class Answer:
     finish_reason: str
     input_tokens: int
     output_tokens: int
-    cached_tokens: int
-    seconds: float
-    retries: int
+    cached_tokens: int = 0
+    seconds: float = 0.0
+    retries: int = 0
+    server: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class JournalError(Exception):
@@ -118,44 +135,59 @@ class Journal:
                 return
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.executescript(_TABLES)
+            self._database.executescript(_FROM_VERSION_1 if version == 1 else _TABLES)
             self._database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def find(self, question: Question) -> Answer | None:
         """The stored answer, or None."""
         with self._errors():
             row = self._database.execute(
-                "SELECT reply, finish_reason, input_tokens, output_tokens, cached_tokens, seconds, retries"
-                " FROM calls WHERE key=?",
+                "SELECT reply, finish_reason, input_tokens, output_tokens, cached_tokens, seconds, retries,"
+                " server, logprobs FROM calls WHERE key=?",
                 (question.key,),
             ).fetchone()
-        return Answer(*row) if row else None
+        if row is None:
+            return None
+        *stored, logprobs = row
+        return replace(Answer(*stored), logprobs=_read_logprobs(logprobs))
 
     def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
         """Store an answer; one commit, so it is there after a kill."""
-        prompt = [(message.role, text_hash(message.text), message.text) for message in question.messages]
+        self.store_samples([(question, answer)], role=role, case_id=case_id)
+
+    def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+        """Store the answers of one request, all or none; their questions differ in the sample alone."""
+        question = answered[0][0]
+        turns = [(message.role, text_hash(message.text), message.text) for message in question.messages]
         parameters = json.dumps(question.parameters, sort_keys=True)
-        texts = [(hash_, text) for _, hash_, text in prompt] + [(text_hash(parameters), parameters)]
+        parameters_hash = text_hash(parameters)
+        prompt = json.dumps([(role, hash_) for role, hash_, _ in turns])
+        texts = [*((hash_, text) for _, hash_, text in turns), (parameters_hash, parameters)]
+        rows = [
+            (
+                question.key,
+                question.model,
+                role,
+                case_id,
+                question.sample,
+                prompt,
+                parameters_hash,
+                answer.text,
+                answer.finish_reason,
+                answer.input_tokens,
+                answer.output_tokens,
+                answer.cached_tokens,
+                answer.seconds,
+                answer.retries,
+                answer.server,
+                json.dumps(answer.logprobs) if answer.logprobs else "",
+            )
+            for question, answer in answered
+        ]
         with self._errors(), self._database:
             self._database.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
-            self._database.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)",
-                (
-                    question.key,
-                    question.model,
-                    role,
-                    case_id,
-                    question.sample,
-                    json.dumps([(role, hash_) for role, hash_, _ in prompt]),
-                    text_hash(parameters),
-                    answer.text,
-                    answer.finish_reason,
-                    answer.input_tokens,
-                    answer.output_tokens,
-                    answer.cached_tokens,
-                    answer.seconds,
-                    answer.retries,
-                ),
+            self._database.executemany(
+                "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,?,?)", rows
             )
 
     def reject(self, keys: Sequence[str]) -> None:
@@ -173,6 +205,15 @@ class Journal:
         with self._errors():
             (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
         return int(number)
+
+    def tokens(self) -> dict[str, tuple[int, int, int]]:
+        """Tokens read, written and cached by the stored calls of each model."""
+        with self._errors():
+            rows = self._database.execute(
+                "SELECT model, SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens)"
+                " FROM calls GROUP BY model"
+            ).fetchall()
+        return {model: (read, written, cached) for model, read, written, cached in rows}
 
     def conversation(self, key: str) -> list[Message]:
         """The prompt of a stored call with its reply as the last turn.
@@ -202,6 +243,14 @@ class Journal:
     def close(self) -> None:
         """Close the file; the write-ahead log is folded in."""
         self._database.close()
+
+
+def _read_logprobs(text: str) -> tuple[TokenLogprob, ...]:
+    entries = json.loads(text) if text else []
+    return tuple(
+        TokenLogprob(token, logprob, tuple((name, value) for name, value in top))
+        for token, logprob, top in entries
+    )
 
 
 def text_hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""One string names a model: `provider:name`, with an optional `@base_url`."""
+"""One string names a model: `provider:name`, with an optional `@base_url` or several of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTED_PACKAGES = {
 }
 """Hosted providers and the package that each needs; all but OpenAI's are extras."""
 
-PROVIDERS = ("embedded", "vllm", "scripted", *HOSTED_PACKAGES)
+PROVIDERS = ("embedded", "vllm", "vllm-offline", "scripted", *HOSTED_PACKAGES)
 
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
 
@@ -31,11 +31,21 @@ _ADDRESS = re.compile(r"@(\S*[:/]\S*|localhost|[A-Za-z][\w-]*(\.[\w-]+)+)$")
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A parsed model string."""
+    """A parsed model string; `base_url` holds the addresses, parted by commas where there are several."""
 
     provider: str
     name: str
     base_url: str | None = None
+
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        """The addresses of the servers that answer for the model."""
+        return tuple(dict.fromkeys(self.base_url.split(","))) if self.base_url else ()
+
+    @property
+    def identity(self) -> str:
+        """Provider and name: a server that moves keeps its answers."""
+        return f"{self.provider}:{self.name}"
 
     @property
     def needs_server(self) -> bool:
@@ -47,7 +57,7 @@ class ModelName:
 
 
 def parse_model_name(text: str) -> ModelName:
-    """Parse `provider:name[@base_url]`.
+    """Parse `provider:name[@base_url[,base_url...]]`.
 
     Raises:
         ModelError: The form is wrong or the provider is unknown.
@@ -65,6 +75,11 @@ def parse_model_name(text: str) -> ModelName:
         raise ModelError(f"unknown provider {name.provider!r} in model {text!r}; {hint}")
     if name.base_url is None and _ADDRESS.search(name.name):
         raise ModelError(f"model {text!r}: an address begins with http:// or https://, in lower case")
+    wrong = next((url for url in name.base_urls if not url.startswith(("http://", "https://"))), None)
+    if wrong is not None:
+        raise ModelError(f"model {text!r}: address {wrong!r} does not begin with http:// or https://")
+    if name.provider == "vllm-offline" and name.base_url is not None:
+        raise ModelError(f"model {text!r} needs no server: write vllm:{name.name}@{name.base_url} to ask one")
     return name
 
 

@@ -14,6 +14,20 @@ T = TypeVar("T")
 JsonSchema = dict[str, Any]
 
 
+class TokenLogprob(NamedTuple):
+    """One token of a reply as the model saw it.
+
+    Attributes:
+        token: Its text; those of all tokens together are the reply.
+        logprob: Natural logarithm of its probability.
+        top: The likeliest tokens at its place with theirs; it may itself be among them.
+    """
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyFormat(Generic[T]):
     """The format of a reply.
@@ -31,20 +45,6 @@ class ReplyFormat(Generic[T]):
     parse: Callable[[str], T]
     rescue: Callable[[str], T] | None = None
     may_be_cut: bool = False
-
-
-class TokenLogprob(NamedTuple):
-    """One token of a reply as the model saw it.
-
-    Attributes:
-        token: Its text; those of all tokens together are the reply.
-        logprob: Natural logarithm of its probability.
-        top: The likeliest tokens at its place with theirs; it may itself be among them.
-    """
-
-    token: str
-    logprob: float
-    top: tuple[tuple[str, float], ...]
 
 
 _MOST_STARTS = 50

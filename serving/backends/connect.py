@@ -6,6 +6,9 @@ from serving.backends.backend import Backend
 from serving.errors import ModelError
 from serving.model_name import ModelName
 
+_OWN_PROTOCOL = ("anthropic", "google_genai")
+"""Providers whose protocol is not OpenAI's, at an address of the user's too."""
+
 
 def connect(name: ModelName) -> Backend:
     """Make a model ready: find weights, reach the server, load the script.
@@ -17,11 +20,15 @@ def connect(name: ModelName) -> Backend:
         from serving.backends.embedded import connect_embedded
 
         return connect_embedded(name)
+    if name.provider == "vllm-offline":
+        from serving.backends.vllm_offline import connect_vllm_offline
+
+        return connect_vllm_offline(name)
     if name.provider == "scripted":
         from serving.backends.scripted import connect_scripted
 
         return connect_scripted(name)
-    if name.base_url is not None:
+    if name.base_url is not None and name.provider not in _OWN_PROTOCOL:
         from serving.backends.openai_compatible import connect_server
 
         return connect_server(name)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from serving.backends.backend import Backend, CallParameters
+from serving.backends.backend import Backend, CallParameters, Server
+from serving.backends.langchain_model import chat_messages, completer
 from serving.errors import ModelError
-from serving.exchange import chat_messages
 from serving.journal import Message
 from serving.model_name import ModelName
 
@@ -38,14 +38,14 @@ def connect_embedded(name: ModelName) -> Backend:
 
     return Backend(
         name=name,
-        chat_model=model,
-        endpoint=str(name),
+        servers=(Server(str(name), completer(model, _arguments)),),
         revision=fingerprint(model.folder),
+        constraints=("grammar",),
         many_samples=True,
         takes_seed=True,
+        start_connections=MAX_CONNECTIONS,
         max_connections=MAX_CONNECTIONS,
         context_length=model.context_length,
-        arguments=_arguments,
         count_tokens=count_tokens,
     )
 

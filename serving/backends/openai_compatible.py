@@ -2,131 +2,151 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import httpx
-from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
 
-from serving.backends.backend import Backend, CallParameters
-from serving.backends.fixed_layout import fixed_layout_grammar
-from serving.errors import ModelError, classify
-from serving.journal import Message
+from serving.backends.backend import Backend, CallParameters, Constraint, Server
+from serving.backends.http_json import HttpJson
+from serving.backends.openai_protocol import answers, request_body
+from serving.errors import CallError, ModelError, classify
+from serving.journal import Answer, Message
 from serving.model_name import ModelName
-from serving.reply import JsonSchema
 
-REQUEST_TIMEOUT_S = 600.0
 PROBE_TIMEOUT_S = 10.0
+HEALTH_TIMEOUT_S = 5.0
+COUNT_TIMEOUT_S = 10.0
+_LONGEST_LIST = 2**24
+"""Bytes. Lists of a few hundred models take some hundred thousand."""
+
 _KEY_VARIABLE = {"vllm": "VLLM_API_KEY", "openai": "OPENAI_API_KEY", "deepseek": "DEEPSEEK_API_KEY"}
+_VLLM: tuple[Constraint, ...] = ("grammar", "json_schema", "json_object", "none")
+_OTHERS: tuple[Constraint, ...] = ("json_schema", "json_object", "none")
 
 
 def connect_server(name: ModelName) -> Backend:
-    """Reach the server, check that it serves the model, and read its context length.
+    """Reach the servers, check that they serve the model, and read its context length.
 
     Raises:
-        ModelError: The server does not answer, or serves other models.
+        ModelError: None of them answers, or one serves other models.
     """
-    assert name.base_url is not None
     key = os.environ.get(_KEY_VARIABLE.get(name.provider, "")) or "EMPTY"
-    context_length = _probe(name, name.base_url, key)
-    http = httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S)
-    model = ChatOpenAI(
-        model=name.name,
-        base_url=name.base_url,
-        api_key=SecretStr(key),
-        # Retries belong to the client's own loop; the SDK's would multiply with them.
-        max_retries=0,
-        timeout=REQUEST_TIMEOUT_S,
-        http_async_client=http,
-    )
+    found = [_look(name, url, key) for url in name.base_urls]
+    reached = [look for look in found if isinstance(look, _Look)]
+    if not reached:
+        raise next(look for look in found if isinstance(look, ModelError))
+    http = HttpJson({"Authorization": f"Bearer {key}"})
+    is_vllm = name.provider == "vllm" or any(look.is_vllm for look in reached)
+    lengths = [look.context_length for look in reached if look.context_length is not None]
     return Backend(
         name=name,
-        chat_model=model,
-        endpoint=name.base_url.rstrip("/"),
-        revision="",
+        servers=tuple(
+            _server(name, url, http, is_vllm, isinstance(look, _Look))
+            for url, look in zip(name.base_urls, found, strict=True)
+        ),
+        constraints=_VLLM if is_vllm else _OTHERS,
         many_samples=True,
-        takes_seed=False,
-        max_connections=32,
-        context_length=context_length,
-        arguments=_vllm_arguments if name.provider == "vllm" else json_schema_arguments,
-        count_tokens=_vllm_token_counter(name, key, http) if name.provider == "vllm" else None,
-        close=http.aclose,
+        may_try_seed=not is_vllm,
+        logprobs=True,
+        start_connections=16,
+        max_connections=128,
+        # A conversation must fit wherever it is sent.
+        context_length=min(lengths) if lengths else None,
+        count_tokens=_vllm_token_counter(name, http) if is_vllm else None,
+        probes=True,
     )
 
 
-def json_schema_arguments(call: CallParameters) -> dict[str, Any]:
-    """Keyword arguments of a request in OpenAI's protocol.
+def _server(name: ModelName, url: str, http: HttpJson, is_vllm: bool, reached: bool) -> Server:
+    address = url.rstrip("/")
 
-    The schema goes in `extra_body`: that route never raises on cut or broken replies, so text and usage
-    survive. No seed is sent: it ends vLLM's CPU engine when two requests run together.
+    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        response = await http.post(f"{address}/chat/completions", request_body(name.name, messages, call))
+        return answers(response, name.name, len(call.samples))
+
+    async def is_up() -> bool:
+        # vLLM's `/health` asks the engine; a dead one still lists its models.
+        place = f"{address.removesuffix('/v1')}/health" if is_vllm else f"{address}/models"
+        # A gateway may serve no such route, or not to everyone; whatever refuses is up.
+        return 0 < await http.status(place, HEALTH_TIMEOUT_S) < 500
+
+    return Server(address, complete, is_up, http.close, reached)
+
+
+class _Look:
+    """What the list of models says."""
+
+    def __init__(self, entry: dict[str, object]) -> None:
+        length = entry.get("max_model_len")
+        self.context_length = length if isinstance(length, int) else None
+        self.is_vllm = entry.get("owned_by") == "vllm"
+
+
+def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
+    """What a server says of the model, or why it cannot be asked.
+
+    Raises:
+        ModelError: It answers, but serves other models.
     """
-    arguments: dict[str, Any] = {"temperature": call.temperature, "max_tokens": call.max_tokens}
-    if len(call.samples) > 1:
-        arguments["n"] = len(call.samples)
-    if call.schema is not None:
-        schema = {"name": call.schema_name, "schema": _strict(call.schema), "strict": True}
-        arguments["extra_body"] = {"response_format": {"type": "json_schema", "json_schema": schema}}
-    return arguments
-
-
-def _strict(schema: JsonSchema) -> JsonSchema:
-    """A schema without `uniqueItems`, which strict mode answers with 400; the parser still checks it."""
-    properties = {
-        name: {key: part for key, part in value.items() if key != "uniqueItems"}
-        for name, value in schema.get("properties", {}).items()
-    }
-    return {**schema, "properties": properties} if properties else schema
-
-
-def _vllm_arguments(call: CallParameters) -> dict[str, Any]:
-    """As everywhere, but with a grammar in vLLM's own field where the layout can be fixed."""
-    arguments = json_schema_arguments(call)
-    grammar = fixed_layout_grammar(call.schema) if call.schema is not None else None
-    if grammar is not None:
-        arguments["extra_body"] = {"structured_outputs": {"grammar": grammar}}
-    return arguments
-
-
-def _probe(name: ModelName, base_url: str, key: str) -> int | None:
     url = f"{base_url.rstrip('/')}/models"
     try:
-        response = httpx.get(url, headers={"Authorization": f"Bearer {key}"}, timeout=PROBE_TIMEOUT_S)
-        response.raise_for_status()
-        served = {entry["id"]: entry for entry in response.json()["data"]}
+        served = {entry["id"]: entry for entry in json.loads(_get(url, key))["data"]}
     except httpx.HTTPStatusError as error:
-        raise ModelError(f"server {url} answers {error.response.status_code}, not a list of models") from None
+        return ModelError(f"server {url} answers {error.response.status_code}, not a list of models")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise ModelError(
-            f"cannot reach {url} for model {str(name)!r}: {error}. Is the server up, and the address right?"
-        ) from None
+        remedy = "Is the server up, and the address right?"
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            remedy = "Name the authority that signed its certificate: SSL_CERT_FILE=ca.pem"
+        return ModelError(f"cannot reach {url} for model {str(name)!r}: {error}. {remedy}")
     except (ValueError, KeyError, TypeError):
-        raise ModelError(f"server {url} does not answer with a list of models") from None
+        return ModelError(f"server {url} does not answer with a list of models")
     if name.name not in served:
         raise ModelError(
             f"server {base_url} does not serve {name.name!r}; it serves: {', '.join(served) or 'none'}"
         )
-    length = served[name.name].get("max_model_len")
-    return length if isinstance(length, int) else None
+    return _Look(served[name.name])
 
 
-def _vllm_token_counter(
-    name: ModelName, key: str, http: httpx.AsyncClient
-) -> Callable[[Sequence[Message]], Awaitable[int]]:
-    """Ask vLLM's own tokenizer; its route stands beside `/v1`."""
-    assert name.base_url is not None
-    url = f"{name.base_url.rstrip('/').removesuffix('/v1')}/tokenize"
+def _get(url: str, key: str) -> bytes:
+    """A GET with a limit to the whole: httpx limits each read, and a byte now and then is a read.
+
+    Raises:
+        httpx.HTTPError: The server cannot be reached, refuses, or takes too long.
+    """
+    begun = time.monotonic()
+    content = b""
     headers = {"Authorization": f"Bearer {key}"}
+    with httpx.stream("GET", url, headers=headers, timeout=PROBE_TIMEOUT_S) as response:
+        response.raise_for_status()
+        for part in response.iter_bytes():
+            content += part
+            if time.monotonic() - begun > PROBE_TIMEOUT_S or len(content) > _LONGEST_LIST:
+                raise httpx.ReadTimeout(f"no complete list of models in {PROBE_TIMEOUT_S:g} s")
+    return content
+
+
+def _vllm_token_counter(name: ModelName, http: HttpJson) -> Callable[[Sequence[Message]], Awaitable[int]]:
+    """Ask vLLM's own tokenizer; its route stands beside `/v1`. All servers have the same."""
+    urls = [f"{url.rstrip('/').removesuffix('/v1')}/tokenize" for url in name.base_urls]
 
     async def count(messages: Sequence[Message]) -> int:
         turns = [{"role": message.role, "content": message.text} for message in messages]
-        try:
-            body = {"model": name.name, "messages": turns}
-            response = await http.post(url, json=body, headers=headers, timeout=PROBE_TIMEOUT_S)
-            response.raise_for_status()
-            return int(response.json()["count"])
-        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-            raise classify(error) from error
+        failure: CallError | None = None
+        for url in tuple(urls):
+            try:
+                async with asyncio.timeout(COUNT_TIMEOUT_S):
+                    response = await http.post(url, {"model": name.name, "messages": turns})
+                return int(response["count"])
+            except Exception as error:
+                # Any failure of the counter leaves the count to the request itself.
+                failure = classify(error)
+                # The next count begins with another server.
+                urls.sort(key=url.__eq__)
+        assert failure is not None
+        raise failure
 
     return count

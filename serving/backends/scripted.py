@@ -25,7 +25,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from serving.backends.backend import Backend, CallParameters
+from serving.backends.backend import Backend, CallParameters, Server
+from serving.backends.langchain_model import completer
 from serving.errors import CallError, ErrorClass, ModelError
 from serving.model_name import ModelName
 
@@ -145,18 +146,21 @@ def connect_scripted(name: ModelName) -> Backend:
         ModelError: The file is missing or holds something else.
     """
     script, revision = _load(name.name)
+    model = ScriptedChatModel(script=script, script_name=str(name))
     return Backend(
         name=name,
-        chat_model=ScriptedChatModel(script=script, script_name=str(name)),
-        endpoint="scripted",
+        servers=(scripted_server(model),),
         revision=revision,
+        constraints=("json_schema",),
         # One by one, so that a script can let a single vote fail.
         many_samples=False,
-        takes_seed=False,
-        max_connections=64,
-        context_length=None,
-        arguments=_arguments,
+        start_connections=64,
     )
+
+
+def scripted_server(model: ScriptedChatModel) -> Server:
+    """A script as the place where a model answers."""
+    return Server("scripted", completer(model, _arguments))
 
 
 def _arguments(call: CallParameters) -> dict[str, Any]:

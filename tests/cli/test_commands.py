@@ -128,7 +128,8 @@ def test_graph_is_mermaid(tmp_path: Path) -> None:
 def test_models_list_names_every_provider(tmp_path: Path) -> None:
     listed = evigraph("models", "list", "--json", folder=tmp_path).summary["models"]
     providers = {entry["model"].split(":")[0] for entry in listed}
-    assert providers == {"embedded", "vllm", "openai", "anthropic", "google_genai", "deepseek", "scripted"}
+    hosted = {"openai", "anthropic", "google_genai", "deepseek"}
+    assert providers == {"embedded", "vllm", "vllm-offline", "scripted", *hosted}
 
 
 def test_demos_build_list_query(tmp_path: Path) -> None:

@@ -19,7 +19,14 @@ from tests.serving.fake_server import FakeServer, Obey
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("cases", "prompts", "serving", "nodes", "graph", "runs", "evals", "cli")
-PAGES = ("README.md", "docs/cases.md", "docs/models.md", "docs/traces.md", "docs/extending.md")
+PAGES = (
+    "README.md",
+    "docs/cases.md",
+    "docs/models.md",
+    "docs/serving.md",
+    "docs/traces.md",
+    "docs/extending.md",
+)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
 

@@ -11,7 +11,7 @@ from serving.backends.scripted import ScriptedCall
 from tests.nodes.builders import asked
 
 ANSWERING = ["generate_answer", "check_answer"]
-EVIDENCE = ["classify_intent", "retrieve_evidence_demonstrations", "label_evidence"]
+EVIDENCE = ["retrieve_evidence_demonstrations", "classify_intent", "label_evidence"]
 GRAPH = build_system("tamu")
 
 

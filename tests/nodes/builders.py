@@ -17,12 +17,20 @@ from nodes.context import Context
 from nodes.records import Shown
 from nodes.settings import Settings
 from prompts import load_prompts
-from serving.backends.scripted import Script, ScriptedCall, ScriptedChatModel, connect_scripted
+from serving.backends.backend import CallParameters, Server
+from serving.backends.scripted import (
+    Script,
+    ScriptedCall,
+    ScriptedChatModel,
+    connect_scripted,
+    scripted_server,
+)
 from serving.client import ModelClient
 from serving.demonstrations import DemonstrationPool, build_pool
 from serving.embeddings import Embedder, Vectors, connect_embedder
 from serving.errors import CallError, ErrorClass
-from serving.journal import Journal, Message
+from serving.journal import Answer, Journal, Message
+from serving.limits import Limits
 from serving.model_name import ROLES, Role, parse_model_name
 
 Update = TypeVar("Update", bound=Mapping[str, Any])
@@ -145,6 +153,16 @@ async def count_words(messages: Sequence[Message]) -> int:
     return sum(len(message.text.split()) for message in messages)
 
 
+@dataclass(frozen=True)
+class RememberedScript:
+    """Completes by a script whose history can be read afterwards."""
+
+    model: ScriptedChatModel
+
+    async def __call__(self, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        return await scripted_server(self.model).complete(messages, call)
+
+
 @dataclass
 class Bench:
     """Makes contexts with a real journal each, and closes them."""
@@ -168,14 +186,14 @@ class Bench:
         self._journals.append(journal)
         backend = replace(
             connect_scripted(parse_model_name("scripted:auto")),
-            chat_model=ScriptedChatModel(script=replies or script()),
+            servers=(Server("scripted", RememberedScript(ScriptedChatModel(script=replies or script()))),),
             many_samples=not one_by_one,
             context_length=context_length,
             count_tokens=count_words,
         )
         return Context(
             cases={one.id: one for one in cases or [case()]},
-            client=ModelClient(dict.fromkeys(ROLES, backend), journal, max_retries=0),
+            client=ModelClient(dict.fromkeys(ROLES, backend), journal, Limits(max_retries=0)),
             prompts=load_prompts(prompts),
             demonstrations=pool or self.pool,
             settings=Settings.model_validate(settings),
@@ -188,9 +206,9 @@ class Bench:
 
 def asked(context: Context, role: Role | None = None) -> list[ScriptedCall]:
     """What the model was asked, in order."""
-    model = context.client.backends["label"].chat_model
-    assert isinstance(model, ScriptedChatModel)
-    return [call for call in model.history if role in (None, call.role)]
+    complete = context.client.backends["label"].servers[0].complete
+    assert isinstance(complete, RememberedScript)
+    return [call for call in complete.model.history if role in (None, call.role)]
 
 
 def flags(state: Mapping[str, Any]) -> set[str]:

@@ -49,7 +49,7 @@ class TellingClient(ModelClient):
 
 def telling(bench: Bench, **settings: Any) -> Context:
     context = bench.context(**settings)
-    client = TellingClient(context.client.backends, context.client.journal, 0)
+    client = TellingClient(context.client.backends, context.client.journal)
     client.asks = []
     return replace(context, client=client)
 

@@ -62,7 +62,7 @@ async def test_a_failed_request_takes_no_other_vote_with_it(bench: Bench) -> Non
     replies = script(label=failing("timeout", 3, otherwise=labels("2")))
     update = await run_node(label_evidence, STATE, bench.context(replies=replies, one_by_one=True))
     assert [vote["vote"] for vote in update["votes"]] == [0, 1, 2, 4]
-    assert facts(update)["failed_votes"] == {"3": "timeout: scripted timeout"}
+    assert facts(update)["failed_votes"] == {"3": "timeout: scripted: scripted timeout"}
 
 
 async def test_an_incomplete_vote_is_corrected(bench: Bench) -> None:
@@ -198,7 +198,7 @@ async def test_a_failed_further_vote_is_named_by_its_number(bench: Bench) -> Non
     replies = script(label=failing("timeout", 3, otherwise=labels("2")))
     context = bench.context(evidence=RANGE, replies=replies, one_by_one=True)
     update = await run_node(label_evidence, SECOND_ROUND, context)
-    assert facts(update)["failed_votes"] == {"3": "timeout: scripted timeout"}
+    assert facts(update)["failed_votes"] == {"3": "timeout: scripted: scripted timeout"}
     assert [vote["vote"] for vote in update["votes"]] == [4]
 
 

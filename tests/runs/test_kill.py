@@ -95,3 +95,19 @@ def test_a_signal_ends_cleanly_and_resume_finishes(
     assert CASES_IN_BATCH // 2 <= shown["done"] < CASES_IN_BATCH
     resumed = evigraph("resume", "stopped", "--json", folder=tmp_path, environment={"CALLS_FILE": str(calls)})
     assert (resumed.code, resumed.summary["done"]) == (0, CASES_IN_BATCH)
+
+
+def test_what_a_killed_session_has_used_counts_against_the_budget(
+    tmp_path: Path, recipe: Path, script: Path
+) -> None:
+    calls = tmp_path / "calls.txt"
+    start_and_end(tmp_path, "killed", recipe, calls, signal.SIGKILL)
+    journal = Journal(tmp_path / "killed" / CALLS)
+    ((read, written, _),) = journal.tokens().values()
+    journal.close()
+    resumed = evigraph(
+        *("resume", "killed", "--json", "--max-tokens-total", str(read + written)),
+        folder=tmp_path,
+        environment={"CALLS_FILE": str(calls)},
+    )
+    assert (resumed.summary["status"], resumed.summary["calls"]) == ("interrupted", 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from serving.ask import Ask, Failure, Reply
@@ -11,7 +11,8 @@ from serving.backends import Backend
 from serving.client import ModelClient
 from serving.errors import ErrorClass, InvalidReply
 from serving.journal import Message
-from serving.model_name import Role
+from serving.limits import Limits
+from serving.model_name import ModelName, Role
 from serving.reply import ReplyFormat, first_json_object
 
 PROMPT = (Message("system", "Answer with one word."), Message("user", "Was the drug stopped?"))
@@ -31,7 +32,12 @@ FAULT = "'word' must be yes or no"
 class Connect(Protocol):
     """Makes a client of the server under test."""
 
-    def __call__(self, max_retries: int = ..., backend: Backend = ...) -> ModelClient: ...
+    def __call__(
+        self, max_retries: int = ..., backend: Backend = ..., limits: Limits | None = ...
+    ) -> ModelClient: ...
+
+
+Reach = Callable[[ModelName], Backend]
 
 
 def said(word: str) -> str:
@@ -63,8 +69,19 @@ def word_ask(
     case_id: str = "7",
     messages: tuple[Message, ...] = PROMPT,
     max_tokens: int = 40,
+    logprobs: bool = False,
 ) -> Ask[str]:
-    return Ask(role, case_id, messages, reply, samples, temperature=0.7, max_tokens=max_tokens, seed=5)
+    return Ask(
+        role,
+        case_id,
+        messages,
+        reply,
+        samples,
+        temperature=0.7,
+        max_tokens=max_tokens,
+        seed=5,
+        logprobs=logprobs,
+    )
 
 
 def words(outcomes: Sequence[Reply[str] | Failure]) -> list[str | ErrorClass]:

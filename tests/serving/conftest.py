@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +9,11 @@ from tenacity.wait import wait_none
 from serving.backends import Backend, connect
 from serving.client import ModelClient
 from serving.journal import Journal
+from serving.limits import Limits
 from serving.model_name import ROLES, ModelName
-from tests.serving.asks import Connect
+from tests.serving.asks import Connect, Reach
 from tests.serving.fake_server import MODEL, FakeServer
+from tests.serving.hosted_server import HostedServer
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +21,8 @@ def no_user_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_ORG_ID", "OPENAI_PROXY"),
         *("VLLM_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "DEEPSEEK_API_KEY"),
+        *("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "DEEPSEEK_API_BASE"),
+        *("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "LANGSMITH_GATEWAY"),
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
     ):
         monkeypatch.delenv(name, raising=False)
@@ -33,8 +37,24 @@ def server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture
-def backend(server: FakeServer) -> Backend:
-    return connect(ModelName("vllm", MODEL, server.url))
+async def reach() -> AsyncIterator[Reach]:
+    """`connect`, with the connections given back at the end."""
+    reached: list[Backend] = []
+
+    def reaching(name: ModelName) -> Backend:
+        reached.append(connect(name))
+        return reached[-1]
+
+    yield reaching
+    for backend in reached:
+        for one in backend.servers:
+            assert one.close is not None
+            await one.close()
+
+
+@pytest.fixture
+def backend(server: FakeServer, reach: Reach) -> Backend:
+    return reach(ModelName("vllm", MODEL, server.url))
 
 
 @pytest.fixture
@@ -45,22 +65,29 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def client(backend: Backend, journal: Journal) -> ModelClient:
-    return ModelClient(dict.fromkeys(ROLES, backend), journal)
+async def connect_client(backend: Backend, journal: Journal) -> AsyncIterator[Connect]:
+    clients: list[ModelClient] = []
+
+    def made(max_retries: int = 4, backend: Backend = backend, limits: Limits | None = None) -> ModelClient:
+        clients.append(
+            ModelClient(dict.fromkeys(ROLES, backend), journal, limits or Limits(max_retries=max_retries))
+        )
+        return clients[-1]
+
+    yield made
+    for client in clients:
+        await client.aclose()
 
 
 @pytest.fixture
-def connect_client(backend: Backend, journal: Journal) -> Connect:
-    def made(max_retries: int = 4, backend: Backend = backend) -> ModelClient:
-        return ModelClient(dict.fromkeys(ROLES, backend), journal, max_retries)
-
-    return made
+def client(connect_client: Connect) -> ModelClient:
+    return connect_client()
 
 
 @pytest.fixture
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow each other at once where the server named no time to wait."""
-    monkeypatch.setattr("serving.client._BACKOFF", wait_none())
+    monkeypatch.setattr("serving.dispatcher._BACKOFF", wait_none())
 
 
 @pytest.fixture
@@ -71,3 +98,11 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return path
 
     return written
+
+
+@pytest.fixture
+def hosted() -> Iterator[HostedServer]:
+    server = HostedServer()
+    server.start()
+    yield server
+    server.stop()

@@ -1,6 +1,7 @@
 """A real HTTP server on loopback with OpenAI's protocol and vLLM's `/tokenize` that misbehaves on order.
 
-It answers each chat completion with the next planned act, and with `default` once none is left.
+It answers each chat completion with the next planned act, and with `default` once none is left. What a run
+asks at its start to find out what the server can do is answered by its `abilities`, and stands in `probes`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from serving.backends.scripted import ScriptedCall, made_up_reply
 from serving.embeddings import LexicalEmbedder
+from tests.serving.fake_abilities import Abilities, is_probe, probe_text, refused_field
 
 MODEL = "tiny"
 DIMENSIONS = 32
@@ -39,6 +41,10 @@ class Say:
     choices: int | None = None
     cached_tokens: int = 0
     seconds: float = 0.0
+    logprobs: bool = True
+    """Whether log-probabilities come with the reply where they are asked for."""
+    model: str | None = None
+    """Who says that it answers, if not the model that was asked."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +63,28 @@ class HangUp:
 
 
 @dataclass(frozen=True)
+class Raw:
+    """These bytes, whatever they are."""
+
+    content: bytes
+    status: int = 200
+
+
+@dataclass(frozen=True)
+class Drip:
+    """A reply of which a byte comes now and then, and which never ends."""
+
+    pause: float = 0.02
+
+
+@dataclass(frozen=True)
 class Obey:
     """Replies that follow the request's own schema, made up as `scripted:auto` makes them."""
 
 
 _LITERAL_OR_RULE = re.compile(r'"(?:[^"\\]|\\.)*"|\w+|\|')
 
-Act = Say | Refuse | HangUp | Obey
+Act = Say | Refuse | HangUp | Raw | Drip | Obey
 
 CONTEXT_FULL = Refuse(
     400,
@@ -90,9 +111,11 @@ class FakeServer:
     )
     """What `/v1/models` answers; a text is sent as it is."""
     models_status: int = 200
+    health_status: int = 200
     tokenize: Any = None
     """What `/tokenize` answers, if not the number of words."""
     default: Act = field(default_factory=Say)
+    abilities: Abilities = field(default_factory=Abilities)
     received: list[Received] = field(default_factory=list)
     peak: int = 0
     """The most chat completions that were under way at once."""
@@ -110,8 +133,21 @@ class FakeServer:
 
     @property
     def chats(self) -> list[dict[str, Any]]:
-        """The bodies of all chat completions that were asked for."""
+        """The bodies of the chat completions that were asked for, probes left out."""
+        return [body for body in self._completions() if not is_probe(body)]
+
+    @property
+    def probes(self) -> list[dict[str, Any]]:
+        """The bodies of the chat completions that only find out what the server can do."""
+        return [body for body in self._completions() if is_probe(body)]
+
+    def _completions(self) -> list[dict[str, Any]]:
         return [request.body for request in self.received if request.path == "/v1/chat/completions"]
+
+    @property
+    def running(self) -> bool:
+        """Whether it listens."""
+        return self._server is not None
 
     def plan(self, *acts: Act) -> None:
         """What to do with the next chat completions."""
@@ -167,9 +203,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._note({})
-        self._send(self.fake.models_status, self.fake.models)
+        if self.path == "/health":
+            self._send(self.fake.health_status, "")
+        else:
+            self._send(self.fake.models_status, self.fake.models)
 
     def _chat(self, body: dict[str, Any]) -> None:
+        if is_probe(body):
+            self._act(self._probed(body), body)
+            return
         self.fake.enter()
         try:
             self._act(self.fake.next_act(), body)
@@ -187,11 +229,28 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._chat(body)
 
+    def _probed(self, body: dict[str, Any]) -> Act:
+        able = self.fake.abilities
+        if able.status != 200:
+            return Refuse(able.status, "EngineDeadError")
+        unknown = refused_field(body, able)
+        if unknown is not None:
+            return Refuse(400, f"unknown field {unknown}")
+        text = probe_text(body, able, len(self.fake.probes))
+        reasons = ("length",) if able.thinks else ("stop",)
+        return Say((text,), reasons, choices=able.choices, logprobs=able.logprobs)
+
     def _note(self, body: dict[str, Any]) -> None:
         self.fake.received.append(Received(self.path, self.headers.get("Authorization", ""), body))
 
     def _act(self, act: Act, body: dict[str, Any]) -> None:
         if isinstance(act, HangUp):
+            return
+        if isinstance(act, Drip):
+            self._drip(act)
+            return
+        if isinstance(act, Raw):
+            self._send(act.status, act.content)
             return
         if isinstance(act, Refuse):
             error = {"message": act.message, "type": "error", "param": None, "code": act.code}
@@ -201,8 +260,16 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(said.seconds)
         self._send(200, _completion(said, body))
 
+    def _drip(self, act: Drip) -> None:
+        self.send_response(200)
+        self.end_headers()
+        while self.fake.running:
+            self.wfile.write(b" ")
+            time.sleep(act.pause)
+
     def _send(self, status: int, value: Any, retry_after: str | None = None) -> None:
-        content = (value if isinstance(value, str) else json.dumps(value)).encode()
+        text = value if isinstance(value, (str, bytes)) else json.dumps(value)
+        content = text.encode() if isinstance(text, str) else text
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -245,6 +312,11 @@ def _first_sentence(grammar: str) -> str:
     return expanded("root")
 
 
+def obedient_completion(body: dict[str, Any]) -> dict[str, Any]:
+    """A whole response whose replies follow the request's own schema."""
+    return _completion(_obedient(body), body)
+
+
 def _completion(act: Say, body: dict[str, Any]) -> dict[str, Any]:
     number = body.get("n", 1) if act.choices is None else act.choices
     texts = [act.texts[index % len(act.texts)] for index in range(number)]
@@ -254,7 +326,7 @@ def _completion(act: Say, body: dict[str, Any]) -> dict[str, Any]:
         "id": "chat-1",
         "object": "chat.completion",
         "created": 1,
-        "model": body["model"],
+        "model": act.model or body["model"],
         "choices": [
             {
                 "index": index,
@@ -264,6 +336,7 @@ def _completion(act: Say, body: dict[str, Any]) -> dict[str, Any]:
                     "refusal": refusal,
                 },
                 "finish_reason": act.reasons[index % len(act.reasons)],
+                "logprobs": _logprobs(text) if act.logprobs and body.get("logprobs") else None,
             }
             for index, (text, refusal) in enumerate(zip(texts, refusals, strict=True))
         ],
@@ -274,6 +347,19 @@ def _completion(act: Say, body: dict[str, Any]) -> dict[str, Any]:
             "prompt_tokens_details": {"cached_tokens": act.cached_tokens},
         },
     }
+
+
+def _logprobs(text: str) -> dict[str, Any]:
+    """Words are this server's tokens; the later one is, the less sure it was."""
+    tokens = [
+        {
+            "token": word,
+            "logprob": -0.25 * index,
+            "top_logprobs": [{"token": word, "logprob": -0.25 * index}, {"token": "?", "logprob": -9.5}],
+        }
+        for index, word in enumerate(text.split())
+    ]
+    return {"content": tokens}
 
 
 def _embeddings(body: dict[str, Any]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ async def test_two_wrong_replies_fail_and_are_asked_for_again_once_forgotten(
     (outcome,) = await client.ask(word_ask())
     assert isinstance(outcome, Failure)
     assert outcome.error.error_class == "invalid_output"
-    assert str(outcome.error) == "the reply holds no JSON object"
+    assert str(outcome.error) == f"{server.url}: the reply holds no JSON object"
     assert len(outcome.calls) == 2
     assert words(await client.ask(word_ask())) == ["invalid_output"]
     assert len(server.chats) == 2
@@ -108,21 +108,37 @@ async def test_a_correction_that_cannot_be_asked_for_keeps_the_first_reply(
 
 
 @pytest.mark.parametrize("position", [0, 1])
-async def test_a_refusal_is_no_vote_and_no_format_fault(
+async def test_a_model_that_refuses_twice_casts_no_vote(
     server: FakeServer, client: ModelClient, journal: Journal, position: int
 ) -> None:
-    server.plan(Say(refusals=tuple("I cannot." if index == position else None for index in range(3))))
+    refusals = tuple("I cannot." if index == position else None for index in range(3))
+    server.plan(Say(refusals=refusals), Say(refusals=("I still cannot.",)))
     outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
     assert words(outcomes) == ["refusal" if index == position else "yes" for index in range(3)]
-    assert len(server.chats) == 1
-    assert journal.forget_rejected() == 1
+    assert len(server.chats) == 2
+    assert journal.forget_rejected() == 2
+
+
+async def test_a_refusal_is_asked_about_once(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say(refusals=("I cannot.",)), Say((said("no"),)))
+    (outcome,) = await client.ask(word_ask())
+    assert words([outcome]) == ["no"]
+    *_, reply, correction = turns(server.chats[1])
+    assert reply == ("assistant", "I cannot.")
+    assert "the model refused to answer" in correction[1]
 
 
 async def test_a_filtered_reply_is_a_refusal(server: FakeServer, client: ModelClient) -> None:
-    server.plan(Say(("",), reasons=("content_filter",)))
+    server.default = Say(("",), reasons=("content_filter",))
     (outcome,) = await client.ask(word_ask())
     assert words([outcome]) == ["refusal"]
-    assert [call.fault for call in outcome.calls] == ["refused"]
+    assert [call.fault for call in outcome.calls] == ["the model refused to answer"] * 2
+
+
+async def test_an_empty_reply_is_quoted_as_none(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say(("",)))
+    assert words(await client.ask(word_ask())) == ["yes"]
+    assert turns(server.chats[1])[-2] == ("assistant", "(no reply)")
 
 
 async def test_a_cut_reply_gets_one_correction(server: FakeServer, client: ModelClient) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from serving.ask import Failure, Reply
 from serving.backends import Backend, connect
+from serving.budget import Budget, BudgetSpent
 from serving.client import ModelClient
 from serving.journal import Answer, Journal, JournalError, Message, Question
-from serving.model_name import ModelName, Role
-from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, said, word_ask, words
+from serving.limits import Limits
+from serving.model_name import ROLES, ModelName, Role
+from serving.prices import Price
+from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
 
 
@@ -35,13 +39,13 @@ async def test_a_lost_server_is_named_with_the_reason(server: FakeServer, connec
     server.plan(HangUp())
     (outcome,) = await client.ask(word_ask())
     assert isinstance(outcome, Failure)
-    assert str(outcome.error) == f"{server.url}: Server disconnected without sending a response."
+    assert str(outcome.error) == f"{server.url}: Server disconnected"
 
 
 async def test_a_server_cannot_ask_for_an_endless_pause(
     server: FakeServer, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.client.LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("serving.dispatcher.LONGEST_WAIT_S", 0.01)
     server.plan(Refuse(429, retry_after="86400"), Say((said("no"),)))
     (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=20)
     assert isinstance(outcome, Reply)
@@ -88,11 +92,8 @@ async def test_what_would_fail_again_is_not_retried(
     assert len(server.chats) == 1
 
 
-async def test_a_slow_reply_is_a_timeout(
-    server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("serving.backends.openai_compatible.REQUEST_TIMEOUT_S", 0.1)
-    client = ModelClient({"label": connect(ModelName("vllm", MODEL, server.url))}, journal, max_retries=0)
+async def test_a_slow_reply_is_a_timeout(server: FakeServer, connect_client: Connect) -> None:
+    client = connect_client(limits=Limits(max_retries=0, timeout=0.1))
     server.plan(Say(seconds=0.4))
     assert words(await client.ask(word_ask())) == ["timeout"]
 
@@ -106,13 +107,13 @@ async def test_a_stored_reply_makes_no_request(server: FakeServer, client: Model
 
 
 async def test_the_stored_reply_is_found_at_another_address_and_by_another_role(
-    server: FakeServer, client: ModelClient, journal: Journal
+    server: FakeServer, client: ModelClient, journal: Journal, reach: Reach
 ) -> None:
     await client.ask(word_ask())
     moved = FakeServer()
     moved.start()
     try:
-        elsewhere = ModelClient({"reflect": connect(ModelName("vllm", MODEL, moved.url))}, journal)
+        elsewhere = ModelClient({"reflect": reach(ModelName("vllm", MODEL, moved.url))}, journal)
         assert words(await elsewhere.ask(word_ask(role="reflect"))) == ["yes"]
         assert moved.chats == []
     finally:
@@ -201,10 +202,10 @@ async def test_replayed_calls_are_not_counted_as_made(client: ModelClient) -> No
 
 
 async def test_an_endpoint_has_one_limit_for_all_its_roles(
-    server: FakeServer, backend: Backend, journal: Journal
+    server: FakeServer, backend: Backend, journal: Journal, reach: Reach
 ) -> None:
     server.default = Say(seconds=0.03)
-    other = connect(ModelName("vllm", "other", server.url))
+    other = reach(ModelName("vllm", "other", server.url))
     client = ModelClient(
         {"label": replace(backend, max_connections=3), "answer": replace(other, max_connections=3)}, journal
     )
@@ -223,14 +224,15 @@ async def test_a_slash_at_the_end_of_an_address_makes_no_second_endpoint(
     server: FakeServer, backend: Backend
 ) -> None:
     slashed = connect(ModelName("vllm", MODEL, f"{server.url}/"))
-    assert slashed.endpoint == backend.endpoint
+    assert slashed.place == backend.place
 
 
 async def test_a_wait_for_another_attempt_holds_no_slot(
     server: FakeServer, backend: Backend, connect_client: Connect
 ) -> None:
     client = connect_client(backend=replace(backend, max_connections=1))
-    server.plan(Refuse(429, retry_after="1"))
+    # A rate limit would close the server to all.
+    server.plan(Refuse(503, retry_after="1"))
     waiting = asyncio.create_task(client.ask(word_ask()))
     await asyncio.sleep(0.3)
     assert len(server.chats) == 1
@@ -239,45 +241,87 @@ async def test_a_wait_for_another_attempt_holds_no_slot(
     assert words(await waiting) == ["yes"]
 
 
-@pytest.mark.usefixtures("no_backoff")
-async def test_a_dead_endpoint_gets_single_attempts_until_it_answers(
+async def test_calls_wait_for_a_server_that_comes_back(server: FakeServer, connect_client: Connect) -> None:
+    client = connect_client(limits=Limits(max_outage=30))
+    server.stop()
+    asked = [asyncio.create_task(client.ask(word_ask(samples=(number,)))) for number in range(3)]
+    await asyncio.sleep(0.3)
+    server.start()
+    assert [words(await one) for one in asked] == [["yes"]] * 3
+
+
+async def test_after_the_longest_outage_calls_fail_at_once_and_say_why(
     server: FakeServer, connect_client: Connect
 ) -> None:
-    client = connect_client(2)
-    dead = Refuse(500, "EngineDeadError")
-    server.plan(*[dead] * 4)
-    made = []
-    for number in range(3):
-        outcome = await client.ask(word_ask(messages=(Message("user", str(number)),)))
-        made.append((words(outcome), len(server.chats)))
-    assert made == [(["connection"], 3), (["connection"], 4), (["yes"], 5)]
-    server.plan(*[dead] * 3)
-    assert words(await client.ask(word_ask(messages=(Message("user", "later"),)))) == ["connection"]
-    assert len(server.chats) == 8
-
-
-@pytest.mark.usefixtures("no_backoff")
-async def test_a_server_that_is_gone_is_named_and_comes_back(server: FakeServer, client: ModelClient) -> None:
+    client = connect_client(limits=Limits(max_outage=0.2))
     server.stop()
     (outcome,) = await client.ask(word_ask())
     assert isinstance(outcome, Failure)
     assert outcome.error.error_class == "connection"
+    assert str(outcome.error).startswith(f"{server.url}: away for more than 0.2 s: {server.url}: ")
     assert "\n" not in str(outcome.error)
-    server.start()
-    assert words(await client.ask(word_ask())) == ["yes"]
+    started = time.perf_counter()
+    assert words(await client.ask(word_ask())) == ["connection"]
+    assert time.perf_counter() - started < 0.2
+
+
+async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_well(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    client = connect_client(limits=Limits(max_outage=0.2))
+    server.health_status = 503
+    server.plan(Refuse(500, "EngineDeadError"))
+    assert words(await client.ask(word_ask())) == ["connection"]
+    assert words(await client.ask(word_ask())) == ["connection"]
+    assert len(server.chats) == 1
+    server.health_status = 200
+    for _ in range(100):
+        await asyncio.sleep(0.1)
+        if words(await client.ask(word_ask())) == ["yes"]:
+            return
+    pytest.fail("it was never asked again")
+
+
+async def test_without_retries_nothing_waits(server: FakeServer, connect_client: Connect) -> None:
+    client = connect_client(limits=Limits(max_retries=0, max_outage=30))
+    server.stop()
+    started = time.perf_counter()
+    assert words(await client.ask(word_ask())) == ["connection"]
+    assert words(await client.ask(word_ask())) == ["connection"]
+    assert time.perf_counter() - started < 10
+
+
+async def test_a_server_that_lets_requests_time_out_must_answer_a_word_first(
+    server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.dispatcher._WORD_S", 0.1)
+    client = connect_client(limits=Limits(max_retries=2, timeout=0.1, max_outage=0.2))
+    server.default = Say(seconds=1.0)
+    assert words(await client.ask(word_ask())) == ["timeout"]
+    asked = len(server.chats)
+    assert words(await client.ask(word_ask())) == ["timeout"]
+    assert [body["max_tokens"] for body in server.chats[asked:]] == [1] * (len(server.chats) - asked)
 
 
 async def test_room_is_what_the_conversation_leaves(server: FakeServer, client: ModelClient) -> None:
-    assert await client.room("label", PROMPT) == 4096 - PROMPT_WORDS
+    assert await client.room("label", PROMPT, 4096) == 4096 - PROMPT_WORDS
+
+
+async def test_room_that_is_plainly_enough_needs_no_tokenizer(
+    server: FakeServer, client: ModelClient
+) -> None:
+    room = await client.room("label", PROMPT, 1000)
+    assert room is not None and 1000 <= room < 4096 - PROMPT_WORDS
+    assert "/tokenize" not in [request.path for request in server.received]
 
 
 async def test_room_is_unknown_where_nobody_can_count(
     server: FakeServer, backend: Backend, connect_client: Connect
 ) -> None:
     for unknown in (replace(backend, context_length=None), replace(backend, count_tokens=None)):
-        assert await connect_client(backend=unknown).room("label", PROMPT) is None
+        assert await connect_client(backend=unknown).room("label", PROMPT, 4096) is None
     server.stop()
-    assert await connect_client().room("label", PROMPT) is None
+    assert await connect_client().room("label", PROMPT, 4096) is None
 
 
 @pytest.mark.parametrize("answer", ["<html>", {"tokens": []}, {"count": None}, [1, 2]])
@@ -285,15 +329,89 @@ async def test_room_is_unknown_where_the_tokenizer_answers_something_else(
     server: FakeServer, client: ModelClient, answer: object
 ) -> None:
     server.tokenize = answer
-    assert await client.room("label", PROMPT) is None
+    assert await client.room("label", PROMPT, 4096) is None
 
 
 async def test_a_journal_that_cannot_be_written_ends_the_run(
     client: ModelClient, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(question: Question, answer: Answer, *, role: str, case_id: str) -> None:
+    def full(answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
         raise JournalError("disk full")
 
-    monkeypatch.setattr(journal, "store", full)
+    monkeypatch.setattr(journal, "store_samples", full)
     with pytest.raises(JournalError, match="disk full"):
         await client.ask(word_ask())
+
+
+async def test_log_probabilities_are_stored_and_replayed(server: FakeServer, client: ModelClient) -> None:
+    outcomes = [await client.ask(word_ask(logprobs=True)) for _ in range(2)]
+    first, again = [outcome for (outcome,) in outcomes if isinstance(outcome, Reply)]
+    assert [token.token for token in first.logprobs] == said("yes").split()
+    assert first.logprobs[1].top[1] == ("?", -9.5)
+    assert again.logprobs == first.logprobs and again.calls[0].replayed
+    (body,) = server.chats
+    assert (body["logprobs"], body["top_logprobs"]) == (True, 5)
+
+
+async def test_log_probabilities_come_only_where_they_are_asked_for(
+    server: FakeServer, client: ModelClient
+) -> None:
+    (outcome,) = await client.ask(word_ask())
+    assert isinstance(outcome, Reply) and outcome.logprobs == ()
+    assert "logprobs" not in server.chats[0]
+
+
+async def test_a_provider_without_log_probabilities_is_not_asked_for_them(
+    server: FakeServer, backend: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=replace(backend, logprobs=False))
+    assert words(await client.ask(word_ask(logprobs=True))) == ["yes"]
+    assert "logprobs" not in server.chats[0]
+
+
+async def test_a_reply_of_another_model_is_a_failure(server: FakeServer, client: ModelClient) -> None:
+    server.plan(Say(model="other"))
+    assert words(await client.ask(word_ask())) == ["internal"]
+    assert len(server.chats) == 1
+
+
+@pytest.mark.parametrize("takes_seed", [True, False])
+async def test_a_seed_is_sent_only_where_it_is_taken(
+    server: FakeServer, backend: Backend, connect_client: Connect, takes_seed: bool
+) -> None:
+    await connect_client(backend=replace(backend, takes_seed=takes_seed)).ask(word_ask())
+    assert server.chats[0].get("seed") == (5 if takes_seed else None)
+
+
+async def test_the_cost_is_that_of_fresh_cached_and_written_tokens(
+    server: FakeServer, backend: Backend, journal: Journal
+) -> None:
+    prices = {f"vllm:{MODEL}": Price(input=1_000_000, output=100_000, cached_input=0)}
+    client = ModelClient(dict.fromkeys(ROLES, backend), journal, prices=prices)
+    server.plan(Say(cached_tokens=3))
+    for _ in range(2):
+        await client.ask(word_ask())
+    assert client.usage.cost == pytest.approx((PROMPT_WORDS - 3) + 2 * 0.1)
+    await client.aclose()
+
+
+async def test_a_call_that_might_break_the_budget_is_not_sent(
+    server: FakeServer, backend: Backend, journal: Journal
+) -> None:
+    client = ModelClient(dict.fromkeys(ROLES, backend), journal, budget=Budget(max_tokens=100))
+    with pytest.raises(BudgetSpent):
+        await client.ask(word_ask(max_tokens=90))
+    assert server.chats == []
+    assert words(await client.ask(word_ask(max_tokens=40))) == ["yes"]
+    assert client.budget.spent.tokens == PROMPT_WORDS + 2
+    await client.aclose()
+
+
+async def test_a_replayed_call_uses_nothing_of_the_budget(
+    server: FakeServer, backend: Backend, journal: Journal
+) -> None:
+    client = ModelClient(dict.fromkeys(ROLES, backend), journal, budget=Budget(max_tokens=100))
+    await client.ask(word_ask())
+    client.budget.max_tokens = 0
+    assert words(await client.ask(word_ask())) == ["yes"]
+    await client.aclose()

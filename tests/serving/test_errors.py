@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 
 import httpx
@@ -8,7 +10,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from serving.errors import CallError, classify
+from serving.errors import CallError, classify, retry_after
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
 
 
@@ -25,7 +27,7 @@ async def raised_by_the_sdk(server: FakeServer, seconds: float = 5) -> CallError
     ("act", "error_class", "retry_after"),
     [
         (Refuse(429, retry_after="7"), "rate_limit", 7.0),
-        (Refuse(429, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), "rate_limit", None),
+        (Refuse(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"), "rate_limit", 0.0),
         (Refuse(429), "rate_limit", None),
         (Refuse(500, "EngineDeadError"), "connection", None),
         (Refuse(503, retry_after="2"), "connection", 2.0),
@@ -84,7 +86,7 @@ class ConnectionFailed(Exception): ...
     ("error", "error_class"),
     [
         (Foreign("quota", code=429), "rate_limit"),
-        (Foreign("overloaded", status_code=529), "connection"),
+        (Foreign("overloaded", status_code=529), "rate_limit"),
         (Foreign("gone", code=503), "connection"),
         (Foreign("late", code=504), "timeout"),
         (Foreign("prompt is too long: 5000 tokens", status_code=400), "context_length"),
@@ -112,7 +114,7 @@ def test_the_time_to_wait_is_read_from_any_response() -> None:
     assert classify(error).retry_after == 1.5
 
 
-@pytest.mark.parametrize("broken", ["", "soon", None])
+@pytest.mark.parametrize("broken", ["", "soon", None, "inf", "nan", "-inf", "1e999", "Wed, 99 Oct"])
 def test_a_time_to_wait_that_is_none_is_left_out(broken: object) -> None:
     error = Foreign("busy", status_code=429, response=SimpleNamespace(headers={"retry-after": broken}))
     assert classify(error).retry_after is None
@@ -127,3 +129,17 @@ def test_a_message_is_one_line_of_bounded_length() -> None:
 def test_our_own_errors_stay_as_they_are() -> None:
     error = CallError("refusal", "no")
     assert classify(error) is error
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("7", 7.0), ("0.5", 0.5), (" 3 ", 3.0), ("-1", 0.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
+)
+def test_a_time_to_wait_is_a_number_of_seconds_never_below_zero(text: str, seconds: float) -> None:
+    assert retry_after({"Retry-After": text}) == retry_after({"retry-after": text}) == seconds
+
+
+def test_a_time_to_wait_may_be_a_date() -> None:
+    in_a_minute = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    seconds = retry_after({"Retry-After": in_a_minute})
+    assert seconds is not None and 55 < seconds <= 60

@@ -1,20 +1,23 @@
+"""Connecting hosted models: nothing is sent, and what is missing is one line."""
+
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 
 import pytest
-from langchain_openai import ChatOpenAI
 
-from serving.backends import CallParameters, connect
+from serving.backends import connect
+from serving.backends.strict_schema import without_keywords
 from serving.errors import ModelError
 from serving.model_name import HOSTED_PACKAGES, ModelName
-from tests.serving.asks import SCHEMA
+from tests.serving.hosted_models import MODELS
 
 EXTRAS = [provider for provider in HOSTED_PACKAGES if provider != "openai"]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a connection was opened")
@@ -31,36 +34,61 @@ def refused(name: ModelName) -> str:
     return str(caught.value)
 
 
-def test_a_hosted_model_is_built_without_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
-    backend = connect(ModelName("openai", "gpt-5"))
-    assert isinstance(backend.chat_model, ChatOpenAI)
-    assert backend.chat_model.model_name == "gpt-5"
-    assert backend.chat_model.max_retries == 0
-    assert (backend.endpoint, backend.context_length) == ("openai", None)
-    assert backend.many_samples
+def key_of(provider: str) -> str:
+    return f"{provider.removesuffix('_genai').upper()}_API_KEY"
 
 
-def test_a_hosted_model_gets_the_schema_and_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
-    call = CallParameters("label", "7", (0, 1), 0.5, 40, 3, SCHEMA, "word")
-    arguments = connect(ModelName("openai", "gpt-5")).arguments(call)
-    assert (arguments["n"], arguments["temperature"], arguments["max_tokens"]) == (2, 0.5, 40)
-    assert arguments["extra_body"]["response_format"]["json_schema"]["schema"] == SCHEMA
-    assert "seed" not in arguments
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("provider", MODELS)
+def test_a_hosted_model_is_built_without_a_connection(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+    monkeypatch.setenv(key_of(provider), "a-key")
+    backend = connect(ModelName(provider, MODELS[provider]))
+    assert (backend.place, backend.context_length, backend.takes_seed) == (provider, None, False)
+    assert backend.constraints[-1] == "none"
 
 
-@pytest.mark.parametrize("variable", ["", "VLLM_API_KEY", "DEEPSEEK_API_KEY"])
-def test_a_missing_key_is_one_line(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    if variable:
-        monkeypatch.setenv(variable, "of-another")
+@pytest.mark.parametrize("provider", MODELS)
+def test_a_missing_key_is_one_line(provider: str) -> None:
+    assert key_of(provider) in refused(ModelName(provider, MODELS[provider]))
+
+
+@pytest.mark.parametrize("variable", ["VLLM_API_KEY", "DEEPSEEK_API_KEY"])
+def test_the_key_of_another_provider_is_no_key(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "of-another")
     assert "OPENAI_API_KEY" in refused(ModelName("openai", "gpt-5"))
 
 
-@pytest.mark.parametrize("provider", EXTRAS)
-def test_a_missing_package_is_one_line_with_the_command(
-    monkeypatch: pytest.MonkeyPatch, provider: str
-) -> None:
-    package = HOSTED_PACKAGES[provider]
-    monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
-    assert refused(ModelName(provider, "a-model")).endswith(f"needs a package: pip install {package}")
+_WITHOUT = """
+import os, sys
+from serving.backends import connect
+from serving.errors import ModelError
+from serving.model_name import HOSTED_PACKAGES, ModelName
+os.environ["ANTHROPIC_API_KEY"] = "a-key"
+for provider in sys.argv[1:]:
+    sys.modules[HOSTED_PACKAGES[provider].replace("-", "_")] = None
+    try:
+        connect(ModelName(provider, "a-model"))
+    except ModelError as error:
+        print(error)
+"""
+
+
+def test_a_missing_package_is_one_line_with_the_command() -> None:
+    # LangChain keeps what it has imported, so this needs a process of its own.
+    command = [sys.executable, "-c", _WITHOUT, *EXTRAS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        f"model '{provider}:a-model' needs a package: pip install {HOSTED_PACKAGES[provider]}"
+        for provider in EXTRAS
+    ]
+
+
+def test_keywords_that_a_strict_mode_refuses_are_left_out_at_any_depth() -> None:
+    ids = {"type": "array", "items": {"enum": ["uniqueItems"]}, "uniqueItems": True}
+    schema = {"type": "object", "properties": {"uniqueItems": ids}, "required": ["uniqueItems"]}
+    assert without_keywords(schema, ("uniqueItems",)) == {
+        "type": "object",
+        "properties": {"uniqueItems": {"type": "array", "items": {"enum": ["uniqueItems"]}}},
+        "required": ["uniqueItems"],
+    }
+    assert ids["uniqueItems"] is True

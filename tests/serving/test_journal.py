@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Answer, Journal, JournalError, Message, Question
+from serving.journal import Answer, Journal, JournalError, Message, Question, text_hash
+from serving.reply import TokenLogprob
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
 QUESTION = Question("vllm:tiny", "r1", (SYSTEM, Message("user", "Why?")), {"temperature": 0.5}, 0)
@@ -235,3 +237,85 @@ def test_a_damaged_file_is_a_journal_error(tmp_path: Path, read: Callable[[Journ
     with pytest.raises(JournalError, match="malformed"):
         read(damaged)
     damaged.close()
+
+
+def test_the_usage_is_the_sum_over_the_calls_of_each_model(journal: Journal) -> None:
+    for sample in (0, 1):
+        store(journal, sent("Why?", sample))
+    store(journal, replace(QUESTION, model="vllm:other"))
+    assert journal.tokens() == {"vllm:tiny": (22, 10, 6), "vllm:other": (11, 5, 3)}
+
+
+VERSION_1 = """
+CREATE TABLE texts (hash TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE calls (
+    key TEXT PRIMARY KEY, model TEXT NOT NULL, role TEXT NOT NULL, case_id TEXT NOT NULL,
+    sample INTEGER NOT NULL, prompt TEXT NOT NULL, parameters TEXT NOT NULL, reply TEXT NOT NULL,
+    finish_reason TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL, seconds REAL NOT NULL, retries INTEGER NOT NULL,
+    rejected INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+PRAGMA user_version=1;
+"""
+
+
+@pytest.fixture
+def version_1(tmp_path: Path) -> Path:
+    """A journal of the first version with one call."""
+    path = tmp_path / "old.sqlite"
+    turns = [(message.role, text_hash(message.text), message.text) for message in QUESTION.messages]
+    with sqlite3.connect(path) as database:
+        database.executescript(VERSION_1)
+        database.executemany("INSERT INTO texts VALUES (?, ?)", [turn[1:] for turn in turns])
+        prompt = json.dumps([turn[:2] for turn in turns])
+        database.execute(
+            "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                *(QUESTION.key, QUESTION.model, "label", "7", 0, prompt, "", ANSWER.text, "stop"),
+                *(11, 5, 3, 0.25, 2, 1),
+            ),
+        )
+    database.close()
+    return path
+
+
+def columns(path: Path) -> set[str]:
+    with sqlite3.connect(path) as database:
+        names = {str(row[1]) for row in database.execute("PRAGMA table_info(calls)")}
+    database.close()
+    return names
+
+
+def test_a_journal_of_the_first_version_keeps_its_answers(version_1: Path) -> None:
+    for _ in range(2):
+        journal = Journal(version_1)
+        assert journal.find(QUESTION) == ANSWER
+        store(journal, sent("Another one."))
+        journal.close()
+    journal = Journal(version_1)
+    assert (journal.count(), journal.forget_rejected()) == (2, 1)
+    journal.close()
+
+
+def test_a_journal_of_the_first_version_can_be_read_without_changing_it(version_1: Path) -> None:
+    before = version_1.read_bytes()
+    journal = Journal(version_1, read_only=True)
+    assert journal.conversation(QUESTION.key)[-1].text == ANSWER.text
+    journal.close()
+    assert version_1.read_bytes() == before
+
+
+def test_a_migration_that_fails_midway_changes_nothing(version_1: Path) -> None:
+    with sqlite3.connect(version_1) as database:
+        database.execute("ALTER TABLE calls ADD COLUMN logprobs TEXT NOT NULL DEFAULT ''")
+    database.close()
+    with pytest.raises(JournalError, match="duplicate column"):
+        Journal(version_1)
+    assert "server" not in columns(version_1)
+
+
+def test_server_and_log_probabilities_come_back(journal: Journal) -> None:
+    logprobs = (TokenLogprob("yes", -0.1, (("yes", -0.1), ("no", -2.5))), TokenLogprob(".", -1e-9, ()))
+    answer = replace(ANSWER, server="http://127.0.0.1:8000/v1", logprobs=logprobs)
+    store(journal, answer=answer)
+    assert journal.find(QUESTION) == answer

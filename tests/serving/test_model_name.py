@@ -26,6 +26,7 @@ def refused(text: str) -> str:
             "vllm:meta-llama/Llama-3.1-8B@http://localhost:8000/v1",
             ModelName("vllm", "meta-llama/Llama-3.1-8B", "http://localhost:8000/v1"),
         ),
+        ("vllm-offline:org/model", ModelName("vllm-offline", "org/model")),
         ("openai:gpt-5", ModelName("openai", "gpt-5")),
         ("openai:qwen3:8b@https://host/v1", ModelName("openai", "qwen3:8b", "https://host/v1")),
         ("google_genai:gemini@001", ModelName("google_genai", "gemini@001")),
@@ -63,13 +64,18 @@ def test_a_misspelt_provider_gets_the_nearest(typo: str, nearest: str) -> None:
 
 
 def test_an_unknown_provider_gets_all() -> None:
-    assert "known: embedded, vllm, scripted, openai" in refused("xyz:model")
+    assert "known: embedded, vllm, vllm-offline, scripted, openai" in refused("xyz:model")
 
 
 def test_vllm_without_an_address_needs_a_server() -> None:
     assert parse_model_name("vllm:org/llama").needs_server
     assert not parse_model_name("vllm:org/llama@http://host:8000/v1").needs_server
     assert not parse_model_name("openai:gpt-5").needs_server
+
+
+def test_vllm_in_this_process_takes_no_address() -> None:
+    message = refused("vllm-offline:llama@http://localhost:8000/v1")
+    assert message.endswith("write vllm:llama@http://localhost:8000/v1 to ask one")
 
 
 @pytest.mark.parametrize("address", ["localhost:8000/v1", "HTTP://localhost:8000/v1", "htp://localhost/v1"])

@@ -13,7 +13,7 @@ from serving.errors import CallError, ModelError
 from serving.journal import Journal
 from serving.model_name import ModelName
 from serving.reply import ReplyFormat, free_text
-from tests.serving.asks import PROMPT, PROMPT_WORDS, SCHEMA, Connect, turns, word_ask
+from tests.serving.asks import PROMPT, PROMPT_WORDS, SCHEMA, Connect, Reach, turns, word_ask
 from tests.serving.fake_server import MODEL, FakeServer
 
 
@@ -25,9 +25,9 @@ def refused(name: ModelName) -> str:
 
 
 async def test_a_request_holds_the_schema_the_samples_and_no_seed(
-    server: FakeServer, connect_client: Connect
+    server: FakeServer, connect_client: Connect, reach: Reach
 ) -> None:
-    client = connect_client(backend=connect(ModelName("openai", MODEL, server.url)))
+    client = connect_client(backend=reach(ModelName("openai", MODEL, server.url)))
     await client.ask(word_ask(samples=(0, 1, 2)))
     (body,) = server.chats
     assert turns(body) == [(message.role, message.text) for message in PROMPT]
@@ -36,7 +36,7 @@ async def test_a_request_holds_the_schema_the_samples_and_no_seed(
         "type": "json_schema",
         "json_schema": {"name": "word", "schema": SCHEMA, "strict": True},
     }
-    assert (body["n"], body["temperature"], body["max_completion_tokens"]) == (3, 0.7, 40)
+    assert (body["n"], body["temperature"], body["max_tokens"]) == (3, 0.7, 40)
     assert not {"seed", "tools"} & body.keys()
 
 
@@ -74,7 +74,7 @@ async def test_a_free_text_is_asked_for_without_a_schema(server: FakeServer, cli
 
 
 def test_a_connected_server_is_described(server: FakeServer, backend: Backend) -> None:
-    assert (backend.endpoint, backend.context_length) == (server.url, 4096)
+    assert (backend.place, backend.context_length) == (server.url, 4096)
     assert backend.many_samples and not backend.takes_seed
     other = connect(ModelName("openai", "other", server.url))
     assert (other.context_length, other.count_tokens) == (None, None)
@@ -102,14 +102,19 @@ KEYS = {"VLLM_API_KEY": "for-vllm", "OPENAI_API_KEY": "for-openai", "DEEPSEEK_AP
 
 @pytest.mark.parametrize(
     ("provider", "key"),
-    [("vllm", "for-vllm"), ("openai", "for-openai"), ("deepseek", "for-deepseek"), ("anthropic", "EMPTY")],
+    [("vllm", "for-vllm"), ("openai", "for-openai"), ("deepseek", "for-deepseek")],
 )
 async def test_each_provider_sends_its_own_key_only(
-    server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch, provider: str, key: str
+    server: FakeServer,
+    journal: Journal,
+    reach: Reach,
+    monkeypatch: pytest.MonkeyPatch,
+    provider: str,
+    key: str,
 ) -> None:
     for variable, value in KEYS.items():
         monkeypatch.setenv(variable, value)
-    backend = connect(ModelName(provider, MODEL, server.url))
+    backend = reach(ModelName(provider, MODEL, server.url))
     await ModelClient({"label": backend}, journal).ask(word_ask())
     if backend.count_tokens is not None:
         await backend.count_tokens(PROMPT)
@@ -118,12 +123,17 @@ async def test_each_provider_sends_its_own_key_only(
 
 @pytest.mark.parametrize(("provider", "own"), [("vllm", "VLLM_API_KEY"), ("openai", "OPENAI_API_KEY")])
 async def test_without_its_own_variable_the_key_is_empty(
-    server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch, provider: str, own: str
+    server: FakeServer,
+    journal: Journal,
+    reach: Reach,
+    monkeypatch: pytest.MonkeyPatch,
+    provider: str,
+    own: str,
 ) -> None:
     for variable, value in KEYS.items():
         if variable != own:
             monkeypatch.setenv(variable, value)
-    backend = connect(ModelName(provider, MODEL, server.url))
+    backend = reach(ModelName(provider, MODEL, server.url))
     await ModelClient({"label": backend}, journal).ask(word_ask())
     assert {request.authorization for request in server.received} == {"Bearer EMPTY"}
 

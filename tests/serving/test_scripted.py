@@ -2,19 +2,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from cases.intents import INTENTS, RISK_LEVELS
 from serving.ask import Failure
-from serving.backends import Backend, connect
-from serving.backends.scripted import HISTORY_LENGTH, ScriptedChatModel
+from serving.backends import Backend, CallParameters, connect
+from serving.backends.scripted import HISTORY_LENGTH, ScriptedCall, ScriptedChatModel, scripted_server
 from serving.client import ModelClient
 from serving.errors import ERROR_CLASSES, CallError, ModelError
-from serving.journal import Journal
+from serving.journal import Journal, Message
+from serving.limits import Limits
 from serving.model_name import ROLES, ModelName, Role
 from serving.reply import ReplyFormat, free_text
 from tests.serving.asks import PROMPT, SCHEMA, said, word_ask, words
@@ -44,13 +45,18 @@ def refused(name: str) -> str:
 
 
 async def reply(backend: Backend, **call: Any) -> str:
-    arguments = {"role": "classify", "case_id": "1", "samples": (call.pop("sample", 0),), **call}
-    return str((await backend.chat_model.ainvoke("Hello", **arguments)).text)
-
-
-def chat_model(backend: Backend) -> ScriptedChatModel:
-    assert isinstance(backend.chat_model, ScriptedChatModel)
-    return backend.chat_model
+    parameters = CallParameters(
+        role=call.get("role", "classify"),
+        case_id=call.get("case_id", "1"),
+        samples=(call.get("sample", 0),),
+        temperature=0.0,
+        max_tokens=40,
+        schema=call.get("schema"),
+        schema_name="word",
+    )
+    messages = [Message("user", call.get("prompt", "Hello"))]
+    (answer,) = await backend.servers[0].complete(messages, parameters)
+    return answer.text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ async def test_a_failing_line_raises_its_class(write: Write) -> None:
 @pytest.mark.parametrize("error_class", ERROR_CLASSES)
 async def test_each_error_class_can_be_asked_for(write: Write, journal: Journal, error_class: str) -> None:
     backend = scripted(write("replies.jsonl", json.dumps({"fail": error_class})))
-    client = ModelClient({"label": backend}, journal, max_retries=0)
+    client = ModelClient({"label": backend}, journal, Limits(max_retries=0))
     assert words(await client.ask(word_ask())) == [error_class]
 
 
@@ -154,14 +160,18 @@ async def test_a_function_is_called_for_each_sample(write: Write, journal: Journ
     ]
 
 
-def test_a_plain_function_answers_synchronously_and_an_async_one_says_why_not(write: Write) -> None:
-    path = write("script.py", SCRIPT)
-    assert chat_model(scripted(path, "answer")).invoke("Hello").text.endswith("('human', 'Hello') True")
+def test_a_plain_function_answers_synchronously_and_an_async_one_says_why_not() -> None:
+    async def later(call: ScriptedCall) -> str:
+        return "too late"
+
+    assert ScriptedChatModel(script=lambda call: f"{call.prompt}").invoke("Hello").text == (
+        "[('human', 'Hello')]"
+    )
     with (
         pytest.warns(RuntimeWarning, match="never awaited"),
         pytest.raises(TypeError, match="use the model's async methods"),
     ):
-        chat_model(scripted(path, "answer_later")).invoke("Hello")
+        ScriptedChatModel(script=later).invoke("Hello")
 
 
 @pytest.mark.parametrize(
@@ -201,10 +211,11 @@ def test_the_revision_is_that_of_the_file(write: Write) -> None:
     assert first.revision != second.revision
 
 
-async def test_the_history_keeps_the_latest_calls(write: Write, journal: Journal) -> None:
-    backend = scripted(write("replies.jsonl", json.dumps({"reply": {"word": "no"}})))
+async def test_the_history_keeps_the_latest_calls(journal: Journal) -> None:
+    model = ScriptedChatModel(script=lambda call: said("no"))
+    backend = replace(AUTO, servers=(scripted_server(model),))
     await ModelClient({"label": backend}, journal).ask(word_ask(samples=(0, 1)))
-    history = chat_model(backend).history
+    history = model.history
     assert [(call.role, call.case_id, call.sample) for call in history] == [
         ("label", "7", 0),
         ("label", "7", 1),
@@ -212,7 +223,7 @@ async def test_the_history_keeps_the_latest_calls(write: Write, journal: Journal
     assert history[0].prompt == [("system", PROMPT[0].text), ("human", PROMPT[1].text)]
     assert history[0].schema_ == SCHEMA
     for _ in range(HISTORY_LENGTH // 100):
-        await chat_model(backend).ainvoke("Hello", samples=tuple(range(100)))
+        await model.ainvoke("Hello", samples=tuple(range(100)))
     assert len(history) == HISTORY_LENGTH
     assert history[0].role == ""
 
@@ -244,8 +255,7 @@ AUTO = connect(ModelName("scripted", "auto"))
 
 
 async def made_up(schema: dict[str, Any] | None, sample: int = 0, prompt: str = "Hello") -> str:
-    message = await AUTO.chat_model.ainvoke([HumanMessage(prompt)], schema=schema, samples=(sample,))
-    return str(message.text)
+    return await reply(AUTO, schema=schema, sample=sample, prompt=prompt)
 
 
 @pytest.mark.parametrize("schema", [LABELS, INTENT, SCHEMA])

@@ -77,7 +77,10 @@ async def test_the_count_of_tokens_is_that_of_the_usage(backend: Backend, client
     (outcome,) = await client.ask(label_ask())
     assert outcome.calls[0].input_tokens == await backend.count_tokens(PROMPT)
     assert backend.context_length is not None
-    assert await client.room("label", PROMPT) == backend.context_length - outcome.calls[0].input_tokens
+    assert (
+        await client.room("label", PROMPT, backend.context_length)
+        == backend.context_length - outcome.calls[0].input_tokens
+    )
 
 
 async def test_a_cut_reply_is_reported(client: ModelClient) -> None:

@@ -45,3 +45,11 @@ def test_the_identity_names_the_weights(embedder: SentenceEmbedder) -> None:
 def test_a_folder_without_a_model_says_what_to_pass(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="embedded:minilm"):
         SentenceEmbedder(str(tmp_path))
+
+
+def test_a_vector_is_the_same_bits_whatever_is_embedded_beside_it(embedder: SentenceEmbedder) -> None:
+    texts = ["Fever.", "The patient was admitted with chest pain and dyspnea on exertion. " * 12, "No."]
+    together = embedder.embed(texts)
+    assert all(
+        np.array_equal(row, embedder.embed([text])[0]) for row, text in zip(together, texts, strict=True)
+    )

@@ -1,0 +1,161 @@
+"""What `evigraph run --dry-run` prints."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from cli.progress import BatchProgress
+from cli.session import until_signal
+from cli.terminal import output, print_json, safe
+from runs.assemble import Request
+from runs.batch import Options
+from runs.estimate import Estimate
+from runs.rehearsal import dry_run
+from serving.rehearsal import Tally
+from serving.token_counter import CHARACTERS_A_TOKEN
+
+_EXACT = "exact: counted by the model's own tokenizer"
+_ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, for want of the model's tokenizer"
+_ASSUMED = "assumed: labels a quarter essential, answers of four fifths of the word limit"
+
+
+def print_dry_run(request: Request, options: Options, *, as_json: bool) -> None:
+    """Rehearse to the end or to a signal, print what came of it, exit as a run would."""
+
+    async def work(stop: asyncio.Event, progress: BatchProgress) -> Estimate:
+        return await dry_run(request, options, stop=stop, watcher=progress)
+
+    estimate, interrupted = asyncio.run(until_signal(work))
+    if as_json:
+        print_json(as_object(estimate))
+    else:
+        _print(estimate)
+    if interrupted and estimate.ended < estimate.cases:
+        raise typer.Exit(130)
+    if estimate.failed:
+        raise typer.Exit(1)
+
+
+def as_object(estimate: Estimate) -> dict[str, Any]:
+    """One object for programs."""
+    total = estimate.total
+    budget, correction = estimate.budget, estimate.correction
+    return {
+        "dry_run": True,
+        "system": estimate.system,
+        "cases": estimate.cases,
+        "rehearsed": estimate.ended,
+        "failed": estimate.failed.total(),
+        "errors": dict(sorted(estimate.failed.items())),
+        "models": dict(estimate.models),
+        "roles": {role: _counts(part) for role, part in estimate.tallies.items()},
+        **_counts(total),
+        "output_tokens_are": "assumed",
+        "cost": estimate.cost,
+        "unpriced_models": estimate.unpriced,
+        "budget": {
+            "max_tokens": budget.max_tokens,
+            "max_cost": budget.max_cost,
+            "cases_within_tokens": estimate.cases_within_tokens,
+            "cases_within_cost": estimate.cases_within_cost,
+        },
+        "answer_corrections": None if correction is None else {"counted": False, **correction._asdict()},
+        "whole_input": {
+            "cases": estimate.input_cases,
+            "calls": estimate.scaled(total.calls),
+            "input_tokens": estimate.scaled(total.input_tokens),
+            "output_tokens": estimate.scaled(total.output_tokens),
+        },
+    }
+
+
+def _counts(part: Tally) -> dict[str, Any]:
+    return {
+        "calls": part.calls,
+        "requests": part.requests,
+        "input_tokens": part.input_tokens,
+        "output_tokens": part.output_tokens,
+        "input_tokens_are": "estimated" if part.estimated else "exact",
+    }
+
+
+def _print(estimate: Estimate) -> None:
+    total = estimate.total
+    counts = Table(box=None, pad_edge=False)
+    counts.add_column("role")
+    for name in ("calls", "requests", "tokens read", "tokens written"):
+        counts.add_column(name, justify="right")
+    for role, part in (*estimate.tallies.items(), ("total", total)):
+        numbers = (part.calls, part.requests, part.input_tokens, part.output_tokens)
+        counts.add_row(role, *(f"{number:,}" for number in numbers), style="bold" if part == total else "")
+    output().print(counts)
+    notes = Table(show_header=False, box=None, pad_edge=False)
+    notes.add_column(style="bold")
+    notes.add_column(overflow="fold")
+    for name, text in _notes(estimate):
+        notes.add_row(name, safe(text))
+    output().print(notes)
+
+
+def _notes(estimate: Estimate) -> list[tuple[str, str]]:
+    total, correction = estimate.total, estimate.correction
+    failed = ", ".join(f"{count} {name}" for name, count in sorted(estimate.failed.items()))
+    cases = f"{estimate.ended} of {estimate.cases} rehearsed; no model was asked, no run folder was made"
+    notes = [
+        ("cases", cases + (f"; would fail: {failed}" if failed else "")),
+        ("models", ", ".join(dict.fromkeys(estimate.models.values()))),
+        ("read", _read(total) + "; what a server finds in its cache is not known"),
+        ("written", _ASSUMED),
+    ]
+    if correction is not None:
+        notes.append(
+            (
+                "not counted",
+                f"retries and corrections; each correction of an answer adds at most about"
+                f" {correction.input_tokens:,} tokens read and {correction.output_tokens:,} written,"
+                f" and there are at most {correction.most:,}",
+            )
+        )
+    if estimate.cost is not None:
+        unpriced = f"; no price for {', '.join(estimate.unpriced)}" if estimate.unpriced else ""
+        notes.append(("cost", f"{estimate.cost:.4g}, every prompt at its full price{unpriced}"))
+    notes += _budget(estimate)
+    if estimate.input_cases > estimate.cases:
+        notes.append(
+            (
+                "whole input",
+                f"{estimate.input_cases:,} cases at this rate: {estimate.scaled(total.calls):,} calls,"
+                f" {estimate.scaled(total.input_tokens):,} tokens read,"
+                f" {estimate.scaled(total.output_tokens):,} written",
+            )
+        )
+    return notes
+
+
+def _read(total: Tally) -> str:
+    if not total.estimated:
+        return _EXACT
+    if total.estimated == total.requests:
+        return _ESTIMATED
+    return f"exact but for {total.estimated:,} of {total.requests:,} requests, which are {_ESTIMATED}"
+
+
+def _budget(estimate: Estimate) -> list[tuple[str, str]]:
+    caps = (
+        (f"{estimate.budget.max_tokens or 0:,} tokens", estimate.cases_within_tokens),
+        (f"a cost of {estimate.budget.max_cost or 0:g}", estimate.cases_within_cost),
+    )
+    return [
+        (
+            "budget",
+            f"{name}: enough"
+            if enough >= estimate.cases
+            else f"{name}: would stop after about {enough:,} of {estimate.cases:,} cases",
+        )
+        for name, enough in caps
+        if enough is not None
+    ]

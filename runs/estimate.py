@@ -1,0 +1,100 @@
+"""What a run would take, by a rehearsal of its cases. Arithmetic only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from runs.manifest import BudgetCaps
+from serving.model_name import Role
+from serving.rehearsal import Tally
+
+
+class Correction(NamedTuple):
+    """The most that one correction of an answer adds, in tokens, and how many there can be."""
+
+    input_tokens: int
+    output_tokens: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What was counted.
+
+    Attributes:
+        system: The graph.
+        cases: Those that the run would take, by its limit.
+        input_cases: All cases of the input.
+        ended: How many were rehearsed.
+        failed: Those that would fail for certain, by error class.
+        models: Model string of each role, and its name in a price file.
+        tallies: What each role would use.
+        budget: What the user allows, and prices.
+        correction: None where the recipe asks for no answer, or corrects none.
+    """
+
+    system: str
+    cases: int
+    input_cases: int
+    ended: int
+    failed: Counter[str]
+    models: Mapping[Role, str]
+    priced_as: Mapping[Role, str]
+    tallies: Mapping[Role, Tally]
+    budget: BudgetCaps = field(default_factory=BudgetCaps)
+    correction: Correction | None = None
+
+    @property
+    def total(self) -> Tally:
+        """Of all roles."""
+        parts = self.tallies.values()
+        return Tally(
+            calls=sum(part.calls for part in parts),
+            requests=sum(part.requests for part in parts),
+            estimated=sum(part.estimated for part in parts),
+            input_tokens=sum(part.input_tokens for part in parts),
+            output_tokens=sum(part.output_tokens for part in parts),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Read and written."""
+        return self.total.input_tokens + self.total.output_tokens
+
+    @property
+    def cost(self) -> float | None:
+        """With every prompt at its full price; None without prices."""
+        if not self.budget.prices:
+            return None
+        priced = ((self.budget.prices.get(self.priced_as[role]), part) for role, part in self.tallies.items())
+        return sum(price.cost(part.input_tokens, part.output_tokens) for price, part in priced if price)
+
+    @property
+    def unpriced(self) -> list[str]:
+        """Models that the price file lacks."""
+        if not self.budget.prices:
+            return []
+        names = dict.fromkeys(self.priced_as[role] for role in self.tallies)
+        return [name for name in names if name not in self.budget.prices]
+
+    @property
+    def cases_within_tokens(self) -> int | None:
+        """How many cases the budget of tokens is enough for, about; None without one."""
+        return self._within(self.budget.max_tokens, self.tokens)
+
+    @property
+    def cases_within_cost(self) -> int | None:
+        """How many cases the budget of money is enough for, about; None without one."""
+        return self._within(self.budget.max_cost, self.cost)
+
+    def scaled(self, number: int) -> int:
+        """A number of the rehearsed cases, for all cases of the input."""
+        return round(number * self.input_cases / self.ended) if self.ended else 0
+
+    def _within(self, cap: float | None, used: float | None) -> int | None:
+        if cap is None or used is None:
+            return None
+        return self.cases if used * self.cases <= cap * self.ended else int(cap * self.ended / used)

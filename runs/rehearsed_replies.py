@@ -1,0 +1,99 @@
+"""What a model might say, as far as the length of a run goes: valid replies, the same for the same case."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nodes.settings import AnswerSettings
+from serving.backends.backend import CallParameters
+from serving.errors import CallError
+from serving.rehearsal import Write
+from serving.reply import JsonSchema
+
+ESSENTIAL_SHARE = 0.25
+"""Of the sentences of a note."""
+
+DISSENT_SHARE = 0.05
+"""Labels that a vote turns round, so that votes differ a little, as a model's do."""
+
+WORDS_SHARE = 0.8
+"""Words of an answer as a share of the recipe's limit: models stay below it."""
+
+_PREFERRED_SENTENCES = 3
+
+_TEXT = (
+    "the patient was treated with intravenous piperacillin-tazobactam because blood cultures on hospital"
+    " day 3 grew Klebsiella pneumoniae and CT of the abdomen showed a 6 cm hepatic abscess, which needed"
+    " percutaneous drainage before the fever, the leukocytosis and the creatinine of 240 improved"
+)
+"""About as many tokens a word as clinicians' answers take."""
+
+Foreseen = Mapping[str, Mapping[str, str]]
+"""By case: what the model is likely to say for a field of a reply."""
+
+
+def writer(rules: AnswerSettings, foreseen: Foreseen) -> Write:
+    """Makes replies up: a value for each field of a schema, an answer that keeps its rules for free text."""
+    answer = rehearsed_answer(rules)
+
+    def write(call: CallParameters, sample: int) -> str:
+        if call.schema is None:
+            return answer
+        value = _value(call.schema, (call.case_id,), (call.role, str(sample)))
+        likely = foreseen.get(call.case_id, {})
+        fields = call.schema.get("properties", {})
+        fitting = {
+            name: said for name, said in likely.items() if said in fields.get(name, {}).get("enum", ())
+        }
+        return json.dumps({**value, **fitting} if fitting else value)
+
+    return write
+
+
+def rehearsed_answer(rules: AnswerSettings) -> str:
+    """Plain words in as many sentences as the rules allow, three if they do."""
+    sentences = min(max(rules.min_sentences, _PREFERRED_SENTENCES), rules.max_sentences)
+    words = max(round(WORDS_SHARE * rules.max_words), min(sentences, rules.max_words))
+    share, rest = divmod(words, sentences)
+    vocabulary = itertools.cycle(_TEXT.split())
+    lengths = [share + (1 if index < rest else 0) for index in range(sentences)]
+    return " ".join(_sentence(list(itertools.islice(vocabulary, length))) for length in lengths if length)
+
+
+def _sentence(words: list[str]) -> str:
+    return f"{words[0][0].upper()}{' '.join(words)[1:].rstrip(',')}."
+
+
+def _value(schema: JsonSchema, place: tuple[str, ...], vote: tuple[str, ...]) -> Any:
+    """A value that fits a schema; `place` says which one, `vote` who is asked."""
+    if "enum" in schema:
+        return _choice(schema["enum"], place, vote)
+    kind = schema.get("type")
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: _value(part, (*place, name), vote) for name, part in properties.items()}
+    if kind == "array":
+        count = max(1, schema.get("minItems", 1))
+        return [_value(schema.get("items", {}), (*place, str(index)), vote) for index in range(count)]
+    simple = {"string": "the patient improved", "integer": 1, "number": 0.5, "boolean": True, "null": None}
+    if kind in simple:
+        return simple[kind]
+    raise CallError("internal", f"a rehearsal cannot make up a value for {json.dumps(schema)[:80]}")
+
+
+def _choice(options: list[Any], place: tuple[str, ...], vote: tuple[str, ...]) -> Any:
+    if len(options) == 2 and "essential" in options:
+        essential = _share(place) < ESSENTIAL_SHARE
+        if _share((*place, *vote)) < DISSENT_SHARE:
+            essential = not essential
+        return next(option for option in options if (option == "essential") == essential)
+    return options[int(_share(place) * len(options))]
+
+
+def _share(place: tuple[str, ...]) -> float:
+    """A number from 0 to below 1, the same for the same place."""
+    return int.from_bytes(hashlib.sha256(json.dumps(place).encode()).digest()[:4]) / 2**32

@@ -1,0 +1,112 @@
+"""JSON over HTTP on kept connections, with a limit to what a reply may weigh.
+
+aiohttp takes 0.16 ms of processor time a request where httpx takes 1.15 and OpenAI's client 1.5, and a
+batch of many small calls is bound by just that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from serving.errors import CallError, classify, of_status
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LARGEST_REPLY = 64 * 2**20
+"""Bytes. Nine votes with log-probabilities on the longest notes stay below; a server gone mad does not."""
+
+CONNECT_TIMEOUT_S = 10.0
+
+# Uvicorn, and so vLLM, closes an idle connection after 5 s; reusing it in that moment would fail.
+_KEEP_ALIVE_S = 4.0
+
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(slots=True)
+class HttpJson:
+    """Requests to one server; the connections are opened at the first one, in its event loop."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+    _session: aiohttp.ClientSession | None = None
+
+    async def post(self, url: str, body: Any) -> Any:
+        """Send JSON and read JSON.
+
+        Raises:
+            CallError: The server refuses, or its reply is too large or no JSON.
+            aiohttp.ClientError: It cannot be reached.
+        """
+        data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
+        headers = {"Content-Type": "application/json"}
+        async with self._open().post(url, data=data, headers=headers) as response:
+            content = await _read(response)
+            if response.status >= 400:
+                raise of_status(response.status, _message(content, response.status), response.headers)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise CallError("connection", "the server's reply is no JSON") from None
+
+    async def status(self, url: str, limit_s: float) -> int:
+        """The status of a GET; 0 where the server does not answer in time.
+
+        Raises:
+            CallError: Its certificate is refused, which only a person can mend.
+        """
+        import aiohttp
+
+        try:
+            limit = aiohttp.ClientTimeout(total=limit_s)
+            async with self._open().get(url, timeout=limit) as response:
+                return response.status
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise classify(error) from error
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return 0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            import aiohttp
+
+            self._session = aiohttp.ClientSession(
+                headers=self.headers,
+                # The limiter says how many; a proxy comes from the environment as everywhere.
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+                trust_env=any(name.lower().endswith("_proxy") for name in os.environ),
+            )
+        return self._session
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for part in response.content.iter_chunked(2**16):
+        content += part
+        if len(content) > LARGEST_REPLY:
+            response.close()
+            raise CallError("internal", f"the reply is larger than {LARGEST_REPLY // 2**20} MB")
+    return bytes(content)
+
+
+def _message(content: bytes, status: int) -> str:
+    """What the server says of its refusal: OpenAI's error object, or the first line of anything else."""
+    text = content[: 100 * _LONGEST_MESSAGE].decode(errors="replace").strip()
+    try:
+        body = json.loads(text)
+        error = body.get("error") or body
+        text = str(error.get("message") or error.get("detail") or text) if isinstance(error, dict) else error
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    lines = str(text).strip().splitlines()
+    return f"status {status}: {lines[0][:_LONGEST_MESSAGE]}" if lines else f"status {status}"

@@ -1,0 +1,135 @@
+"""Any LangChain chat model as the place where a model answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
+
+from serving.backends.backend import CallParameters, Complete
+from serving.journal import Answer, Message
+from serving.reply import TokenLogprob
+
+Arguments = Callable[[CallParameters], dict[str, Any]]
+"""A provider's keyword arguments for a request."""
+
+_MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
+    "system": SystemMessage,
+    "user": HumanMessage,
+    "assistant": AIMessage,
+}
+
+
+def completer(chat_model: BaseChatModel, arguments: Arguments, most_samples: int | None = None) -> Complete:
+    """Ask a chat model for all samples in one request, or in as few as its provider allows.
+
+    Args:
+        chat_model: Any LangChain chat model.
+        arguments: What it is called with.
+        most_samples: The most that one request can ask for, None where there is no limit.
+    """
+
+    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        turns = chat_messages(messages)
+        size = most_samples or len(call.samples)
+        answers: list[Answer] = []
+        for start in range(0, len(call.samples), size):
+            part = replace(call, samples=call.samples[start : start + size])
+            result = await chat_model.agenerate([turns], **arguments(part))
+            answers += _answers(result, len(part.samples))
+        return answers
+
+    return complete
+
+
+def chat_messages(messages: Sequence[Message]) -> list[BaseMessage]:
+    """Our turns as LangChain's."""
+    return [_MESSAGE_TYPES[message.role](message.text) for message in messages]
+
+
+def _answers(result: LLMResult, asked: int) -> list[Answer]:
+    generations = [item for item in result.generations[0] if isinstance(item, ChatGeneration)]
+    usages = [getattr(item.message, "usage_metadata", None) or {} for item in generations]
+    # OpenAI's and Google's classes write the usage of the whole request on each of its samples.
+    of_request = len(usages) > 1 and usages[1].get("input_tokens", 0) > 0
+    read = usages[0].get("input_tokens", 0) if of_request else sum(u.get("input_tokens", 0) for u in usages)
+    cached = (usages[0].get("input_token_details") or {}).get("cache_read") or 0 if usages else 0
+    answers = []
+    for index, (generation, usage) in enumerate(zip(generations, usages, strict=True)):
+        written = usage.get("output_tokens", 0)
+        if of_request:
+            share, rest = divmod(written, len(generations))
+            written = share + (rest if index == 0 else 0)
+        info = {**generation.message.response_metadata, **(generation.generation_info or {})}
+        text, reason = _text(generation.message), _reason(info)
+        # LangChain passes on the refusal of OpenAI's first sample; of the others no text is left.
+        unsaid = of_request and reason == "stop" and not text
+        refused = unsaid or bool(generation.message.additional_kwargs.get("refusal"))
+        answers.append(
+            Answer(
+                text=text,
+                finish_reason="refusal" if refused else reason,
+                input_tokens=read if index == 0 else 0,
+                output_tokens=written,
+                cached_tokens=cached if index == 0 else 0,
+                logprobs=token_logprobs(info.get("logprobs")),
+            )
+        )
+    if len(answers) == 1 and answers[0].finish_reason == _BLOCKED:
+        # Google says so once, however many samples were asked for.
+        uncounted = replace(answers[0], input_tokens=0, output_tokens=0, cached_tokens=0)
+        answers += [uncounted] * (asked - 1)
+    return answers
+
+
+def _text(message: BaseMessage) -> str:
+    """The reply; where a tool was forced, its input as JSON."""
+    if isinstance(message, AIMessage) and message.tool_calls:
+        return json.dumps(message.tool_calls[0]["args"], ensure_ascii=False)
+    if isinstance(message, AIMessage) and message.invalid_tool_calls:
+        return message.invalid_tool_calls[0]["args"] or ""
+    return message.text or str(message.additional_kwargs.get("refusal") or "")
+
+
+_BLOCKED = "content_filter"
+
+_REASONS = {
+    # Anthropic
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    # Google
+    "MAX_TOKENS": "length",
+    "SAFETY": _BLOCKED,
+    "PROHIBITED_CONTENT": _BLOCKED,
+    "BLOCKLIST": _BLOCKED,
+    "RECITATION": _BLOCKED,
+    "SPII": _BLOCKED,
+}
+"""Providers' words for a reply that was cut or held back, in OpenAI's. SPII is personal data."""
+
+
+def _reason(info: dict[str, Any]) -> str:
+    """Why the reply ends, in OpenAI's words where it was cut or held back."""
+    if (info.get("prompt_feedback") or {}).get("block_reason"):
+        return _BLOCKED
+    # Anthropic says `stop_reason` where the others say `finish_reason`.
+    reason = str(info.get("finish_reason") or info.get("stop_reason") or "")
+    return _REASONS.get(reason, reason)
+
+
+def token_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
+    """OpenAI's `logprobs` of a choice; empty where there are none."""
+    content = (logprobs or {}).get("content") or ()
+    return tuple(
+        TokenLogprob(
+            entry["token"],
+            entry["logprob"],
+            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
+        )
+        for entry in content
+    )

@@ -1,0 +1,203 @@
+"""vLLM's engine: started once, in a process of its own, and ended with everything that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from serving.backends.backend import CallParameters
+from serving.backends.vllm_requests import Output, constraint_fields, sampling_fields
+from serving.errors import CallError, classify
+from serving.vllm_guard import guard_children
+
+_LOOK_EVERY_S = 0.2
+_LAST_WAIT_S = 10.0
+
+_ONE_START = threading.Lock()
+"""Engines that start at once would each count the other's memory as taken."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """An engine that starts at its first request. Use it from one event loop.
+
+    Attributes:
+        name: The model's name, for messages.
+        arguments: vLLM's `AsyncEngineArgs`.
+        model_defaults: Sampling parameters that the model's makers recommend.
+    """
+
+    name: str
+    arguments: Any
+    model_defaults: dict[str, Any]
+    _starting: asyncio.Future[Any] | None = None
+    _closed: bool = False
+    _others: frozenset[int | None] | None = None
+    _processes: list[BaseProcess] = field(default_factory=list)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    async def start(self) -> None:
+        """Load the weights, unless that is done; whoever gives up waiting ends the engine.
+
+        Raises:
+            CallError: It does not start.
+        """
+        try:
+            await self._started()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    async def generate(self, prompt: Sequence[int], call: CallParameters) -> Output:
+        """One request; whoever cancels it aborts it, and no other.
+
+        Args:
+            prompt: Token ids of the conversation.
+            call: What is asked for.
+
+        Raises:
+            CallError: The engine does not start, has died, or refuses the request.
+        """
+        engine = await self._started()
+        from vllm import SamplingParams, TokensPrompt
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        constraint = constraint_fields(call)
+        last: Output | None = None
+        try:
+            sampling = SamplingParams(
+                **sampling_fields(call, self.model_defaults),
+                output_kind=RequestOutputKind.FINAL_ONLY,
+                structured_outputs=StructuredOutputsParams(**constraint) if constraint else None,
+            )
+            stream = engine.generate(
+                TokensPrompt(prompt_token_ids=list(prompt)), sampling, f"evigraph-{next(self._numbers)}"
+            )
+            async with aclosing(stream) as outputs:
+                async for output in outputs:
+                    last = output
+        except EngineDeadError as error:
+            raise self._dead() from error
+        except EngineGenerateError as error:
+            raise classify(error.__cause__ or error) from error
+        if last is None:
+            raise CallError("connection", f"{self.name}: vLLM's engine ended a request without a word")
+        return last
+
+    async def is_up(self) -> bool:
+        """Whether it can answer, or will once it is asked."""
+        if self._starting is None or not self._starting.done():
+            return not self._closed
+        failed = self._starting.cancelled() or self._starting.exception() is not None
+        return not failed and not self._starting.result().errored
+
+    async def close(self) -> None:
+        """End its processes; one that is still loading is not waited for."""
+        self._closed = True
+        starting, self._starting = self._starting, None
+        if starting is None:
+            return
+        while not starting.done():
+            self._kill()
+            await asyncio.wait({starting}, timeout=_LOOK_EVERY_S)
+        if not starting.cancelled() and starting.exception() is None:
+            await asyncio.to_thread(self._end, starting.result())
+
+    async def _started(self) -> Any:
+        if self._closed:
+            raise CallError("connection", f"{self.name}: vLLM's engine is closed", curable=False)
+        if self._starting is None:
+            self._starting = _in_thread(self._make)
+        # All requests wait for one start; a cancelled one leaves it to the others.
+        return await asyncio.shield(self._starting)
+
+    def _make(self) -> Any:
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        guard_children()
+        # The tracker unblocks the signal when it starts, so it has to run before.
+        resource_tracker.ensure_running()
+        # Ctrl-C reaches all processes of a terminal. The engine's inherit this thread's mask: a run that
+        # stops is to end them, rather than find its requests broken off.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with _ONE_START:
+                self._others = frozenset(child.pid for child in _engine_processes())
+                if self._closed:
+                    raise RuntimeError("it was closed before")
+                engine = AsyncLLM.from_engine_args(self.arguments)
+                self._processes = self._newest_processes()
+                return engine
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise CallError(
+                "connection",
+                f"{self.name}: vLLM's engine does not start: {reason} (VLLM_LOGGING_LEVEL=INFO shows more)",
+                curable=False,
+            ) from error
+
+    def _newest_processes(self) -> list[BaseProcess]:
+        """This engine's, as long as no other one starts."""
+        if self._others is None:
+            return []
+        return [child for child in _engine_processes() if child.pid not in self._others]
+
+    def _kill(self) -> None:
+        from vllm.utils.system_utils import kill_process_tree
+
+        for process in self._newest_processes():
+            if process.pid is not None:
+                kill_process_tree(process.pid)
+
+    def _end(self, engine: Any) -> None:
+        engine.shutdown(timeout=_LAST_WAIT_S)
+        # vLLM kills what does not end within seconds, and does not wait for that.
+        for process in self._processes:
+            process.join(_LAST_WAIT_S)
+
+    def _dead(self) -> CallError:
+        return CallError(
+            "connection",
+            f"{self.name}: vLLM's engine has died, its last words are above; `evigraph retry` starts another",
+            curable=False,
+        )
+
+
+def _engine_processes() -> list[BaseProcess]:
+    return [child for child in multiprocessing.active_children() if child.name.startswith("EngineCore")]
+
+
+def _in_thread(work: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Run in a thread that no exit of the program waits for, unlike those of `asyncio.to_thread`."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = work()
+        except BaseException as error:
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    threading.Thread(target=run, name="vllm-start", daemon=True).start()
+    return future

@@ -1,0 +1,88 @@
+"""The order in which a batch asks, as a server sees it, and that results do not depend on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from graph.recipe import make_recipe
+from runs import batch
+from runs.assemble import Request
+from runs.batch import Options
+from runs.sessions import start
+from runs.watcher import Progress
+from serving.model_name import assign_roles
+from tests.serving.fake_server import FakeServer, Obey
+
+SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "batch.xml"
+
+
+class Silent:
+    """A watcher that says nothing."""
+
+    def remark(self, text: str) -> None:
+        pass
+
+    def update(self, progress: Progress) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    server = FakeServer(models={"data": [{"id": "tiny", "max_model_len": 100_000}]}, default=Obey())
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def unordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "demonstration_keys", lambda pool, settings: None)
+
+
+async def run(out: Path, model: str) -> bytes:
+    """The sample cases one after the other, with two demonstrations each; the results."""
+    recipe = make_recipe(
+        {
+            "system": "tamu",
+            "embedding": "lexical:256",
+            "stop_after": "evidence",
+            "evidence": {"demonstrations": 2, "votes": 1, "threshold": 1, "reflection": False},
+        },
+        "test",
+    )
+    request = Request(recipe, "test", (SAMPLES,), (), assign_roles([model], {}))
+    options = Options("run", concurrency=1, probe=False)
+    await start(request, out, options, stop=asyncio.Event(), watcher=Silent())
+    return (out / "cases.jsonl").read_bytes()
+
+
+def changes(server: FakeServer) -> tuple[int, int]:
+    """How often the first demonstration changes from one request to the next, and how many there are."""
+    first = [body["messages"][1]["content"] for body in server.chats]
+    return len(list(groupby(first))) - 1, len(set(first))
+
+
+async def test_requests_are_grouped_by_their_demonstrations(server: FakeServer, tmp_path: Path) -> None:
+    await run(tmp_path / "run", f"vllm:tiny@{server.url}")
+    changed, different = changes(server)
+    assert changed == different - 1
+
+
+@pytest.mark.usefixtures("unordered")
+async def test_in_input_order_they_are_not(server: FakeServer, tmp_path: Path) -> None:
+    await run(tmp_path / "run", f"vllm:tiny@{server.url}")
+    changed, different = changes(server)
+    assert changed > different - 1
+
+
+async def test_results_are_the_same_bytes_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered = await run(tmp_path / "ordered", "scripted:auto")
+    monkeypatch.setattr(batch, "demonstration_keys", lambda pool, settings: None)
+    assert await run(tmp_path / "unordered", "scripted:auto") == ordered

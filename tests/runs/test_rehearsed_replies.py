@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cases.intents import INTENTS
+from nodes.answer_rules import find_faults
+from nodes.classify_intent import INTENT_REPLY
+from nodes.label_reply import label_reply
+from nodes.settings import AnswerSettings
+from runs.rehearsed_replies import rehearsed_answer, writer
+from serving.backends.backend import CallParameters
+from serving.errors import CallError
+from serving.reply import JsonSchema
+
+IDS = [str(number) for number in range(1, 401)]
+
+
+def call(schema: JsonSchema | None, case_id: str = "7", role: str = "label") -> CallParameters:
+    return CallParameters(role, case_id, (0, 1), 0.7, 400, schema, "labels")
+
+
+def essential(case_id: str = "7", sample: int = 0) -> set[str]:
+    reply = label_reply(IDS)
+    return set(reply.parse(writer(AnswerSettings(), {})(call(reply.schema, case_id), sample)))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        AnswerSettings(),
+        AnswerSettings(max_words=20),
+        AnswerSettings(max_words=300),
+        AnswerSettings(min_sentences=1, max_sentences=1),
+        AnswerSettings(min_sentences=4, max_sentences=4),
+        AnswerSettings(min_sentences=1, max_sentences=2, max_words=3),
+    ],
+)
+def test_an_answer_keeps_the_rules(rules: AnswerSettings) -> None:
+    assert find_faults(rehearsed_answer(rules), rules) == []
+
+
+def test_an_answer_has_four_fifths_of_the_words() -> None:
+    assert len(rehearsed_answer(AnswerSettings()).split()) == 60
+
+
+def test_about_a_quarter_of_the_sentences_is_essential() -> None:
+    assert 0.2 < len(essential()) / len(IDS) < 0.33
+
+
+def test_votes_differ_a_little() -> None:
+    differ = len(essential(sample=0) ^ essential(sample=1)) / len(IDS)
+    assert 0.02 < differ < 0.2
+
+
+def test_cases_differ() -> None:
+    assert essential("7") != essential("8")
+
+
+def test_the_same_sample_says_the_same() -> None:
+    assert essential() == essential()
+
+
+def test_an_intent_is_of_the_taxonomy() -> None:
+    INTENT_REPLY.parse(writer(AnswerSettings(), {})(call(INTENT_REPLY.schema), 0))
+
+
+def test_an_intent_that_is_foreseen_is_said() -> None:
+    likely = list(INTENTS)[3]
+    text = writer(AnswerSettings(), {"7": {"primary": likely, "secondary": "unheard-of"}})(
+        call(INTENT_REPLY.schema), 0
+    )
+    assert INTENT_REPLY.parse(text)["primary"] == likely
+
+
+def test_other_schemas_get_values_that_fit() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "why": {"type": "string"},
+            "ids": {"type": "array", "items": {"enum": ["1", "2"]}, "minItems": 2},
+            "score": {"type": "integer"},
+        },
+    }
+    value = json.loads(writer(AnswerSettings(), {})(call(schema), 0))
+    assert isinstance(value["why"], str) and isinstance(value["score"], int)
+    assert len(value["ids"]) == 2 and set(value["ids"]) <= {"1", "2"}
+
+
+def test_a_schema_that_nothing_is_known_of_is_named() -> None:
+    with pytest.raises(CallError, match=r"\$ref"):
+        writer(AnswerSettings(), {})(call({"$ref": "#/x"}), 0)

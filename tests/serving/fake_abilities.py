@@ -1,0 +1,64 @@
+"""How the fake server answers the small requests by which a run finds out what a server can do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+PROMPTS = ("banana", "random letters")
+"""Words by which the requests are recognised."""
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What the server can do.
+
+    Attributes:
+        obeys: The constraints that it keeps to; it passes over the others without a word.
+        refuses: Fields of a request that it answers with an error: `n`, `logprobs`, `response_format`, ...
+        logprobs: Whether it gives log-probabilities when asked.
+        repeats: Whether the same seed brings the same reply.
+        thinks: It uses up its tokens before it says anything.
+        status: It answers every request with this error, if it is not 200.
+        choices: How many choices come back, if not as many as were asked for.
+    """
+
+    obeys: frozenset[str] = frozenset({"grammar", "json_schema", "json_object"})
+    refuses: frozenset[str] = frozenset()
+    logprobs: bool = True
+    repeats: bool = False
+    thinks: bool = False
+    status: int = 200
+    choices: int | None = None
+
+
+def is_probe(body: dict[str, Any]) -> bool:
+    """Whether a request asks what the server can do, rather than for a case's sake."""
+    text = body["messages"][-1]["content"]
+    return len(body["messages"]) == 1 and any(words in text for words in PROMPTS)
+
+
+def refused_field(body: dict[str, Any], abilities: Abilities) -> str | None:
+    """The first field that the server does not take."""
+    return next((name for name in sorted(abilities.refuses) if name in body), None)
+
+
+def probe_text(body: dict[str, Any], abilities: Abilities, number: int) -> str:
+    """The reply to the `number`-th probe."""
+    if abilities.thinks:
+        return ""
+    if "random letters" in body["messages"][-1]["content"]:
+        return "qwertyuiop" if abilities.repeats and "seed" in body else f"abcdefghij {number}"
+    constraint = _constraint(body)
+    if constraint is None or (constraint == "json_object" and constraint in abilities.obeys):
+        return '{"word": "banana"}'
+    if constraint in abilities.obeys:
+        return json.dumps({"word": "zebra-17"})
+    return 'Here you are: {"word": "banana"}' if constraint == "json_object" else '{"word": "banana"}'
+
+
+def _constraint(body: dict[str, Any]) -> str | None:
+    if "structured_outputs" in body:
+        return "grammar"
+    return str(body["response_format"]["type"]) if "response_format" in body else None

@@ -1,0 +1,81 @@
+"""Each hosted provider's real class, turned to the server on loopback."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+import pytest
+
+from serving.backends import Backend, CallParameters, connect
+from serving.backends.backend import Constraint
+from serving.exchange import exchange
+from serving.journal import Answer
+from serving.model_name import ModelName
+from tests.serving.asks import PROMPT, SCHEMA
+from tests.serving.hosted_server import HostedServer
+
+MODELS = {
+    "openai": "gpt-4.1",
+    "anthropic": "claude-opus-4-5",
+    "google_genai": "gemini-2.5-flash",
+    "deepseek": "deepseek-chat",
+}
+KEY = "a-key"
+
+
+def point_at(server: HostedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set keys, and the variables with which the providers' own libraries find their service."""
+    for name in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    monkeypatch.setenv("DEEPSEEK_API_BASE", f"{server.url}/v1")
+
+
+class Connected:
+    """A backend that gives its connections back."""
+
+    def __init__(self, provider: str, model: str | None = None, url: str | None = None) -> None:
+        self.backend: Backend = connect(ModelName(provider, model or MODELS[provider], url))
+        self._exits = AsyncExitStack()
+
+    async def __aenter__(self) -> Backend:
+        for server in self.backend.servers:
+            if server.close is not None:
+                self._exits.push_async_callback(server.close)
+        return self.backend
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._exits.aclose()
+
+
+def call(
+    constraint: Constraint = "none",
+    *,
+    samples: int = 1,
+    seed: int | None = None,
+    logprobs: bool = False,
+    temperature: float = 0.5,
+) -> CallParameters:
+    return CallParameters(
+        role="label",
+        case_id="7",
+        samples=tuple(range(samples)),
+        temperature=temperature,
+        max_tokens=40,
+        schema=SCHEMA,
+        schema_name="word",
+        seed=seed,
+        constraint=constraint,
+        logprobs=logprobs,
+    )
+
+
+async def answers(provider: str, parameters: CallParameters, model: str | None = None) -> list[Answer]:
+    """One exchange, as the client makes it."""
+    async with Connected(provider, model) as backend:
+        return await exchange(backend.servers[0], PROMPT, parameters, limit_s=10, retries=0)

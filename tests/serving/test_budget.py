@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.budget import Budget, BudgetSpent, Spend
+
+
+async def call(budget: Budget, most: Spend, actual: Spend, wait: asyncio.Event | None = None) -> None:
+    async with budget.reserve(most) as reservation:
+        await (asyncio.sleep(0) if wait is None else wait.wait())
+        reservation.actual = actual
+
+
+async def test_without_a_cap_everything_fits_and_is_counted() -> None:
+    budget = Budget()
+    await asyncio.gather(*(call(budget, Spend(10**9, 10.0), Spend(7, 0.5)) for _ in range(4)))
+    assert budget.spent == Spend(28, 2.0)
+
+
+async def test_what_fits_exactly_is_let_through() -> None:
+    budget = Budget(max_tokens=100)
+    await call(budget, Spend(100), Spend(100))
+    assert budget.spent.tokens == 100
+
+
+async def test_a_call_waits_for_what_those_under_way_turn_out_to_use() -> None:
+    budget, done = Budget(max_tokens=100), asyncio.Event()
+    first = asyncio.create_task(call(budget, Spend(60), Spend(10), done))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(call(budget, Spend(60), Spend(5)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not second.done()
+    done.set()
+    await asyncio.gather(first, second)
+    assert budget.spent.tokens == 15
+
+
+async def test_a_budget_is_spent_only_once_no_call_is_under_way() -> None:
+    budget, done = Budget(max_tokens=100), asyncio.Event()
+    first = asyncio.create_task(call(budget, Spend(60), Spend(60), done))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(call(budget, Spend(60), Spend(60)))
+    await asyncio.sleep(0.01)
+    assert not second.done()
+    done.set()
+    await first
+    with pytest.raises(BudgetSpent, match="budget of 100 tokens: 60 used, and the next call may take 60"):
+        await second
+
+
+async def test_a_call_that_failed_used_nothing() -> None:
+    budget = Budget(max_tokens=100)
+    with pytest.raises(ValueError, match="lost"):
+        async with budget.reserve(Spend(80)):
+            raise ValueError("lost")
+    await call(budget, Spend(100), Spend(100))
+    assert budget.spent.tokens == 100
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_reserves_nothing() -> None:
+    budget, done = Budget(max_tokens=100), asyncio.Event()
+    first = asyncio.create_task(call(budget, Spend(60), Spend(0), done))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(call(budget, Spend(60), Spend(60)))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    done.set()
+    await first
+    await call(budget, Spend(100), Spend(100))
+
+
+async def test_what_earlier_sessions_used_counts() -> None:
+    budget = Budget(max_tokens=100, spent=Spend(90))
+    await call(budget, Spend(10), Spend(4))
+    with pytest.raises(BudgetSpent, match="94 used"):
+        await call(budget, Spend(7), Spend(7))
+
+
+async def test_a_cost_is_capped_beside_the_tokens() -> None:
+    budget = Budget(max_tokens=10**6, max_cost=1.0)
+    await call(budget, Spend(10, 0.9), Spend(10, 0.6))
+    with pytest.raises(BudgetSpent, match=r"budget of 1: 0\.6 used, and the next call may cost 0\.5"):
+        await call(budget, Spend(10, 0.5), Spend(10, 0.5))
+
+
+CALLS = st.lists(
+    st.integers(0, 50).flatmap(lambda most: st.tuples(st.just(most), st.integers(0, most))), max_size=20
+)
+
+
+@given(cap=st.integers(0, 120), calls=CALLS)
+def test_no_order_of_calls_breaks_a_budget(cap: int, calls: list[tuple[int, int]]) -> None:
+    async def play() -> None:
+        budget = Budget(max_tokens=cap)
+        outcomes = await asyncio.gather(
+            *(call(budget, Spend(most), Spend(actual)) for most, actual in calls), return_exceptions=True
+        )
+        used = sum(actual for (_, actual), outcome in zip(calls, outcomes, strict=True) if outcome is None)
+        assert budget.spent.tokens == used <= cap
+        assert all(outcome is None or isinstance(outcome, BudgetSpent) for outcome in outcomes)
+        refused = [most for (most, _), outcome in zip(calls, outcomes, strict=True) if outcome is not None]
+        assert all(used + most > cap for most in refused) or not refused
+
+    asyncio.run(play())

@@ -1,0 +1,242 @@
+"""One model on two real servers: who is asked, who takes over, and at what rate."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from serving.ask import Ask, Failure, Reply
+from serving.backends import Backend
+from serving.client import ModelClient
+from serving.dispatcher import prompt_tokens
+from serving.journal import Message
+from serving.limits import Limits
+from serving.model_name import ModelName
+from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words
+from tests.serving.fake_server import MODEL, FakeServer, HangUp, Refuse, Say
+
+
+@pytest.fixture
+def other() -> Iterator[FakeServer]:
+    server = FakeServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def both(server: FakeServer, other: FakeServer, reach: Reach) -> Backend:
+    return reach(ModelName("vllm", MODEL, f"{server.url},{other.url}"))
+
+
+def of_case(number: int) -> Ask[str]:
+    return word_ask(case_id=str(number), messages=(PROMPT[0], Message("user", f"Question {number}?")))
+
+
+async def server_of(client: ModelClient, ask: Ask[str]) -> str:
+    (outcome,) = await client.ask(ask)
+    assert isinstance(outcome, Reply)
+    return outcome.calls[-1].server
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.endpoint._FIRST_LOOK_S", 0.01)
+
+
+async def test_cases_spread_over_both_servers_and_reflections_follow_their_vote(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=both)
+    used = set()
+    for number in range(20):
+        vote = of_case(number)
+        first = await server_of(client, vote)
+        turns = (Message("assistant", said("yes")), Message("user", "Are you sure?"))
+        reflection = replace(vote, role="reflect", messages=(*vote.messages, *turns))
+        assert await server_of(client, reflection) == first
+        used.add(first)
+    assert used == {server.url, other.url}
+
+
+async def test_the_correction_turn_goes_to_the_server_of_the_reply(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    for one in (server, other):
+        one.plan(Say(("no idea",)))
+    (outcome,) = await connect_client(backend=both).ask(of_case(1))
+    assert len(outcome.calls) == 2
+    assert outcome.calls[0].server == outcome.calls[1].server
+
+
+async def test_cases_with_one_beginning_do_not_fill_one_server(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=both)
+    for number in range(20):
+        await server_of(client, word_ask(case_id=str(number), max_tokens=40 + number))
+    assert {len(server.chats), len(other.chats)} <= set(range(7, 14))
+
+
+async def test_cases_that_have_ended_are_no_load(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=both)
+    used = set()
+    for number in range(10):
+        used.add(await server_of(client, word_ask(case_id=str(number), max_tokens=40 + number)))
+        client.forget(str(number))
+    assert len(used) == 1
+
+
+async def test_a_server_that_stops_is_taken_over_at_once_and_comes_back(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect, quick_looks: None
+) -> None:
+    client = connect_client(backend=both)
+    numbers = {await server_of(client, of_case(number)): number for number in range(20)}
+    client.forget(str(numbers[server.url]))
+    server.stop()
+    again = replace(of_case(numbers[server.url]), max_tokens=41)
+    started = time.monotonic()
+    assert await server_of(client, again) == other.url
+    # Without another server the first wait is a second at least.
+    assert time.monotonic() - started < 1.0
+    assert client.dispatcher.endpoints[server.url].down
+    server.start()
+    await until(lambda: not client.dispatcher.endpoints[server.url].down)
+    client.forget(again.case_id)
+    assert await server_of(client, replace(again, max_tokens=42)) == server.url
+
+
+async def test_a_conversation_that_a_server_hangs_up_on_goes_on_with_the_other_one(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=both)
+    first = await server_of(client, of_case(1))
+    holder = server if first == server.url else other
+    holder.plan(HangUp())
+    assert await server_of(client, replace(of_case(1), max_tokens=41)) != first
+    assert not client.dispatcher.endpoints[first].down
+
+
+async def test_without_retries_a_dead_server_costs_one_case_and_the_next_goes_elsewhere(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(0, both)
+    numbers = {await server_of(client, of_case(number)): number for number in range(20)}
+    server.stop()
+    ask = replace(of_case(numbers[server.url]), max_tokens=41)
+    (outcome,) = await client.ask(ask)
+    assert isinstance(outcome, Failure)
+    assert outcome.error.error_class == "connection" and server.url in str(outcome.error)
+    assert await server_of(client, ask) == other.url
+
+
+async def test_with_all_servers_away_the_first_to_return_gets_the_request(
+    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=both)
+    for one in (server, other):
+        one.stop()
+    asked = asyncio.create_task(client.ask(word_ask()))
+    await until(lambda: all(endpoint.down for endpoint in client.dispatcher.endpoints.values()))
+    other.start()
+    assert words(await asked) == ["yes"]
+    assert (len(server.chats), len(other.chats)) == (0, 1)
+
+
+async def test_a_server_that_was_not_up_at_the_start_is_used_once_it_is(
+    server: FakeServer, other: FakeServer, reach: Reach, connect_client: Connect, quick_looks: None
+) -> None:
+    other.stop()
+    client = connect_client(backend=reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
+    assert {await server_of(client, of_case(number)) for number in range(10)} == {server.url}
+    other.start()
+    await until(lambda: not client.dispatcher.endpoints[other.url].down)
+    assert other.url in {await server_of(client, of_case(number)) for number in range(10, 30)}
+
+
+async def test_a_rate_limit_closes_its_server_to_all_until_the_named_time(
+    server: FakeServer, backend: Backend, connect_client: Connect
+) -> None:
+    client = connect_client(backend=backend)
+    server.plan(Refuse(429, retry_after="0.5"))
+    first = asyncio.create_task(client.ask(word_ask()))
+    await until(lambda: client.dispatcher.endpoints[server.url].limiter.cuts == 1)
+    started = time.monotonic()
+    await client.ask(of_case(2))
+    assert time.monotonic() - started >= 0.3
+    assert words(await first) == ["yes"]
+
+
+@pytest.mark.parametrize(("rpm", "requests", "least_s"), [(3, 6, 0.9), (60, 6, 0.0)])
+async def test_requests_a_minute_are_honoured(
+    server: FakeServer,
+    backend: Backend,
+    connect_client: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    rpm: int,
+    requests: int,
+    least_s: float,
+) -> None:
+    monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
+    client = connect_client(limits=Limits(rpm=rpm))
+    started = time.monotonic()
+    await asyncio.gather(*(client.ask(of_case(number)) for number in range(requests)))
+    assert time.monotonic() - started >= least_s
+    assert len(server.chats) == requests
+
+
+async def test_each_attempt_counts_as_a_request_of_the_minute(
+    server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
+    client = connect_client(limits=Limits(rpm=1))
+    server.plan(Refuse(503, retry_after="0"))
+    started = time.monotonic()
+    assert words(await client.ask(word_ask())) == ["yes"]
+    assert time.monotonic() - started >= 0.9
+
+
+async def test_tokens_a_minute_count_prompt_and_token_limit(
+    server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
+    one = prompt_tokens(of_case(1).messages) + 3 * 40
+    client = connect_client(limits=Limits(tpm=2 * one))
+    started = time.monotonic()
+    await asyncio.gather(*(client.ask(replace(of_case(n), samples=(0, 1, 2))) for n in range(4)))
+    assert time.monotonic() - started >= 0.9
+
+
+async def test_a_request_beyond_a_minutes_tokens_is_sent_all_the_same(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    assert words(await connect_client(limits=Limits(tpm=10)).ask(word_ask())) == ["yes"]
+
+
+async def test_the_user_sets_how_many_connections_there_are(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    server.default = Say(seconds=0.03)
+    client = connect_client(limits=Limits(max_connections=2, start_connections=5))
+    await asyncio.gather(*(client.ask(of_case(number)) for number in range(12)))
+    assert server.peak == 2
+
+
+async def test_connections_grow_from_their_start(server: FakeServer, connect_client: Connect) -> None:
+    server.default = Say(seconds=0.03)
+    client = connect_client(limits=Limits(max_connections=8, start_connections=1))
+    await asyncio.gather(*(client.ask(of_case(number)) for number in range(40)))
+    assert 2 <= server.peak <= 8
+    assert client.dispatcher.endpoints[server.url].limiter.width == 8.0

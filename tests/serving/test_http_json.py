@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from serving.backends import Backend
+from serving.backends.backend import CallParameters
+from serving.backends.http_json import HttpJson
+from serving.errors import CallError
+from serving.exchange import exchange
+from tests.serving.asks import PROMPT
+from tests.serving.fake_server import Drip, FakeServer, HangUp, Raw, Refuse, Say
+
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
+CALL = CallParameters("label", "7", (0,), 0.0, 40, None, "word")
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpJson]:
+    http = HttpJson({"Authorization": "Bearer a-key"})
+    yield http
+    await http.close()
+
+
+async def failure(http: HttpJson, server: FakeServer) -> CallError:
+    with pytest.raises(CallError) as caught:
+        await http.post(f"{server.url}/chat/completions", BODY)
+    return caught.value
+
+
+async def test_a_body_goes_out_and_an_answer_comes_back(http: HttpJson, server: FakeServer) -> None:
+    answer = await http.post(f"{server.url}/chat/completions", BODY)
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert server.chats == [BODY]
+    assert server.received[0].authorization == "Bearer a-key"
+
+
+async def test_half_a_surrogate_pair_in_a_prompt_can_be_sent(http: HttpJson, server: FakeServer) -> None:
+    await http.post(
+        f"{server.url}/chat/completions", BODY | {"messages": [{"role": "user", "content": "a\ud83d"}]}
+    )
+    assert server.chats[0]["messages"][0]["content"] == "a?"
+
+
+async def test_a_reply_that_is_too_large_is_given_up(
+    http: HttpJson, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.backends.http_json.LARGEST_REPLY", 100_000)
+    server.plan(Raw(b"[" + b" " * 99_998 + b"]"), Raw(b"[" + b" " * 99_999 + b"]"))
+    assert await http.post(f"{server.url}/chat/completions", BODY) == []
+    error = await failure(http, server)
+    assert (error.error_class, error.curable) == ("internal", False)
+    assert "the reply is larger than" in str(error)
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"", b"{", b"\xff\xfe", b"[" * 100_000])
+async def test_a_reply_that_is_no_json_is_a_lost_connection(
+    http: HttpJson, server: FakeServer, content: bytes
+) -> None:
+    server.plan(Raw(content))
+    error = await failure(http, server)
+    assert (error.error_class, str(error)) == ("connection", "the server's reply is no JSON")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"error": {"message": "no such model", "code": 5}}', "status 400: no such model"),
+        (b'{"error": {"message": "first\\nsecond"}}', "status 400: first"),
+        (b'{"error": "too bad"}', "status 400: too bad"),
+        (b'{"message": "too bad"}', "status 400: too bad"),
+        (b'{"detail": "Not Found"}', "status 400: Not Found"),
+        (b'{"detail": [{"loc": ["n"]}]}', "status 400: [{'loc': ['n']}]"),
+        (b'{"error": null}', 'status 400: {"error": null}'),
+        (b"{}", "status 400: {}"),
+        (b"[1, 2]", "status 400: [1, 2]"),
+        (b"7", "status 400: 7"),
+        (b"<html>\n<body>Bad gateway</body>", "status 400: <html>"),
+        (b"\xff bad", "status 400: \ufffd bad"),
+        (b"", "status 400"),
+        (b"x" * 10_000, f"status 400: {'x' * 500}"),
+        (b"[" * 20_000, f"status 400: {'[' * 500}"),
+    ],
+)
+async def test_what_a_server_says_of_its_refusal_is_one_short_line(
+    http: HttpJson, server: FakeServer, content: bytes, message: str
+) -> None:
+    server.plan(Raw(content, 400))
+    assert str(await failure(http, server)) == message
+
+
+async def test_the_time_to_wait_comes_with_the_refusal(http: HttpJson, server: FakeServer) -> None:
+    server.plan(Refuse(429, retry_after="7"))
+    error = await failure(http, server)
+    assert (error.error_class, error.retry_after) == ("rate_limit", 7.0)
+
+
+async def test_a_status_is_zero_where_nobody_answers(http: HttpJson, server: FakeServer) -> None:
+    assert await http.status(f"{server.url}/models", 5) == 200
+    server.stop()
+    assert await http.status(f"{server.url}/models", 5) == 0
+
+
+async def test_a_connection_is_opened_again_after_closing(http: HttpJson, server: FakeServer) -> None:
+    for _ in range(2):
+        assert (await http.post(f"{server.url}/chat/completions", BODY))["model"] == "tiny"
+        await http.close()
+
+
+@pytest.mark.parametrize("act", [Drip(), Say(seconds=5)], ids=["drip", "silence"])
+async def test_the_time_limit_is_for_the_whole_exchange(
+    server: FakeServer, backend: Backend, act: Drip | Say
+) -> None:
+    server.plan(act)
+    started = time.monotonic()
+    with pytest.raises(CallError, match=r"no complete reply in 0\.3 s") as caught:
+        await exchange(backend.servers[0], PROMPT, CALL, limit_s=0.3, retries=0)
+    assert caught.value.error_class == "timeout"
+    assert 0.3 <= time.monotonic() - started < 5
+
+
+async def test_an_exchange_notes_its_time_its_server_and_its_attempts(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.plan(Say(seconds=0.05))
+    (answer,) = await exchange(backend.servers[0], PROMPT, CALL, limit_s=60, retries=2)
+    assert (answer.retries, answer.server) == (2, server.url)
+    assert answer.seconds >= 0.05
+
+
+async def test_a_lost_connection_names_its_server(server: FakeServer, backend: Backend) -> None:
+    server.plan(HangUp())
+    with pytest.raises(CallError, match=server.url) as caught:
+        await exchange(backend.servers[0], PROMPT, CALL, limit_s=60, retries=0)
+    assert caught.value.error_class == "connection"

@@ -1,0 +1,187 @@
+"""What is found out of a server, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from serving.backends import Backend
+from serving.backends.backend import Constraint
+from serving.errors import ModelError
+from serving.model_name import ModelName
+from serving.probe import probe
+from tests.serving.asks import Reach
+from tests.serving.fake_abilities import Abilities
+from tests.serving.fake_server import MODEL, FakeServer
+
+LADDER: tuple[Constraint, ...] = ("grammar", "json_schema", "json_object", "none")
+
+
+def obeying(*constraints: Constraint) -> Abilities:
+    return Abilities(obeys=frozenset(constraints))
+
+
+@pytest.fixture
+def other() -> Iterator[FakeServer]:
+    server = FakeServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+async def test_a_server_that_does_all_is_used_as_it_is(server: FakeServer, backend: Backend) -> None:
+    able, findings = await probe(backend)
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", True, True)
+    assert able.constraints == LADDER and able.many_samples and able.logprobs
+    assert (findings.context_length, findings.tried) == (4096, True)
+    assert len(server.probes) == 1
+
+
+@pytest.mark.parametrize(
+    ("obeyed", "found"),
+    [
+        (("json_schema", "json_object"), "json_schema"),
+        (("json_object",), "json_object"),
+        ((), "none"),
+    ],
+)
+async def test_a_constraint_that_is_passed_over_in_silence_is_not_used(
+    server: FakeServer, backend: Backend, obeyed: tuple[Constraint, ...], found: Constraint
+) -> None:
+    server.abilities = obeying(*obeyed)
+    able, findings = await probe(backend)
+    assert findings.constraint == able.constraints[0] == found
+
+
+async def test_a_constraint_that_is_refused_is_not_used(server: FakeServer, backend: Backend) -> None:
+    server.abilities = Abilities(refuses=frozenset({"structured_outputs"}))
+    _, findings = await probe(backend)
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("json_schema", True, True)
+
+
+async def test_a_server_without_any_constraint_is_left_to_the_parser(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"structured_outputs", "response_format"}))
+    _, findings = await probe(backend)
+    assert findings.constraint == "none"
+    assert "schema prompt and parser only" in str(findings)
+
+
+@pytest.mark.parametrize("able", [Abilities(refuses=frozenset({"n"})), Abilities(choices=1)])
+async def test_a_server_of_single_samples_keeps_its_constraint(
+    server: FakeServer, backend: Backend, able: Abilities
+) -> None:
+    server.abilities = able
+    changed, findings = await probe(backend)
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", False, True)
+    assert not changed.many_samples
+
+
+@pytest.mark.parametrize("able", [Abilities(refuses=frozenset({"logprobs"})), Abilities(logprobs=False)])
+async def test_a_server_without_log_probabilities_keeps_the_rest(
+    server: FakeServer, backend: Backend, able: Abilities
+) -> None:
+    server.abilities = able
+    changed, findings = await probe(backend)
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", True, False)
+    assert not changed.logprobs
+
+
+async def test_vllm_is_never_sent_a_seed(server: FakeServer, backend: Backend) -> None:
+    server.abilities = Abilities(refuses=frozenset({"n"}), repeats=True)
+    able, findings = await probe(backend)
+    assert (findings.takes_seed, able.takes_seed) == (None, False)
+    assert all("seed" not in body for body in server.probes)
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+async def test_a_seed_is_used_where_it_repeats_a_reply(
+    server: FakeServer, reach: Reach, repeats: bool
+) -> None:
+    server.abilities = Abilities(repeats=repeats)
+    able, findings = await probe(reach(ModelName("openai", MODEL, server.url)))
+    assert findings.takes_seed is able.takes_seed is repeats
+    assert sum("seed" in body for body in server.probes) == 2
+
+
+async def test_a_server_that_refuses_a_seed_is_sent_none(server: FakeServer, reach: Reach) -> None:
+    server.abilities = Abilities(refuses=frozenset({"seed"}))
+    able, findings = await probe(reach(ModelName("openai", MODEL, server.url)))
+    assert findings.takes_seed is able.takes_seed is False
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+async def test_a_recorded_seed_is_kept_without_a_try(
+    server: FakeServer, reach: Reach, recorded: bool
+) -> None:
+    server.abilities = Abilities(repeats=not recorded)
+    able, _ = await probe(reach(ModelName("openai", MODEL, server.url)), takes_seed=recorded)
+    assert able.takes_seed is recorded
+    assert all("seed" not in body for body in server.probes)
+
+
+@pytest.mark.parametrize(("status", "words"), [(500, "EngineDeadError"), (503, "EngineDeadError")])
+async def test_a_server_that_lists_its_model_and_is_dead_is_found_out(
+    server: FakeServer, backend: Backend, status: int, words: str
+) -> None:
+    server.abilities = Abilities(status=status)
+    with pytest.raises(ModelError, match=words) as caught:
+        await probe(backend)
+    assert f"server {server.url} does not answer a small request" in str(caught.value)
+
+
+async def test_a_server_that_refuses_everything_is_found_out(server: FakeServer, backend: Backend) -> None:
+    server.abilities = Abilities(status=400)
+    with pytest.raises(ModelError, match="refuses the smallest request to 'vllm:tiny"):
+        await probe(backend)
+
+
+async def test_a_server_that_stops_after_the_look_is_found_out(server: FakeServer, backend: Backend) -> None:
+    server.stop()
+    with pytest.raises(ModelError, match=server.url):
+        await probe(backend)
+
+
+async def test_of_several_servers_the_weakest_counts(
+    server: FakeServer, other: FakeServer, reach: Reach
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"n"}))
+    other.abilities = obeying("json_object")
+    able, findings = await probe(reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("json_object", False, True)
+    assert able.constraints == ("json_object", "none")
+
+
+async def test_a_server_that_is_not_up_yet_is_not_probed(
+    server: FakeServer, other: FakeServer, reach: Reach
+) -> None:
+    other.stop()
+    _, findings = await probe(reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
+    assert findings.tried and len(server.probes) == 1
+
+
+async def test_a_model_that_thinks_its_tokens_away_keeps_its_constraint(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(thinks=True)
+    _, findings = await probe(backend)
+    assert findings.constraint == "grammar"
+
+
+async def test_without_requests_what_is_known_of_the_provider_counts(
+    server: FakeServer, backend: Backend
+) -> None:
+    able, findings = await probe(backend, requests=False)
+    assert server.probes == [] and not findings.tried
+    assert able == backend
+    assert "what is known of the provider" in str(findings)
+
+
+async def test_no_text_of_a_case_is_in_a_probe(server: FakeServer, reach: Reach) -> None:
+    server.abilities = Abilities(refuses=frozenset({"n"}))
+    await probe(reach(ModelName("openai", MODEL, server.url)))
+    prompts = {json.dumps(body["messages"]) for body in server.probes}
+    assert len(prompts) == 2 and all(len(prompt) < 150 for prompt in prompts)
