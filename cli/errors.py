@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cases.errors import InputError
+from evals.bench.result import BenchError
 from graph.recipe import RecipeError
 from graph.systems import UnknownSystem
 from prompts import PromptError
@@ -21,6 +22,7 @@ _EXPECTED = (
     ModelError,
     CallError,
     JournalError,
+    BenchError,
     OSError,
 )
 

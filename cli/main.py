@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from cli.bench import bench
 from cli.demos import demos
 from cli.graph import graph
 from cli.models import models
@@ -32,6 +33,7 @@ app.command()(retry)
 app.command()(show)
 app.command()(graph)
 app.command()(serve)
+app.command()(bench)
 app.add_typer(models, name="models")
 app.add_typer(demos, name="demos")
 

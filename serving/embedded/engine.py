@@ -71,7 +71,7 @@ class Engine:
     and leave as they finish, while new requests join between two steps; and what the reply's schema forces
     is fed in one piece instead of token by token.
 
-    Measured by `evals.bench_embedded` on two cores: three votes on 30 sentences (900 tokens) and
+    Measured by `evigraph bench embedded` on two cores: three votes on 30 sentences (900 tokens) and
     their reflections take 6.2 s, with `generate()` and the same grammar 121 s; 96 % of the reflections'
     prompts come from the prefix cache. Loading takes 0.3 s once torch is imported (5 s).
 

@@ -28,6 +28,7 @@ COMMANDS = (
     ["show"],
     ["graph"],
     ["serve"],
+    ["bench"],
     ["models", "list"],
     ["models", "pull"],
     ["demos", "build"],

@@ -26,6 +26,7 @@ PAGES = (
     "docs/serving.md",
     "docs/traces.md",
     "docs/extending.md",
+    "docs/benchmarks.md",
 )
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 

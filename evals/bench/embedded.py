@@ -1,6 +1,4 @@
-"""Three votes with reflection on one case: plain transformers against the embedded engine.
-
-    python -m evals.bench_embedded --json
+"""Votes with reflection on one case: plain transformers against the embedded engine.
 
 Both sides run the same weights on an invented case under the same grammar. The plain side is what a careful
 use of `generate()` gives: one call for each vote, then one for each reflection with its whole conversation.
@@ -10,11 +8,10 @@ the machine moves both.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,14 +20,14 @@ import xgrammar
 from transformers import AutoModelForCausalLM, LogitsProcessorList
 from xgrammar.contrib.hf import LogitsProcessor
 
+from evals.bench.catalogue import Report
+from evals.bench.result import Part, Result
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.engine import Engine
 from serving.embedded.loading import no_progress_bars
 from serving.embedded.request import Reply, Request
 from serving.embedded.weights import resolve
 
-_SENTENCES = 30
-_VOTES = 3
 _TEMPERATURE = 0.7
 _MAX_NEW_TOKENS = 600
 _LABELS = ("essential", "supplementary", "not-relevant")
@@ -54,9 +51,22 @@ _REFLECTION = (
 )
 
 
-def conversation() -> list[ChatTurn]:
-    """The labelling prompt of the invented case, about 1,000 tokens."""
-    note = "\n".join(f"{number}. {_FINDINGS[number % len(_FINDINGS)]}" for number in range(1, _SENTENCES + 1))
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A registered model or a folder, sentences of the note, votes, repeats."""
+
+    model: str = "smollm2-135m"
+    sentences: int = 30
+    votes: int = 3
+    repeats: int = 1
+
+
+TINY = {"sentences": 2, "votes": 1}
+
+
+def conversation(sentences: int) -> list[ChatTurn]:
+    """The labelling prompt of the invented case, about 1,000 tokens with 30 sentences."""
+    note = "\n".join(f"{number}. {_FINDINGS[number % len(_FINDINGS)]}" for number in range(1, sentences + 1))
     question = "Why was I kept on oxygen, and do I still have to take the blood thinner?"
     return [
         {"role": "system", "content": _INSTRUCTIONS},
@@ -64,9 +74,9 @@ def conversation() -> list[ChatTurn]:
     ]
 
 
-def schema() -> dict[str, Any]:
+def schema(sentences: int) -> dict[str, Any]:
     """Exactly the sentences of the case."""
-    numbers = [str(number) for number in range(1, _SENTENCES + 1)]
+    numbers = [str(number) for number in range(1, sentences + 1)]
     return {
         "type": "object",
         "properties": {number: {"type": "string", "enum": list(_LABELS)} for number in numbers},
@@ -75,14 +85,16 @@ def schema() -> dict[str, Any]:
     }
 
 
-def time_plain(folder: Path, chat: ChatFormat) -> tuple[float, int]:
+def time_plain(folder: Path, chat: ChatFormat, options: Options) -> tuple[float, int]:
     """Seconds with `generate()` of transformers, weights loaded and grammar compiled; tokens it wrote."""
     with no_progress_bars():
         # `Any`, because the declared self type of `generate` excludes the class that this returns.
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, local_files_only=True)
     tokenizer = chat.tokenizer
     info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
-    compiled = xgrammar.GrammarCompiler(info).compile_json_schema(json.dumps(schema()), any_whitespace=False)
+    compiled = xgrammar.GrammarCompiler(info).compile_json_schema(
+        json.dumps(schema(options.sentences)), any_whitespace=False
+    )
 
     written: list[int] = []
 
@@ -104,13 +116,13 @@ def time_plain(folder: Path, chat: ChatFormat) -> tuple[float, int]:
     written.clear()
     torch.manual_seed(0)
     start = time.perf_counter()
-    votes = [ask(conversation()) for _ in range(_VOTES)]
+    votes = [ask(conversation(options.sentences)) for _ in range(options.votes)]
     for vote in votes:
-        json.loads(ask(_reflection(vote)))
+        json.loads(ask(_reflection(vote, options.sentences)))
     return time.perf_counter() - start, sum(written)
 
 
-def time_engine(folder: Path, chat: ChatFormat) -> tuple[float, Reply, list[Reply]]:
+def time_engine(folder: Path, chat: ChatFormat, options: Options) -> tuple[float, Reply, list[Reply]]:
     """Seconds with the engine, and what it answered."""
     engine = Engine(folder, chat.tokenizer)
 
@@ -120,60 +132,58 @@ def time_engine(folder: Path, chat: ChatFormat) -> tuple[float, Reply, list[Repl
             samples=tuple(range(samples)),
             temperature=_TEMPERATURE,
             max_new_tokens=max_new_tokens,
-            schema=schema(),
+            schema=schema(options.sentences),
         )
 
     _replies(engine, [ask([{"role": "user", "content": "warm up"}], 1, max_new_tokens=4)])
     start = time.perf_counter()
-    (votes,) = _replies(engine, [ask(conversation(), _VOTES)])
-    reflections = _replies(engine, [ask(_reflection(vote.text), 1) for vote in votes.samples])
+    (votes,) = _replies(engine, [ask(conversation(options.sentences), options.votes)])
+    reflections = _replies(
+        engine, [ask(_reflection(vote.text, options.sentences), 1) for vote in votes.samples]
+    )
     seconds = time.perf_counter() - start
     for reflection in reflections:
         json.loads(reflection.samples[0].text)
     return seconds, votes, reflections
 
 
-def measure(model: str) -> dict[str, float | int | str]:
-    """Run both sides, one after the other."""
-    folder = resolve(model)
+def measure(options: Options, report: Report) -> Result:
+    """Run both sides, one after the other; their order alternates."""
+    folder = resolve(options.model)
     chat = chat_format(folder)
-    engine_seconds, votes, reflections = time_engine(folder, chat)
-    plain_seconds, plain_tokens = time_plain(folder, chat)
+    plain_seconds: list[float] = []
+    engine_seconds: list[float] = []
+    details: dict[str, Any] = {}
+    for repeat in range(options.repeats):
+        report(f"repeat {repeat + 1} of {options.repeats}")
+        for side in ("engine", "plain") if repeat % 2 == 0 else ("plain", "engine"):
+            if side == "plain":
+                seconds, details["plain_output_tokens"] = time_plain(folder, chat, options)
+                plain_seconds.append(seconds)
+            else:
+                seconds, votes, reflections = time_engine(folder, chat, options)
+                engine_seconds.append(seconds)
+                details |= _engine_details(votes, reflections)
+    return Result(
+        "embedded",
+        Part("plain transformers", "s", tuple(plain_seconds)),
+        Part("embedded engine", "s", tuple(engine_seconds)),
+        details={"model": options.model, "votes": options.votes, **details},
+    )
+
+
+def _engine_details(votes: Reply, reflections: Sequence[Reply]) -> dict[str, Any]:
+    cached = sum(reply.cached_tokens for reply in reflections)
     return {
-        "model": model,
         "prompt_tokens": votes.input_tokens,
-        "plain_output_tokens": plain_tokens,
         "engine_output_tokens": votes.output_tokens + sum(reply.output_tokens for reply in reflections),
-        "cached_share_of_reflections": round(
-            sum(reply.cached_tokens for reply in reflections)
-            / sum(reply.input_tokens for reply in reflections),
-            3,
-        ),
-        "plain_seconds": round(plain_seconds, 2),
-        "engine_seconds": round(engine_seconds, 2),
-        "ratio": round(plain_seconds / engine_seconds, 2),
+        "cached_share_of_reflections": round(cached / sum(reply.input_tokens for reply in reflections), 3),
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m evals.bench_embedded", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--model", default="smollm2-135m", help="registered name or model folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(arguments)
-    result = measure(options.model)
-    if options.json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
-    for name, value in result.items():
-        sys.stdout.write(f"{name.replace('_', ' '):28} {value}\n")
-
-
-def _reflection(vote: str) -> list[ChatTurn]:
+def _reflection(vote: str, sentences: int) -> list[ChatTurn]:
     return [
-        *conversation(),
+        *conversation(sentences),
         {"role": "assistant", "content": vote},
         {"role": "user", "content": _REFLECTION},
     ]
@@ -186,7 +196,3 @@ def _replies(engine: Engine, requests: Sequence[Request]) -> list[Reply]:
             raise outcome
         replies.append(outcome)
     return replies
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,43 @@
+"""Each benchmark that needs no live server, as small as it goes: no figure is looked at, only its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.evigraph import evigraph
+
+
+@pytest.mark.parametrize("name", ["overhead", "latency"])
+def test_a_ratio_follows_from_its_printed_parts(tmp_path: Path, name: str) -> None:
+    given = evigraph("bench", name, "--tiny", "--json", folder=tmp_path).summary
+    parts = given["numerator"]["value"] / given["denominator"]["value"]
+    assert given["ratio"] == pytest.approx(parts, rel=0.01)
+    assert given["spread"]["min"] <= given["ratio"] <= given["spread"]["max"]
+    assert given["details"]["requests"] == 12
+
+
+def test_memory_growth_follows_from_its_printed_parts(tmp_path: Path) -> None:
+    given = evigraph("bench", "memory", "--tiny", "--json", folder=tmp_path).summary
+    assert [reading["cases"] for reading in given["details"]["readings"]] == [2, 4, 6]
+    difference = given["numerator"]["value"] - given["denominator"]["value"]
+    assert given["growth_mb"] == pytest.approx(difference, abs=0.001)
+
+
+def test_without_json_a_table_names_both_sides(tmp_path: Path) -> None:
+    ended = evigraph("bench", "latency", "--tiny", folder=tmp_path)
+    assert ended.code == 0
+    assert "ideal schedule" in ended.out
+    assert "batch run, first request to last reply" in ended.out
+
+
+def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
+    listed = evigraph("bench", "--list", "--json", folder=tmp_path).summary["benchmarks"]
+    assert set(listed) == {"overhead", "latency", "saturation", "naive", "replies", "memory", "embedded"}
+
+
+def test_an_unknown_benchmark_is_one_line(tmp_path: Path) -> None:
+    ended = evigraph("bench", "overhed", folder=tmp_path)
+    assert ended.code == 2
+    assert ended.line == "no benchmark 'overhed'; did you mean 'overhead'?"
