@@ -97,7 +97,7 @@ class Summary:
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
         table.add_row("calls", f"{last.calls:,} made, {last.replayed:,} replayed from the journal")
-        cached = f" ({last.cached_tokens:,} of them cached by the server)" if last.cached_tokens else ""
+        cached = f" ({last.cached_tokens:,} of them cached)" if last.cached_tokens else ""
         table.add_row("tokens", f"{last.input_tokens:,} read{cached}, {last.output_tokens:,} written")
         if self.votes.adaptive:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
