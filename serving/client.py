@@ -10,12 +10,13 @@ from typing import TypeVar
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
 from serving.budget import Budget, Spend
-from serving.dispatcher import Dispatcher, prompt_tokens
+from serving.dispatcher import Dispatcher
 from serving.errors import CallError, ErrorClass, InvalidReply
 from serving.journal import Answer, Journal, Message, Question, text_hash
 from serving.limits import Limits
 from serving.model_name import Role
 from serving.prices import Price, Prices
+from serving.token_estimate import most_prompt_tokens, most_reply_tokens
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ _NO_TEXT = "(no reply)"
 _LONGEST_QUOTE = 4_000
 """Characters of a faulty reply that the correction turn shows to the model."""
 
-_CHARACTERS_A_TOKEN = 64
+_MOST_CHARACTERS_A_TOKEN = 64
 """More than any tokenizer packs into one token on average: a longer reply breaks its token limit."""
 
 _BYTES_BESIDE_TEXT = 64
@@ -268,7 +269,7 @@ def _fault(ask: Ask[T], answer: Answer) -> str | None:
     reply = ask.reply
     if _refused(answer):
         return _REFUSED
-    if len(answer.text) > _CHARACTERS_A_TOKEN * ask.max_tokens:
+    if len(answer.text) > _MOST_CHARACTERS_A_TOKEN * ask.max_tokens:
         return f"the reply is {len(answer.text):,} characters long, for {ask.max_tokens} tokens at most"
     if answer.finish_reason == "length" and not reply.may_be_cut:
         blank = len(answer.text) - len("".join(answer.text.split()))
@@ -284,7 +285,7 @@ def _fault(ask: Ask[T], answer: Answer) -> str | None:
 
 def _rescue(ask: Ask[T], answer: Answer) -> T | None:
     rescue = ask.reply.rescue
-    too_long = len(answer.text) > _CHARACTERS_A_TOKEN * ask.max_tokens
+    too_long = len(answer.text) > _MOST_CHARACTERS_A_TOKEN * ask.max_tokens
     if rescue is None or _refused(answer) or too_long:
         return None
     try:
@@ -294,7 +295,7 @@ def _rescue(ask: Ask[T], answer: Answer) -> T | None:
 
 
 def _most(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
-    read, written = prompt_tokens(messages), call.max_tokens * len(call.samples)
+    read, written = most_prompt_tokens(messages), most_reply_tokens(call)
     return Spend(read + written, price.cost(read, written) if price else 0.0)
 
 

@@ -19,6 +19,7 @@ from serving.journal import Answer, Message
 from serving.limiter import AdaptiveLimiter
 from serving.limits import Limits
 from serving.routing import choose, prefix_of
+from serving.token_estimate import most_prompt_tokens, most_reply_tokens
 
 LONGEST_WAIT_S = 300.0
 """A server that asks for a longer pause is asked again after this one."""
@@ -120,7 +121,7 @@ class Dispatcher:
         case = self._cases.get(call.case_id)
         if case is None:
             case = self._cases[call.case_id] = _Conversations(next(self._turns))
-        tokens = most_tokens(messages, call)
+        tokens = most_prompt_tokens(messages) + most_reply_tokens(call)
         while True:
             await self._wait_until_one_is_up(backend)
             server = self._route(backend, messages, case)
@@ -129,7 +130,6 @@ class Dispatcher:
                 if endpoint.down:
                     # It went while the request waited for its place; that is no attempt.
                     continue
-                endpoint.requests += 1
                 try:
                     answers = await exchange(
                         server, messages, call, limit_s=self._limits.timeout, retries=retries
@@ -212,22 +212,6 @@ async def _answers_a_word(server: Server, limit_s: float) -> bool:
     except CallError as error:
         return error.error_class not in ("connection", "timeout")
     return True
-
-
-_CHARACTERS_A_TOKEN = 3
-"""Fewer than English text has in any tokenizer that we know, so that the estimate is on the safe side."""
-
-_TOKENS_A_TURN = 8
-
-
-def most_tokens(messages: Sequence[Message], call: CallParameters) -> int:
-    """About the most tokens that a request can read and write, without asking a tokenizer."""
-    return prompt_tokens(messages) + call.max_tokens * len(call.samples)
-
-
-def prompt_tokens(messages: Sequence[Message]) -> int:
-    """About the most tokens of a prompt."""
-    return sum(len(message.text) // _CHARACTERS_A_TOKEN + _TOKENS_A_TURN for message in messages)
 
 
 def _wait(state: RetryCallState) -> float:

@@ -46,7 +46,6 @@ class Endpoint:
         limiter: How many requests it gets at once.
         look: How to find out whether it is well.
         report: Told when it goes and when it comes back.
-        requests: Sent to it so far.
         spent: A request has used up its attempts and none has succeeded since. Each request then gets a
             single attempt, so that a service that only fails ends a batch soon.
     """
@@ -57,7 +56,6 @@ class Endpoint:
     report: Callable[[str], None]
     rpm: AsyncLimiter | None = None
     tpm: AsyncLimiter | None = None
-    requests: int = 0
     spent: bool = False
     _reason: CallError | None = None
     _down_since: float = 0.0

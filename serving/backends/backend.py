@@ -87,8 +87,3 @@ class Backend:
     context_length: int | None = None
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
-
-    @property
-    def place(self) -> str:
-        """Its servers, for people."""
-        return ", ".join(server.endpoint for server in self.servers)

@@ -224,7 +224,7 @@ async def test_a_slash_at_the_end_of_an_address_makes_no_second_endpoint(
     server: FakeServer, backend: Backend
 ) -> None:
     slashed = connect(ModelName("vllm", MODEL, f"{server.url}/"))
-    assert slashed.place == backend.place
+    assert slashed.servers[0].endpoint == backend.servers[0].endpoint
 
 
 async def test_a_wait_for_another_attempt_holds_no_slot(

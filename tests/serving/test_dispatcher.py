@@ -12,10 +12,10 @@ import pytest
 from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
 from serving.client import ModelClient
-from serving.dispatcher import prompt_tokens
 from serving.journal import Message
 from serving.limits import Limits
 from serving.model_name import ModelName
+from serving.token_estimate import most_prompt_tokens
 from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer, HangUp, Refuse, Say
 
@@ -212,7 +212,7 @@ async def test_tokens_a_minute_count_prompt_and_token_limit(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
-    one = prompt_tokens(of_case(1).messages) + 3 * 40
+    one = most_prompt_tokens(of_case(1).messages) + 3 * 40
     client = connect_client(limits=Limits(tpm=2 * one))
     started = time.monotonic()
     await asyncio.gather(*(client.ask(replace(of_case(n), samples=(0, 1, 2))) for n in range(4)))

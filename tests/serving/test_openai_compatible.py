@@ -74,7 +74,7 @@ async def test_a_free_text_is_asked_for_without_a_schema(server: FakeServer, cli
 
 
 def test_a_connected_server_is_described(server: FakeServer, backend: Backend) -> None:
-    assert (backend.place, backend.context_length) == (server.url, 4096)
+    assert (backend.servers[0].endpoint, backend.context_length) == (server.url, 4096)
     assert backend.many_samples and not backend.takes_seed
     other = connect(ModelName("openai", "other", server.url))
     assert (other.context_length, other.count_tokens) == (None, None)
