@@ -20,7 +20,10 @@ from serving.token_counter import CHARACTERS_A_TOKEN
 
 _EXACT = "exact: counted by the model's own tokenizer"
 _ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, for want of the model's tokenizer"
-_ASSUMED = "assumed: labels a quarter essential, answers of four fifths of the word limit"
+_ASSUMED = (
+    "assumed: labels a quarter essential, answers and questions of four fifths of the word limit,"
+    " two citations a sentence"
+)
 
 
 def print_dry_run(request: Request, options: Options, *, as_json: bool) -> None:

@@ -15,6 +15,12 @@ from runs.folder import CALLS, Line, RunFolder
 from runs.inputs import recorded_cases
 from serving.journal import Journal
 
+_CHOOSE_DEMONSTRATIONS = (
+    "retrieve_evidence_demonstrations",
+    "retrieve_answer_demonstrations",
+    "interpret_question",
+    "align_answer",
+)
 _LABEL_COLOURS = {"essential": "green", "supplementary": "yellow"}
 
 
@@ -36,6 +42,8 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
         journal.close()
     if case is not None and line["vote_counts"]:
         _sentences(console, case, line)
+    if line.get("alignment"):
+        _alignment(console, case, line)
     _end(console, case, line, trace)
 
 
@@ -91,7 +99,7 @@ def _details(step: Line) -> list[tuple[str, str]]:
     """The facts of a decision that its sentence does not say already."""
     facts = step["facts"]
     found: list[tuple[str, str]] = []
-    for one in facts.get("chosen", []) if step["node"].startswith("retrieve") else []:
+    for one in facts.get("chosen", []) if step["node"] in _CHOOSE_DEMONSTRATIONS else []:
         intent = f", {one['intent']}" if one["intent"] else ""
         found.append((f"case {one['case_id']}", f"distance {one['distance']:.3f}, by {one['tier']}{intent}"))
     for vote in facts.get("votes", []):
@@ -103,6 +111,8 @@ def _details(step: Line) -> list[tuple[str, str]]:
     if step["node"] in ("check_votes", "aggregate_votes"):
         counts = " ".join(f"{id_}:{count}" for id_, count in facts["counts"].items())
         found.append((f"counts (T = {facts['threshold']})", counts))
+    for id_, cited in facts.get("links", {}).items():
+        found.append((f"answer sentence {id_}", _ids(cited)))
     if facts.get("undecided"):
         found.append(("open", _ids(facts["undecided"])))
     if step["flags"]:
@@ -150,6 +160,26 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     console.print(table)
 
 
+def _alignment(console: Console, case: Case | None, line: Line) -> None:
+    """Each sentence of the aligned answer beside what supports it; the key's citations where it has some."""
+    known = {one.id: one.citations for one in (case.gold.answer_sentences if case else None) or ()}
+    of_clinician = line["aligned_answer"] == "clinician"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("answer", justify="right")
+    table.add_column("supported by")
+    if of_clinician:
+        table.add_column("key")
+    table.add_column(f"sentence ({line['aligned_answer']})", overflow="fold")
+    for sentence in line["answer_sentences"]:
+        row = [safe(sentence["id"]), safe(_ids(line["alignment"][sentence["id"]]))]
+        if of_clinician:
+            cited = known.get(sentence["id"])
+            row.append(safe("" if cited is None else _ids(list(cited))))
+        table.add_row(*row, safe(sentence["text"]))
+    console.print()
+    console.print(table)
+
+
 def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> None:
     console.print()
     if line["error"]:
@@ -157,6 +187,8 @@ def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
+    if line.get("interpreted_question"):
+        grid.add_row("interpreted", safe(line["interpreted_question"]))
     if line["answer"]:
         grid.add_row("answer", safe(line["answer"]))
         grid.add_row("built on", safe(_ids(line["answer_evidence"])))

@@ -171,7 +171,7 @@ def _votes(folder: RunFolder) -> VoteUse:
 
 
 def _evidence(folder: RunFolder) -> list[CaseEvidence]:
-    """Cases that are done and labelled. A failed case has no labels and is not scored as empty."""
+    """Cases that are done and labelled. A case without votes, failed or not, is not scored as empty."""
     try:
         gold = {case.id: case.gold.labels for case in recorded_cases(folder.manifest) if case.gold.labels}
     except InputError:
@@ -180,7 +180,7 @@ def _evidence(folder: RunFolder) -> list[CaseEvidence]:
     found = []
     for line in folder.cases():
         labels = gold.get(line["case_id"])
-        if line["status"] == "done" and labels:
+        if line["status"] == "done" and line["labels"] and labels:
             predicted = [id_ for id_, label in line["labels"].items() if label == "essential"]
             found.append(case_evidence(predicted, dict(labels)))
     return found

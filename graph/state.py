@@ -6,7 +6,7 @@ import operator
 from typing import Annotated, TypedDict
 
 from nodes.generate_answer import Attempt
-from nodes.records import AnswerEvidence, Decision, IntentChoice, Shown, Vote
+from nodes.records import AlignedAnswer, AnswerEvidence, AnswerLine, Decision, IntentChoice, Shown, Vote
 
 
 class CaseInput(TypedDict):
@@ -20,8 +20,10 @@ class State(TypedDict, total=False):
     """Everything that nodes hand on; a key is there once its node has run."""
 
     case_id: str
+    interpreted_question: str
+    """A clinician question read out of the patient's message."""
     patient_question: str
-    """Stands in for a missing clinician question."""
+    """Stands in for a missing clinician question: the patient's own, or the interpreted one."""
     intent: IntentChoice
     evidence_demonstrations: list[Shown]
     """Nearest first."""
@@ -47,4 +49,9 @@ class State(TypedDict, total=False):
     rejected_answers: Annotated[list[Attempt], operator.add]
     answer: str
     """Set once an answer is accepted."""
+    answer_sentences: list[AnswerLine]
+    """Of the aligned answer."""
+    alignment: dict[str, list[str]]
+    """Ids of the note sentences that support each answer sentence, by its id."""
+    aligned_answer: AlignedAnswer
     decisions: Annotated[list[Decision], operator.add]

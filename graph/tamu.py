@@ -13,12 +13,14 @@ from graph.inline import inline
 from graph.state import CaseInput, State
 from nodes.adopt_patient_question import adopt_patient_question
 from nodes.aggregate_votes import aggregate_votes
+from nodes.align_answer import align_answer
 from nodes.check_answer import check_answer
 from nodes.check_votes import check_votes
 from nodes.choose_answer_evidence import choose_answer_evidence
 from nodes.classify_intent import classify_intent
 from nodes.context import Context
 from nodes.generate_answer import generate_answer
+from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
 from nodes.records import Vote
 from nodes.reflect_on_labels import (
@@ -40,26 +42,48 @@ def first_step(settings: Settings) -> Beginning:
     return "classify_intent" if settings.evidence.intent_aware else "retrieve_evidence_demonstrations"
 
 
-def begin(state: CaseInput, runtime: Runtime[Context]) -> Beginning | Literal["adopt_patient_question"]:
-    """A case without a clinician question asks the patient's own."""
-    if not runtime.context.cases[state["case_id"]].question.strip():
-        return "adopt_patient_question"
-    return first_step(runtime.context.settings)
+def begin(
+    state: CaseInput, runtime: Runtime[Context]
+) -> Beginning | Literal["interpret_question", "adopt_patient_question"]:
+    """A case without a clinician question needs one first: read out of the message, or the patient's own."""
+    context = runtime.context
+    if context.settings.stop_after == "question":
+        return "interpret_question"
+    case = context.cases[state["case_id"]]
+    if case.question.strip():
+        return first_step(context.settings)
+    if context.settings.interprets and case.narrative.strip():
+        return "interpret_question"
+    return "adopt_patient_question"
 
 
-def after_question(state: State, runtime: Runtime[Context]) -> Beginning:
+def after_adoption(state: State, runtime: Runtime[Context]) -> Beginning:
     """As with a clinician question."""
     return first_step(runtime.context.settings)
 
 
+def after_interpretation(state: State, runtime: Runtime[Context]) -> list[Beginning | Literal["__end__"]]:
+    """As with a clinician question, where the case had none; else nobody waits for the interpreted one."""
+    if runtime.context.settings.stop_after == "question":
+        return ["__end__"]
+    return [first_step(runtime.context.settings)] if "patient_question" in state else []
+
+
 def after_retrieval(
     state: State, runtime: Runtime[Context]
-) -> list[Literal["label_evidence", "classify_intent"]]:
-    """Votes and intent are asked for side by side: nodes of one step end together, so both wait once."""
+) -> list[Literal["label_evidence", "classify_intent", "interpret_question", "align_answer"]]:
+    """All that can be asked now is asked side by side: nodes of one step end together, so all wait once."""
     settings = runtime.context.settings
+    has_question = bool(runtime.context.cases[state["case_id"]].question.strip())
+    steps: list[Literal["label_evidence", "classify_intent", "interpret_question", "align_answer"]]
+    steps = ["label_evidence"]
     if settings.needs_intent and "intent" not in state:
-        return ["label_evidence", "classify_intent"]
-    return ["label_evidence"]
+        steps.append("classify_intent")
+    if settings.question.interpret == "always" and has_question:
+        steps.append("interpret_question")
+    if settings.alignment.answer == "clinician":
+        steps.append("align_answer")
+    return steps
 
 
 def after_intent(
@@ -108,9 +132,13 @@ def after_choice(
     return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
 
 
-def after_check(state: State) -> Literal["generate_answer", "__end__"]:
-    """An answer that was sent back is written again."""
-    return "__end__" if "answer" in state else "generate_answer"
+def after_check(
+    state: State, runtime: Runtime[Context]
+) -> Literal["generate_answer", "align_answer", "__end__"]:
+    """An answer that was sent back is written again; an accepted one is aligned where the recipe wants it."""
+    if "answer" not in state:
+        return "generate_answer"
+    return "align_answer" if runtime.context.settings.alignment.answer == "generated" else "__end__"
 
 
 def _reflection(state: State, vote: Vote) -> ReflectOnLabelsInput:
@@ -128,6 +156,7 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     """The compiled graph, without a checkpointer: the call journal is the resume."""
     builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
     builder.add_node("adopt_patient_question", adopt_patient_question)
+    builder.add_node("interpret_question", interpret_question)
     builder.add_node("classify_intent", classify_intent)
     builder.add_node("retrieve_evidence_demonstrations", retrieve_evidence_demonstrations)
     builder.add_node("label_evidence", label_evidence)
@@ -139,13 +168,18 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_node("retrieve_answer_demonstrations", retrieve_answer_demonstrations)
     builder.add_node("generate_answer", generate_answer)
     builder.add_node("check_answer", check_answer)
+    builder.add_node("align_answer", align_answer)
 
     beginnings = ["classify_intent", "retrieve_evidence_demonstrations"]
-    builder.add_conditional_edges(START, inline(begin), ["adopt_patient_question", *beginnings])
-    builder.add_conditional_edges("adopt_patient_question", inline(after_question), beginnings)
+    questions = ["interpret_question", "adopt_patient_question"]
+    builder.add_conditional_edges(START, inline(begin), [*questions, *beginnings])
+    builder.add_conditional_edges("interpret_question", inline(after_interpretation), [*beginnings, END])
+    builder.add_conditional_edges("adopt_patient_question", inline(after_adoption), beginnings)
     builder.add_conditional_edges("classify_intent", inline(after_intent), beginnings[1:])
     builder.add_conditional_edges(
-        "retrieve_evidence_demonstrations", inline(after_retrieval), ["label_evidence", "classify_intent"]
+        "retrieve_evidence_demonstrations",
+        inline(after_retrieval),
+        ["label_evidence", "classify_intent", "interpret_question", "align_answer"],
     )
     counting = ["check_votes", "aggregate_votes"]
     builder.add_conditional_edges("label_evidence", inline(after_labelling), ["reflect_on_labels", *counting])
@@ -160,5 +194,8 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_edge("widen_evidence", "retrieve_answer_demonstrations")
     builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
     builder.add_edge("generate_answer", "check_answer")
-    builder.add_conditional_edges("check_answer", inline(after_check), ["generate_answer", END])
+    builder.add_conditional_edges(
+        "check_answer", inline(after_check), ["generate_answer", "align_answer", END]
+    )
+    builder.add_edge("align_answer", END)
     return builder.compile(name="tamu")

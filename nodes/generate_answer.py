@@ -17,8 +17,11 @@ from serving.ask import Ask, Failure
 from serving.journal import Message
 from serving.reply import ReplyFormat, free_text
 
+ANSWER_REPLY = "answer"
+"""Name of the reply's format."""
+
 # A cut answer goes on to `check_answer`, which says what is wrong with it in the words of the rules.
-_FREE_TEXT = ReplyFormat(name="answer", schema=None, parse=free_text, may_be_cut=True)
+_FREE_TEXT = ReplyFormat(name=ANSWER_REPLY, schema=None, parse=free_text, may_be_cut=True)
 
 
 class Attempt(TypedDict):

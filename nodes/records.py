@@ -11,6 +11,7 @@ from serving.demonstrations import Neighbour
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
 ReplyFormName = Literal["labels", "ids"]
+AlignedAnswer = Literal["generated", "clinician"]
 
 
 class Shown(TypedDict):
@@ -41,6 +42,13 @@ class Vote(TypedDict):
     vote: int
     essential: list[str]
     confidence: NotRequired[dict[str, float]]
+
+
+class AnswerLine(TypedDict):
+    """One sentence of an answer; `id` is unique within the answer."""
+
+    id: str
+    text: str
 
 
 class Decision(TypedDict):

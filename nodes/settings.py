@@ -14,6 +14,26 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class QuestionSettings(_Section):
+    """The clinician question that is read out of a patient's message (ArchEHR-QA 2026, subtask 1).
+
+    Attributes:
+        interpret: `missing` writes one for cases without a clinician question, where `never` asks the
+            patient's own words. `always` writes one for every case; a case that has a question of its own
+            is still answered on that.
+        max_words: Parted by white space, as the task counts them.
+        demonstrations: Messages with their clinician questions that the prompt shows.
+        corrections: How often a faulty question is sent back before it is cut and flagged.
+    """
+
+    interpret: Literal["never", "missing", "always"] = "never"
+    max_words: int = Field(15, ge=1)
+    demonstrations: int = Field(5, ge=0, le=50)
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(64, ge=16)
+    corrections: int = Field(1, ge=0, le=5)
+
+
 class IntentSettings(_Section):
     """Intent classification."""
 
@@ -115,23 +135,81 @@ class AnswerSettings(_Section):
         return self
 
 
-class Settings(_Section):
-    """Everything that nodes read of a recipe."""
+class AlignmentSettings(_Section):
+    """Which note sentences support each sentence of an answer (ArchEHR-QA 2026, subtask 4).
 
-    stop_after: Literal["answer", "evidence"] = "answer"
+    Attributes:
+        answer: Whose answer is aligned: the `generated` one, the `clinician`'s of the key file, or `none`.
+        demonstrations: Cases with cited answers that the prompt shows.
+    """
+
+    answer: Literal["none", "generated", "clinician"] = "none"
+    demonstrations: int = Field(3, ge=0, le=50)
+    temperature: float = Field(0.0, ge=0, le=2)
+
+
+class Settings(_Section):
+    """Everything that nodes read of a recipe.
+
+    Attributes:
+        stop_after: `evidence` writes no answer; `question` interprets the patient's message and does nothing
+            else, so a case needs no note.
+        seed: Sent where the backend takes one.
+        held_out: Ids of cases that never serve as demonstrations.
+    """
+
+    stop_after: Literal["answer", "evidence", "question"] = "answer"
     seed: int = 42
     held_out: tuple[str, ...] = ()
+    question: QuestionSettings = QuestionSettings()
     intent: IntentSettings = IntentSettings()
     evidence: EvidenceSettings = EvidenceSettings()
     answer: AnswerSettings = AnswerSettings()
+    alignment: AlignmentSettings = AlignmentSettings()
+
+    @model_validator(mode="after")
+    def _what_is_wanted_is_reached(self) -> Settings:
+        aligned = self.alignment.answer
+        if self.stop_after == "question" and self.question.interpret != "always":
+            raise ValueError("stop_after is 'question', which needs question.interpret 'always'")
+        if self.stop_after == "question" and aligned != "none":
+            raise ValueError(f"alignment.answer is {aligned!r}, but stop_after is 'question'")
+        if self.stop_after == "evidence" and aligned == "generated":
+            raise ValueError(
+                "alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
+                " align the 'clinician' answer or none"
+            )
+        return self
+
+    @property
+    def interprets(self) -> bool:
+        """Whether clinician questions are read out of patients' messages."""
+        return self.question.interpret != "never"
+
+    @property
+    def aligns(self) -> bool:
+        """Whether an answer is aligned with the note."""
+        return self.alignment.answer != "none"
+
+    @property
+    def optional_prompts(self) -> frozenset[str]:
+        """Prompts that only some recipes read, and this one does."""
+        wanted = {"interpret_question": self.interprets, "align_answer": self.aligns}
+        return frozenset(name for name, used in wanted.items() if used)
 
     @property
     def needs_demonstrations(self) -> bool:
         """Whether any node looks for demonstrations."""
-        of_answer = self.answer.demonstrations if self.stop_after == "answer" else 0
-        return self.evidence.demonstrations + of_answer > 0
+        wanted = (
+            self.evidence.demonstrations if self.stop_after != "question" else 0,
+            self.answer.demonstrations if self.stop_after == "answer" else 0,
+            self.question.demonstrations if self.interprets else 0,
+            self.alignment.demonstrations if self.aligns else 0,
+        )
+        return any(wanted)
 
     @property
     def needs_intent(self) -> bool:
         """Whether any node reads the intent."""
-        return self.stop_after == "answer" or self.evidence.intent_aware
+        of_evidence = self.evidence.intent_aware and self.stop_after != "question"
+        return self.stop_after == "answer" or of_evidence

@@ -56,8 +56,23 @@ CONTRACTS: Mapping[str, Contract] = {
         demonstration=_CASE | {"evidence", "answer"},
         correction=True,
     ),
+    "interpret_question": Contract(
+        frozenset({"narrative"}),
+        frozenset({"max_words"}),
+        # The case's own question is what this prompt is to find: only demonstrations have one.
+        demonstration=frozenset({"narrative", "question"}),
+        correction=True,
+    ),
+    "align_answer": Contract(
+        _CASE | {"answer_sentences"}, demonstration=_CASE | {"answer_sentences", "alignment"}
+    ),
 }
 """Every prompt of a version by name."""
+
+OPTIONAL = frozenset({"interpret_question", "align_answer"})
+"""Prompts that a version may leave out; those of the packaged `default` then stand in."""
+
+_DEFAULT = "default"
 
 
 class Turn(BaseModel):
@@ -164,14 +179,21 @@ def load_prompts(version: str) -> PromptSet:
     """Load a version by its name (`default`, `paper`) or from a folder of the user's.
 
     Raises:
-        PromptError: There is no such version, or one of its files is missing or wrong.
+        PromptError: There is no such version, or one of its files is wrong, or missing and not optional.
     """
     packaged = resources.files("prompts")
     known = sorted(entry.name for entry in packaged.iterdir() if (entry / "label_evidence.yaml").is_file())
     folder: Traversable = packaged / version if version in known else Path(version)
     if not folder.is_dir():
         raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
-    return PromptSet(version, {name: _load(folder / f"{name}.yaml", name, version) for name in CONTRACTS})
+    return PromptSet(version, {name: _load_or_default(folder, name, version) for name in CONTRACTS})
+
+
+def _load_or_default(folder: Traversable, name: str, version: str) -> Prompt:
+    source = folder / f"{name}.yaml"
+    if name in OPTIONAL and not source.is_file():
+        return _load(resources.files("prompts") / _DEFAULT / f"{name}.yaml", name, _DEFAULT)
+    return _load(source, name, version)
 
 
 def _load(source: Traversable, name: str, version: str) -> Prompt:

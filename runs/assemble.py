@@ -12,7 +12,7 @@ from cases.load import CaseSource, find_cases
 from cases.records import Case
 from graph.recipe import Recipe, RecipeError, check_prompts
 from graph.systems import build_system
-from prompts import PromptSet, load_prompts
+from prompts import OPTIONAL, PromptSet, load_prompts
 from runs.case_run import Graph
 from runs.manifest import (
     Demonstrations,
@@ -36,6 +36,9 @@ Report = Callable[[str], None]
 
 VOTE_CHECK = "check_votes"
 """The node that a range of votes needs."""
+
+INTERPRETATION = "interpret_question"
+ALIGNMENT = "align_answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,7 @@ async def assemble(
     """
     recipe = request.recipe
     graph = build_system(recipe.system)
-    if recipe.evidence.adaptive and VOTE_CHECK not in graph.nodes:
-        raise RecipeError(
-            f"recipe {request.recipe_origin}: evidence.votes is {recipe.evidence.votes}, but the graph"
-            f" {recipe.system!r} has no {VOTE_CHECK} to ask for further votes; give a number"
-        )
+    _refuse_missing_nodes(recipe, graph, request.recipe_origin)
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
     prompts = load_prompts(recipe.prompts)
@@ -118,7 +117,12 @@ async def assemble(
         recipe_sha256=recipe.sha256,
         recipe_origin=request.recipe_origin,
         recipe_overrides=dict(request.overrides),
-        prompts=prompts.hashes,
+        # Those that the recipe does not read shape nothing, and may come later than the run.
+        prompts={
+            name: sha256
+            for name, sha256 in prompts.hashes.items()
+            if name not in OPTIONAL or name in recipe.optional_prompts
+        },
         inputs=Inputs(
             paths=[str(path.resolve()) for path in request.inputs],
             keys=[str(path.resolve()) for path in request.keys],
@@ -143,6 +147,25 @@ async def assemble(
         versions=versions(),
     )
     return Assembly(recipe, source, graph, prompts, pool, backends, manifest)
+
+
+def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
+    """What a recipe asks for and no node of its graph does.
+
+    Raises:
+        RecipeError: Names the field, the missing node and a value that needs none.
+    """
+    wanted = (
+        (recipe.evidence.adaptive, VOTE_CHECK, f"evidence.votes is {recipe.evidence.votes}", "a number"),
+        (recipe.interprets, INTERPRETATION, f"question.interpret is {recipe.question.interpret}", "never"),
+        (recipe.aligns, ALIGNMENT, f"alignment.answer is {recipe.alignment.answer}", "none"),
+    )
+    for asked, node, field_, instead in wanted:
+        if asked and node not in graph.nodes:
+            raise RecipeError(
+                f"recipe {origin}: {field_}, but the graph {recipe.system!r} has no {node} for that;"
+                f" give {instead}"
+            )
 
 
 def connect_roles(

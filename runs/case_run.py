@@ -19,6 +19,7 @@ RECURSION_LIMIT = 500
 """Supersteps of a case; at worst each of 101 votes is asked for by itself, in three supersteps."""
 
 _RESULTS = (
+    "interpreted_question",
     "intent",
     "vote_counts",
     "usable_votes",
@@ -27,6 +28,9 @@ _RESULTS = (
     "evidence",
     "answer_evidence",
     "answer",
+    "answer_sentences",
+    "alignment",
+    "aligned_answer",
 )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from runs.manifest import BudgetCaps
 from serving.model_name import Role
-from serving.rehearsal import Tally
+from serving.rehearsal import Tally, added
 
 
 class Correction(NamedTuple):
@@ -50,14 +50,7 @@ class Estimate:
     @property
     def total(self) -> Tally:
         """Of all roles."""
-        parts = self.tallies.values()
-        return Tally(
-            calls=sum(part.calls for part in parts),
-            requests=sum(part.requests for part in parts),
-            estimated=sum(part.estimated for part in parts),
-            input_tokens=sum(part.input_tokens for part in parts),
-            output_tokens=sum(part.output_tokens for part in parts),
-        )
+        return added(self.tallies.values())
 
     @property
     def tokens(self) -> int:

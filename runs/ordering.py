@@ -47,7 +47,7 @@ def demonstration_keys(pool: DemonstrationPool | None, settings: Settings) -> Ke
     evidence = settings.evidence
     if pool is None or len(pool) == 0 or evidence.demonstrations == 0:
         return None
-    if evidence.intent_aware or evidence.order != "canonical":
+    if settings.stop_after == "question" or evidence.intent_aware or evidence.order != "canonical":
         return None
 
     async def keys(cases: Sequence[Case]) -> list[Key]:

@@ -14,6 +14,7 @@ from typing import Any
 from cases.records import Case, InvalidCase
 from nodes.answer_rules import find_faults
 from nodes.context import Context
+from nodes.generate_answer import ANSWER_REPLY
 from nodes.settings import AnswerSettings
 from runs.assemble import Assembly, Request, assemble
 from runs.batch import MOST_REMARKS, Options
@@ -30,7 +31,7 @@ from serving.demonstrations import DemonstrationPool, evidence_text
 from serving.errors import CallError
 from serving.journal import Journal, Message
 from serving.limits import Limits
-from serving.rehearsal import Tally, rehearse
+from serving.rehearsal import Tallies, Tally, added, rehearse
 from serving.token_counter import TokenCounter
 
 CASES_AT_ONCE = 16
@@ -54,9 +55,9 @@ async def dry_run(request: Request, options: Options, *, stop: asyncio.Event, wa
 async def _rehearse(
     request: Request, assembly: Assembly, options: Options, stop: asyncio.Event, watcher: Watcher
 ) -> Estimate:
-    tallies: dict[str, Tally] = {}
+    tallies: Tallies = {}
     foreseen: dict[str, dict[str, str]] = {}
-    write = writer(assembly.recipe.answer, foreseen)
+    write = writer(assembly.recipe, foreseen)
     # One rehearsal a model, however many roles share it.
     rehearsed = {id(one): rehearse(one, write, tallies) for one in assembly.backends.values()}
     backends = {role: rehearsed[id(one)] for role, one in assembly.backends.items()}
@@ -68,7 +69,8 @@ async def _rehearse(
         client = ModelClient(backends, journal, limits, progress.usage)
         try:
             await rehearsal.run(client, stop)
-            correction = await _correction(assembly, backends["answer"], tallies.get("answer"))
+            answers = tallies.get(("answer", ANSWER_REPLY))
+            correction = await _correction(assembly, backends["answer"], answers)
         finally:
             await client.aclose()
             journal.close()
@@ -81,7 +83,11 @@ async def _rehearse(
         failed=rehearsal.failed,
         models={role: str(one.name) for role, one in backends.items()},
         priced_as={role: one.name.identity for role, one in backends.items()},
-        tallies={role: tallies[role] for role in backends if role in tallies},
+        tallies={
+            role: added(part for (asked, _), part in tallies.items() if asked == role)
+            for role in backends
+            if any(asked == role for asked, _ in tallies)
+        },
         budget=options.budget,
         correction=correction,
     )

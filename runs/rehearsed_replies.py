@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nodes.settings import AnswerSettings
+from nodes.alignment_reply import ALIGNMENT_REPLY
+from nodes.interpret_question import QUESTION_REPLY
+from nodes.settings import AnswerSettings, Settings
 from serving.backends.backend import CallParameters
 from serving.errors import CallError
 from serving.rehearsal import Write
@@ -21,7 +23,10 @@ DISSENT_SHARE = 0.05
 """Labels that a vote turns round, so that votes differ a little, as a model's do."""
 
 WORDS_SHARE = 0.8
-"""Words of an answer as a share of the recipe's limit: models stay below it."""
+"""Words of an answer or a question as a share of the recipe's limit: models stay below it."""
+
+CITED_SENTENCES = 2
+"""Note sentences for each sentence of an answer; 2.0 on average in the packaged cases."""
 
 _PREFERRED_SENTENCES = 3
 
@@ -36,13 +41,16 @@ Foreseen = Mapping[str, Mapping[str, str]]
 """By case: what the model is likely to say for a field of a reply."""
 
 
-def writer(rules: AnswerSettings, foreseen: Foreseen) -> Write:
-    """Makes replies up: a value for each field of a schema, an answer that keeps its rules for free text."""
-    answer = rehearsed_answer(rules)
+def writer(settings: Settings, foreseen: Foreseen) -> Write:
+    """Makes replies up: a value for each field of a schema, and for free text what keeps its rules."""
+    answer = rehearsed_answer(settings.answer)
+    question = rehearsed_question(settings.question.max_words)
 
     def write(call: CallParameters, sample: int) -> str:
         if call.schema is None:
-            return answer
+            return question if call.schema_name == QUESTION_REPLY else answer
+        if call.schema_name == ALIGNMENT_REPLY:
+            return json.dumps(_alignment(call.schema, call.case_id))
         value = _value(call.schema, (call.case_id,), (call.role, str(sample)))
         likely = foreseen.get(call.case_id, {})
         fields = call.schema.get("properties", {})
@@ -62,6 +70,22 @@ def rehearsed_answer(rules: AnswerSettings) -> str:
     vocabulary = itertools.cycle(_TEXT.split())
     lengths = [share + (1 if index < rest else 0) for index in range(sentences)]
     return " ".join(_sentence(list(itertools.islice(vocabulary, length))) for length in lengths if length)
+
+
+def rehearsed_question(max_words: int) -> str:
+    """Plain words in one question."""
+    words = itertools.islice(itertools.cycle(_TEXT.split()), max(1, round(WORDS_SHARE * max_words)))
+    return f"{_sentence(list(words)).removesuffix('.')}?"
+
+
+def _alignment(schema: JsonSchema, case_id: str) -> dict[str, list[str]]:
+    """Links to neighbouring sentences, the same for the same case."""
+    links = {}
+    for name, part in schema["properties"].items():
+        options = part["items"]["enum"]
+        start = int(_share((case_id, name)) * max(1, len(options) - CITED_SENTENCES + 1))
+        links[name] = options[start : start + CITED_SENTENCES]
+    return links
 
 
 def _sentence(words: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from serving.backends.backend import Backend, CallParameters
@@ -15,7 +15,7 @@ Write = Callable[[CallParameters, int], str]
 
 @dataclass(slots=True)
 class Tally:
-    """What one role would use. A call is one sample of one prompt.
+    """What a role would use, or one of its tasks. A call is one sample of one prompt.
 
     Attributes:
         requests: Several samples of a prompt can be one request, which reads the prompt once.
@@ -29,13 +29,29 @@ class Tally:
     output_tokens: int = 0
 
 
-def rehearse(backend: Backend, write: Write, tallies: dict[str, Tally]) -> Backend:
+Tallies = dict[tuple[str, str], Tally]
+"""By role and by the name of the reply's format: a role can have several tasks."""
+
+
+def added(parts: Iterable[Tally]) -> Tally:
+    """The sum of tallies."""
+    total = Tally()
+    for part in parts:
+        total.calls += part.calls
+        total.requests += part.requests
+        total.estimated += part.estimated
+        total.input_tokens += part.input_tokens
+        total.output_tokens += part.output_tokens
+    return total
+
+
+def rehearse(backend: Backend, write: Write, tallies: Tallies) -> Backend:
     """The same model with nobody behind it.
 
     Args:
         backend: Whose tokenizer counts, where it has one.
         write: What the model would say.
-        tallies: By role; added to with each request.
+        tallies: Added to with each request.
     """
     counter = TokenCounter(backend.count_tokens)
 
@@ -53,7 +69,7 @@ def rehearse(backend: Backend, write: Write, tallies: dict[str, Tally]) -> Backe
             )
             for index, (text, count) in enumerate(zip(texts, written, strict=True))
         ]
-        tally = tallies.setdefault(call.role, Tally())
+        tally = tallies.setdefault((call.role, call.schema_name), Tally())
         tally.calls += len(answers)
         tally.requests += 1
         tally.estimated += not all(count.exact for count in (read, *written))

@@ -1,8 +1,9 @@
 """A model that answers from a file of replies or from a function: for tests, demonstrations and dry runs.
 
 `scripted:replies.jsonl` holds one reply a line: `{"reply": ..., "role": ..., "case": ..., "sample": ...}`.
-`role`, `case` and `sample` are optional and narrow what the line answers; of the lines that fit, the one
-that names most wins, then the earlier one. `"fail": "timeout"` instead of a reply raises that error class.
+`role`, `format`, `case` and `sample` are optional and narrow what the line answers; of the lines that fit,
+the one that names most wins, then the earlier one. `"fail": "timeout"` instead of a reply raises that error
+class.
 `scripted:script.py:function` calls `function(call)` of a Python file, plain or async, for each sample.
 `scripted:auto` makes up valid replies: the same prompt and sample always get the same one.
 """
@@ -34,9 +35,14 @@ HISTORY_LENGTH = 1000
 
 
 class ScriptedCall(BaseModel):
-    """One sample that the script is asked for. `schema_` is the reply's JSON schema, None for free text."""
+    """One sample that the script is asked for.
+
+    `format` names what is asked for where a role has several tasks: `answer`, `question`, `alignment`.
+    `schema_` is the reply's JSON schema, None for free text.
+    """
 
     role: str = ""
+    format: str = ""
     case_id: str = ""
     sample: int = 0
     prompt: list[tuple[str, str]]
@@ -51,12 +57,18 @@ class ScriptedReply(BaseModel):
     reply: str | dict[str, Any] | None = None
     fail: ErrorClass | None = None
     role: str | None = None
+    format: str | None = None
     case: str | None = None
     sample: int | None = None
 
     def fits(self, call: ScriptedCall) -> int:
         """How many of its conditions the call meets; -1 if it breaks one."""
-        wanted = ((self.role, call.role), (self.case, call.case_id), (self.sample, call.sample))
+        wanted = (
+            (self.role, call.role),
+            (self.format, call.format),
+            (self.case, call.case_id),
+            (self.sample, call.sample),
+        )
         named = [(mine, its) for mine, its in wanted if mine is not None]
         return len(named) if all(mine == its for mine, its in named) else -1
 
@@ -114,6 +126,7 @@ class ScriptedChatModel(BaseChatModel):
         calls = [
             ScriptedCall(
                 role=kwargs.get("role", ""),
+                format=kwargs.get("schema_name", ""),
                 case_id=kwargs.get("case_id", ""),
                 sample=sample,
                 prompt=prompt,
@@ -169,6 +182,7 @@ def _arguments(call: CallParameters) -> dict[str, Any]:
         "case_id": call.case_id,
         "samples": call.samples,
         "schema": call.schema,
+        "schema_name": call.schema_name,
     }
 
 
@@ -239,10 +253,8 @@ def made_up_reply(call: ScriptedCall) -> str:
     """A valid reply for any schema, drawn from a hash of the prompt and the sample."""
     seed = hashlib.sha256(json.dumps([call.prompt, call.sample]).encode()).digest()
     if call.schema_ is None:
-        return (
-            "This answer was made up by a script and comes from no language model. "
-            "It has two sentences, as the rules for answers ask."
-        )
+        # Two sentences, as answers are to have, and fewer words than a question may have.
+        return "These words were made up by a script. No language model wrote them."
     return json.dumps(_made_up_value(call.schema_, seed))
 
 

@@ -126,3 +126,21 @@ def test_what_is_wrong_ends_it_as_it_ends_a_run(folder: Path, server: FakeServer
     ended = run(folder, f"vllm:unknown@{server.url}", BATCH, "--dry-run")
     assert ended.code == 2
     assert "does not serve 'unknown'" in ended.line
+
+
+@pytest.mark.parametrize("aligned", ["clinician", "generated"])
+def test_questions_and_alignments_are_counted_as_in_a_run(
+    folder: Path, server: FakeServer, aligned: str
+) -> None:
+    recipe = (folder / "lexical.yaml").read_text()
+    recipe += f"question: {{interpret: always}}\nalignment: {{answer: {aligned}}}\n"
+    (folder / "subtasks.yaml").write_text(recipe)
+    command = ("run", "tamu", BATCH, "--model", f"vllm:{MODEL}@{server.url}", "--recipe", "subtasks.yaml")
+    dry = evigraph(*command, "--dry-run", "--json", folder=folder).summary
+    real = evigraph(*command, "--json", "--no-probe", "--out", f"real-{aligned}", folder=folder).summary
+    assert dry["roles"]["answer"]["calls"] == 36
+    assert dry["calls"] == real["calls"]
+    read = dry["input_tokens"] + dry["output_tokens"]
+    assert read == pytest.approx(real["input_tokens"] + real["output_tokens"], rel=0.02)
+    # Only answers are sent back by a rule that the estimate tells of.
+    assert dry["answer_corrections"]["most"] == 12

@@ -23,6 +23,9 @@ from nodes.settings import Settings
 from prompts import load_prompts
 from tests.prompts.versions import replaced
 
+QUESTION_ALONE: dict[str, Any] = {"stop_after": "question", "question": {"interpret": "always"}}
+NO_DEMONSTRATIONS: dict[str, Any] = {"evidence": {"demonstrations": 0}, "answer": {"demonstrations": 0}}
+
 
 def refused(values: dict[str, Any]) -> str:
     with pytest.raises(RecipeError) as caught:
@@ -57,6 +60,9 @@ def test_an_unknown_field_names_the_nearest(values: dict[str, Any], fault: str) 
         ({"evidence": None}, "evidence: "),
         ({"answer": {"evidence": "all"}}, "answer.evidence: "),
         ({"stop_after": "intent"}, "stop_after: "),
+        ({"question": {"interpret": "often"}}, "question.interpret: "),
+        ({"question": {"max_words": 0}}, "question.max_words: "),
+        ({"alignment": {"answer": "both"}}, "alignment.answer: "),
         ({"held_out": [3]}, "held_out.0: "),
         ({"models": {"judge": "scripted:auto"}}, "models.judge"),
         ({"system": None}, "system: "),
@@ -76,6 +82,19 @@ def test_a_wrong_value_names_its_field(values: dict[str, Any], fault: str) -> No
         ),
         ({"evidence": {"minimum_votes": 6}}, "evidence: minimum_votes 6 is above the number of votes 5"),
         ({"answer": {"min_sentences": 5}}, "answer: min_sentences is above max_sentences"),
+        (
+            {"stop_after": "evidence", "alignment": {"answer": "generated"}},
+            "recipe: alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
+            " align the 'clinician' answer or none",
+        ),
+        (
+            {"stop_after": "question", "question": {"interpret": "missing"}},
+            "recipe: stop_after is 'question', which needs question.interpret 'always'",
+        ),
+        (
+            {**QUESTION_ALONE, "alignment": {"answer": "clinician"}},
+            "recipe: alignment.answer is 'clinician', but stop_after is 'question'",
+        ),
     ],
 )
 def test_values_that_contradict_each_other_are_refused(values: dict[str, Any], fault: str) -> None:
@@ -116,6 +135,17 @@ def test_the_tamu_recipe_writes_out_the_defaults() -> None:
     assert set(written) == set(Recipe.model_fields) - {"models"}
 
 
+def test_one_run_of_the_2026_recipe_is_for_all_four_subtasks() -> None:
+    recipe = load_recipe("archehr-2026")
+    assert (recipe.question.interpret, recipe.alignment.answer) == ("always", "clinician")
+    assert (recipe.stop_after, recipe.question.max_words) == ("answer", 15)
+
+
+def test_the_2025_recipe_cites_its_own_answer() -> None:
+    recipe = load_recipe("archehr-2025")
+    assert (recipe.question.interpret, recipe.alignment.answer) == ("never", "generated")
+
+
 def test_a_users_recipe_loads_from_its_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("system: tamu\nevidence: {votes: 7}\n")
@@ -128,7 +158,7 @@ def test_an_unknown_recipe_names_the_nearest() -> None:
 
 
 def test_a_recipe_like_no_other_names_them_all() -> None:
-    with pytest.raises(RecipeError, match="packaged recipes: demo, tamu"):
+    with pytest.raises(RecipeError, match=r"packaged recipes: archehr-2025, .*, demo, tamu"):
         load_recipe("zzzzzz")
 
 
@@ -170,7 +200,14 @@ def test_differing_fields_are_named_by_their_path() -> None:
         ({"stop_after": "evidence", "evidence": {"intent_aware": True}}, True, True),
         ({"stop_after": "evidence", "evidence": {"demonstrations": 0}}, False, False),
         ({"evidence": {"demonstrations": 0}}, True, True),
+        ({**QUESTION_ALONE, "evidence": {"intent_aware": True}}, False, True),
+        ({"stop_after": "question", "question": {"interpret": "always", "demonstrations": 0}}, False, False),
         ({"evidence": {"demonstrations": 0}, "answer": {"demonstrations": 0}}, True, False),
+        ({**NO_DEMONSTRATIONS, "question": {"interpret": "never"}}, True, False),
+        ({**NO_DEMONSTRATIONS, "question": {"interpret": "always"}}, True, True),
+        ({**NO_DEMONSTRATIONS, "question": {"interpret": "always", "demonstrations": 0}}, True, False),
+        ({**NO_DEMONSTRATIONS, "alignment": {"answer": "clinician"}}, True, True),
+        ({**NO_DEMONSTRATIONS, "alignment": {"answer": "generated", "demonstrations": 0}}, True, False),
     ],
 )
 def test_a_recipe_knows_what_it_needs(values: dict[str, Any], intent: bool, demonstrations: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from langgraph.runtime import Runtime
 
-from cases.records import Case, Gold, Intent, Label, Phrase, Sentence
+from cases.records import AnswerSentence, Case, Gold, Intent, Label, Phrase, Sentence
 from graph.state import State
 from nodes.context import Context
 from nodes.records import Shown
@@ -38,6 +38,7 @@ Answering = str | Callable[[ScriptedCall], str]
 
 NOTE = ("Heparin was stopped on day 3.", "The platelet count fell to 40.", "Diet was regular.")
 TWO_SENTENCES = "Heparin was stopped on day 3. The platelet count had fallen to 40."
+QUESTION = "Why was the heparin infusion discontinued?"
 PRIMARY = "medication_safety"
 SECONDARY = "lab_abnormal_concern"
 
@@ -61,11 +62,24 @@ def case(
     )
 
 
-def gold(intent: str | None = PRIMARY, *, labelled: bool = True, answered: bool = True) -> Gold:
+CITED = (
+    AnswerSentence("1", "Heparin was stopped on day 3.", ("1",)),
+    AnswerSentence("2", "The platelet count had fallen to 40.", ("2", "1")),
+)
+
+
+def gold(
+    intent: str | None = PRIMARY,
+    *,
+    labelled: bool = True,
+    answered: bool = True,
+    cited: tuple[AnswerSentence, ...] | None = CITED,
+) -> Gold:
     labels: dict[str, Label] = {"1": "essential", "2": "not-relevant", "3": "supplementary"}
     return Gold(
         labels=labels if labelled else None,
         answer=TWO_SENTENCES if answered else None,
+        answer_sentences=cited,
         intent=Intent(intent) if intent else None,
     )
 
@@ -89,6 +103,16 @@ def labels(*essential: str, of: Iterable[str] = ("1", "2", "3")) -> str:
 def essential(*ids: str) -> str:
     """The same in the form of ids alone."""
     return json.dumps({"essential": list(ids)})
+
+
+def links(**cited: Sequence[str]) -> str:
+    """Links by answer sentence, as `links(s1=["2"], s2=[])`."""
+    return json.dumps({name.removeprefix("s"): list(ids) for name, ids in cited.items()})
+
+
+def first_sentence_supports_all(call: ScriptedCall) -> str:
+    assert call.schema_ is not None
+    return json.dumps({id_: ["1"] for id_ in call.schema_["required"]})
 
 
 def intent(primary: str = PRIMARY, secondary: str | None = SECONDARY, risk_level: str = "low") -> str:
@@ -133,17 +157,21 @@ def script(
     label: Answering | None = None,
     reflect: Answering | None = None,
     answer: Answering | None = None,
+    question: Answering = QUESTION,
+    alignment: Answering = first_sentence_supports_all,
 ) -> Script:
-    """Usable replies for every role, but for those that are given."""
+    """Usable replies for every role and every task of the role `answer`, but for those that are given."""
     answering: dict[str, Answering] = {
         "classify": classify if classify is not None else intent(),
         "label": label if label is not None else labels("1"),
         "reflect": reflect if reflect is not None else labels("1", "2"),
         "answer": answer if answer is not None else TWO_SENTENCES,
+        "question": question,
+        "alignment": alignment,
     }
 
     def reply(call: ScriptedCall) -> str:
-        chosen = answering[call.role]
+        chosen = answering[call.format if call.format in answering else call.role]
         return chosen if isinstance(chosen, str) else chosen(call)
 
     return reply
@@ -204,11 +232,13 @@ class Bench:
             journal.close()
 
 
-def asked(context: Context, role: Role | None = None) -> list[ScriptedCall]:
-    """What the model was asked, in order."""
+def asked(context: Context, role: Role | None = None, form: str | None = None) -> list[ScriptedCall]:
+    """What the model was asked, in order; of a role, or in a format of reply."""
     complete = context.client.backends["label"].servers[0].complete
     assert isinstance(complete, RememberedScript)
-    return [call for call in complete.model.history if role in (None, call.role)]
+    return [
+        call for call in complete.model.history if role in (None, call.role) and form in (None, call.format)
+    ]
 
 
 def flags(state: Mapping[str, Any]) -> set[str]:

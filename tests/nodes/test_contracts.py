@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from nodes.align_answer import align_answer
 from nodes.classify_intent import classify_intent
 from nodes.generate_answer import generate_answer
+from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
 from nodes.reflect_on_labels import reflect_on_labels
 from prompts.loader import CONTRACTS
-from tests.nodes.builders import Bench, asked, labels, run_node, shown
+from tests.nodes.builders import TWO_SENTENCES, Bench, asked, labels, run_node, shown
 
 STATE = {
     "case_id": "q",
@@ -20,6 +23,7 @@ STATE = {
     "shown_demonstrations": ["p4"],
     "answer_evidence": ["1"],
     "vote": {"vote": 0, "essential": ["1"]},
+    "answer": TWO_SENTENCES,
 }
 
 
@@ -42,12 +46,14 @@ def turn(variables: list[str]) -> dict[str, str]:
 
 async def test_nodes_give_every_variable_of_their_prompts_contract(bench: Bench, tmp_path: Path) -> None:
     context = bench.context(prompts=everything(tmp_path))
-    for node in (classify_intent, label_evidence, reflect_on_labels, generate_answer):
+    nodes: list[Any] = [classify_intent, label_evidence, reflect_on_labels, generate_answer]
+    for node in (*nodes, interpret_question, align_answer):
         await run_node(node, STATE, context)
     for call in asked(context):
         text = "\n".join(part for _, part in call.prompt)
         assert "$" not in text
         assert text.startswith("<")
+    assert {call.format for call in asked(context)} >= {"question", "alignment", "answer"}
 
 
 async def test_a_reflection_prompt_can_show_the_labels(bench: Bench, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts import PromptError, load_prompts
-from prompts.loader import CONTRACTS
+from prompts.loader import CONTRACTS, OPTIONAL
 from tests.prompts.versions import changed, replaced
 
 VERSIONS = ["default", "paper"]
@@ -28,6 +28,27 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     version = Path(changed(tmp_path, "label_evidence", ASKED_BY_CASE))
     (version / "generate_answer.yaml").unlink()
     assert "lack generate_answer.yaml" in refused(str(version))
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONAL))
+def test_an_optional_prompt_that_is_missing_is_that_of_default(tmp_path: Path, name: str) -> None:
+    version = Path(replaced(tmp_path, "label_evidence", "You read", "You  read"))
+    (version / f"{name}.yaml").unlink()
+    prompts = load_prompts(str(version))
+    assert prompts[name] == load_prompts("default")[name]
+    assert prompts["label_evidence"].version == str(version)
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONAL))
+def test_an_optional_prompt_that_is_there_is_used_and_checked(tmp_path: Path, name: str) -> None:
+    version = replaced(tmp_path, name, "${narrative}", "nothing")
+    assert "must use ${narrative}" in refused(version)
+
+
+def test_the_prompt_that_interprets_cannot_be_shown_the_cases_question(tmp_path: Path) -> None:
+    text = "closing:\n  - role: user\n    text: ${narrative} ${question}\ncorrection: ${faults}\n"
+    message = refused(changed(tmp_path, "interpret_question", text))
+    assert "its turns use unknown ${question}" in message
 
 
 @pytest.mark.parametrize(

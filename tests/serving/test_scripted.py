@@ -52,7 +52,7 @@ async def reply(backend: Backend, **call: Any) -> str:
         temperature=0.0,
         max_tokens=40,
         schema=call.get("schema"),
-        schema_name="word",
+        schema_name=call.get("format", "word"),
     )
     messages = [Message("user", call.get("prompt", "Hello"))]
     (answer,) = await backend.servers[0].complete(messages, parameters)
@@ -74,6 +74,14 @@ async def test_the_line_that_names_most_wins_then_the_earlier_one(
     write: Write, call: dict[str, Any], expected: str
 ) -> None:
     assert await reply(scripted(write("replies.jsonl", REPLIES)), **call) == expected
+
+
+async def test_a_line_can_name_one_of_the_formats_of_a_role(write: Write) -> None:
+    question = {"role": "answer", "format": "question", "reply": "why?"}
+    lines = [{"role": "answer", "reply": "an answer"}, question]
+    backend = scripted(write("replies.jsonl", "\n".join(map(json.dumps, lines))))
+    assert await reply(backend, role="answer", format="answer") == "an answer"
+    assert await reply(backend, role="answer", format="question") == "why?"
 
 
 async def test_a_failing_line_raises_its_class(write: Write) -> None:

@@ -1,0 +1,210 @@
+"""Runs with an interpreted question and an aligned answer: their lines, their failures, their old folders."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.graph import START, StateGraph
+
+from graph.recipe import RecipeError, make_recipe
+from graph.state import CaseInput, State
+from nodes.context import Context
+from nodes.label_evidence import label_evidence
+from runs import RunFolder
+from runs.assemble import Request, assemble
+from runs.servers import Servers
+from serving.model_name import assign_roles
+from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+
+BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
+SUBTASKS = """\
+question: {interpret: always, demonstrations: 1}
+alignment: {answer: WHOSE, demonstrations: 1}
+"""
+QUESTION_ALONE = """\
+stop_after: question
+question: {interpret: always}
+"""
+BREAKS_ALIGNMENT = """\
+from pathlib import Path
+from serving.backends.scripted import made_up_reply
+from serving.errors import CallError
+
+def reply(call):
+    if call.format == "alignment" and call.case_id == "102" and Path("broken").exists():
+        raise CallError("timeout", "no links in time")
+    return made_up_reply(call)
+"""
+
+
+def run(folder: Path, aligned: str, *more: str, cases: Path = BATCH, model: str = "scripted:auto") -> Ended:
+    recipe = write_recipe(folder)
+    recipe.write_text(recipe.read_text() + SUBTASKS.replace("WHOSE", aligned))
+    return evigraph(
+        *("run", "tamu", cases, "--recipe", recipe, "--model", model, "--out", "run", "--json"),
+        *("--max-retries", "0", *more),
+        folder=folder,
+    )
+
+
+def lines(folder: Path) -> dict[str, dict[str, Any]]:
+    return {line["case_id"]: line for line in RunFolder(folder / "run").cases()}
+
+
+def edit_manifest(folder: Path, **changes: Any) -> dict[str, Any]:
+    path = folder / "run" / "run.json"
+    manifest: dict[str, Any] = json.loads(path.read_text())
+    manifest |= changes
+    path.write_text(json.dumps(manifest))
+    return manifest
+
+
+def test_a_line_holds_the_question_and_the_alignment_of_its_case(tmp_path: Path) -> None:
+    assert run(tmp_path, "clinician", "--limit", "1").code == 0
+    line = lines(tmp_path)["101"]
+    assert 0 < len(line["interpreted_question"].split()) <= 15
+    assert line["aligned_answer"] == "clinician"
+    assert [sentence["id"] for sentence in line["answer_sentences"]] == ["1", "2", "3"]
+    assert line["answer_sentences"][0]["text"].startswith("He had acute cholecystitis")
+    assert list(line["alignment"]) == ["1", "2", "3"]
+    assert set(RunFolder(tmp_path / "run").manifest.prompts) >= {"interpret_question", "align_answer"}
+
+
+def test_a_generated_answer_is_split_and_aligned(tmp_path: Path) -> None:
+    assert run(tmp_path, "generated", "--limit", "1").code == 0
+    line = lines(tmp_path)["101"]
+    assert line["aligned_answer"] == "generated"
+    assert " ".join(sentence["text"] for sentence in line["answer_sentences"]) == line["answer"]
+    assert list(line["alignment"]) == ["1", "2"]
+
+
+def test_cases_without_a_clinicians_answer_are_done_without_an_alignment(tmp_path: Path) -> None:
+    ended = run(tmp_path, "clinician", cases=write_cases(tmp_path / "cases.jsonl", 2))
+    assert (ended.code, ended.summary["done"]) == (0, 2)
+    line = lines(tmp_path)["k0"]
+    assert line["alignment"] is line["answer_sentences"] is line["aligned_answer"] is None
+    assert line["flags"] == ["no_clinician_answer"]
+    assert line["answer"]
+
+
+def test_a_failed_alignment_keeps_the_answer_and_retry_asks_for_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(BREAKS_ALIGNMENT)
+    (tmp_path / "broken").touch()
+    first = run(tmp_path, "generated", "--limit", "3", model="scripted:script.py:reply")
+    assert (first.code, first.summary["errors"]) == (1, {"timeout": 1})
+    failed = lines(tmp_path)["102"]
+    assert (failed["status"], failed["alignment"]) == ("failed", None)
+    (tmp_path / "broken").unlink()
+    second = evigraph("retry", "run", "--json", folder=tmp_path)
+    assert (second.code, second.summary["done"], second.summary["calls"]) == (0, 3, 1)
+    assert lines(tmp_path)["102"]["answer"] == failed["answer"] != ""
+
+
+def question_alone(folder: Path, cases: Path, *more: str) -> Ended:
+    recipe = write_recipe(folder)
+    recipe.write_text("system: tamu\nembedding: lexical:256\n" + QUESTION_ALONE)
+    command = ("run", "tamu", cases, "--recipe", recipe, "--model", "scripted:auto", "--out", "run", "--json")
+    return evigraph(*command, *more, folder=folder)
+
+
+def test_messages_without_notes_get_their_questions_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "messages.xml"
+    path.write_text(
+        "<annotations><case id='1'><patient_narrative>I fell. Will my wrist heal?</patient_narrative></case>"
+        "<case id='2'/></annotations>"
+    )
+    ended = question_alone(tmp_path, path)
+    assert (ended.code, ended.summary["calls"]) == (1, 1)
+    assert ended.summary["errors"] == {"invalid_input": 1}
+    assert lines(tmp_path)["1"]["interpreted_question"]
+    assert evigraph("show", "run", "1", folder=tmp_path).code == 0
+
+
+def test_a_run_without_votes_is_not_scored_as_empty(tmp_path: Path) -> None:
+    ended = question_alone(tmp_path, BATCH, "--limit", "1")
+    assert (ended.code, ended.summary["calls"]) == (0, 1)
+    assert ended.summary["evidence_scores"] is None
+
+
+def test_show_prints_the_question_and_each_answer_sentence_beside_its_support(tmp_path: Path) -> None:
+    run(tmp_path, "clinician", "--limit", "1")
+    shown = evigraph("show", "run", "101", folder=tmp_path)
+    line = lines(tmp_path)["101"]
+    assert shown.code == 0
+    assert f"interpreted  {line['interpreted_question']}" in shown.out
+    assert f"answer sentence 1: [{' '.join(line['alignment']['1'])}]" in shown.out
+    assert "sentence (clinician)" in shown.out
+    # What the key cites stands beside it.
+    assert "[2 3 10]" in shown.out
+
+
+def test_show_reads_lines_of_before_there_were_alignments(tmp_path: Path) -> None:
+    run(tmp_path, "clinician", "--limit", "1")
+    path = tmp_path / "run" / "cases.jsonl"
+    line = json.loads(path.read_text())
+    for name in ("interpreted_question", "answer_sentences", "alignment", "aligned_answer"):
+        del line[name]
+    path.write_text(json.dumps(line) + "\n")
+    shown = evigraph("show", "run", "101", folder=tmp_path)
+    assert shown.code == 0
+    assert "supported by" not in shown.out
+
+
+def old_run(folder: Path) -> None:
+    """A run folder as it was written before recipes had questions and alignments; one case is missing."""
+    recipe = write_recipe(folder)
+    command = ("run", "tamu", BATCH, "--limit", "2", "--recipe", recipe, "--model", "scripted:auto")
+    assert evigraph(*command, "--out", "run", folder=folder).code == 0
+    manifest = edit_manifest(folder, recipe_sha256="0" * 64, status="interrupted")
+    for section in ("question", "alignment"):
+        del manifest["recipe"][section]
+    edit_manifest(folder, recipe=manifest["recipe"])
+    path = folder / "run" / "cases.jsonl"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+
+
+def test_a_run_of_before_there_were_alignments_is_resumed(tmp_path: Path) -> None:
+    old_run(tmp_path)
+    ended = evigraph("resume", "run", "--json", folder=tmp_path)
+    assert (ended.code, ended.summary["done"]) == (0, 2), ended.err
+    # All its calls are in the journal: prompts and their parameters are as they were.
+    assert ended.summary["calls"] == 0
+
+
+def test_a_recipe_that_aligns_is_no_recipe_of_an_old_run(tmp_path: Path) -> None:
+    old_run(tmp_path)
+    recipe = tmp_path / "lexical.yaml"
+    recipe.write_text(recipe.read_text() + "alignment: {answer: generated}\n")
+    ended = evigraph("resume", "run", folder=tmp_path)
+    assert ended.code == 2
+    assert "differs from the one that this run began with in: alignment.answer" in ended.line
+
+
+def test_a_run_that_asks_for_nothing_new_records_the_four_prompts(tmp_path: Path) -> None:
+    old_run(tmp_path)
+    recorded = RunFolder(tmp_path / "run").manifest.prompts
+    assert set(recorded) == {"classify_intent", "label_evidence", "reflect_on_labels", "generate_answer"}
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"question": {"interpret": "always"}}, "question.interpret is always, .* has no interpret_question"),
+        ({"alignment": {"answer": "clinician"}}, "alignment.answer is clinician, .* has no align_answer"),
+    ],
+)
+async def test_a_graph_without_the_node_refuses_the_recipe(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], fault: str
+) -> None:
+    builder = StateGraph(State, context_schema=Context, input_schema=CaseInput)
+    builder.add_node("label_evidence", label_evidence)
+    builder.add_edge(START, "label_evidence")
+    monkeypatch.setattr("runs.assemble.build_system", lambda _: builder.compile())
+    recipe = make_recipe({"system": "tamu", "embedding": "lexical:256", **values}, "r")
+    request = Request(recipe, "r", (BATCH,), (), assign_roles(["scripted:auto"], {}))
+    with pytest.raises(RecipeError, match=fault):
+        await assemble(request, print, Servers(print))
