@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from cases.errors import InputError
 from cases.files import json_bytes, opened, write_atomically
 from cases.json_border import Identifier, IntentFields, Text, fault, first_fault, intent_fields
-from cases.records import AnswerSentence, Gold, Label
+from cases.records import AnswerSentence, Gold, Label, LabelSource
 
 _RANGE = re.compile(r"([0-9]+)\s*[-\u2013]\s*([0-9]+)")
 _LONGEST_RANGE = 10_000
@@ -106,14 +106,17 @@ class _KeyEntry(BaseModel):
     clinician_answer_without_citations: Text | None = None
     clinician_answer_sentences: list[_AnswerSentence] | None = None
     intent: IntentFields | None = None
+    label_source: LabelSource = "gold"
 
     def record(self) -> Gold:
         inline = _INLINE.sub("", self.clinician_answer or "").strip()
+        labels = self._labels() or None
         return Gold(
-            labels=self._labels() or None,
+            labels=labels,
             answer=self.clinician_answer_without_citations or inline or None,
             answer_sentences=tuple(s.record() for s in self.clinician_answer_sentences or ()) or None,
             intent=self.intent.record() if self.intent else None,
+            label_source=self.label_source if labels else "gold",
         )
 
     def _labels(self) -> dict[str, Label]:
@@ -161,6 +164,9 @@ def _entry(case_id: str, gold: Gold) -> dict[str, object]:
     if gold.labels:
         labels = gold.labels.items()
         entry["answers"] = [{"sentence_id": id_, "relevance": label} for id_, label in labels]
+        # Official scorers pass over fields that they do not know.
+        if gold.label_source == "weak":
+            entry["label_source"] = "weak"
     if gold.intent:
         entry["intent"] = intent_fields(gold.intent)
     return entry

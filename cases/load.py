@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from cases.archehr_key import read_archehr_key
 from cases.archehr_xml import read_archehr_xml
@@ -32,6 +33,13 @@ class SourceSummary:
     sha256: str
 
 
+class _KeyEntry(NamedTuple):
+    """What the keys say of a case: all that name it, the one that labels it last."""
+
+    keys: tuple[Path, ...]
+    gold: Gold
+
+
 @dataclass(frozen=True, slots=True)
 class CaseSource:
     """Case files and the keys to them; iterating reads the cases in the order of the files."""
@@ -44,7 +52,7 @@ class CaseSource:
         gold = self._gold()
         for _, case in self._read():
             if isinstance(case, Case) and case.id in gold:
-                yield replace(case, gold=_merged(case.gold, gold[case.id][1]))
+                yield replace(case, gold=_merged(case.gold, gold[case.id].gold))
             else:
                 yield case
 
@@ -68,9 +76,9 @@ class CaseSource:
             if isinstance(case, InvalidCase):
                 invalid += 1
             elif case.id in gold:
-                _check_labels(*gold[case.id], case, path)
+                _check_labels(gold[case.id].keys[-1], gold[case.id].gold, case, path)
         for key in self.keys:
-            _check_key(key, [case_id for case_id, (origin, _) in gold.items() if origin == key], places)
+            _check_key(key, [case_id for case_id, entry in gold.items() if key in entry.keys], places)
         return SourceSummary(len(places) - invalid, invalid, self._digest())
 
     def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
@@ -84,15 +92,12 @@ class CaseSource:
         case_id = f"{path} {case.id}" if nameless and len(self.paths) > 1 else case.id
         return InvalidCase(case_id, f"{path}: {case.fault}")
 
-    def _gold(self) -> dict[str, tuple[Path, Gold]]:
-        gold: dict[str, tuple[Path, Gold]] = {}
+    def _gold(self) -> dict[str, _KeyEntry]:
+        gold: dict[str, _KeyEntry] = {}
         for key in self.keys:
             for case_id, entry in read_archehr_key(key).items():
-                if case_id in gold:
-                    raise InputError(
-                        key, f"case {case_id!r} is in {gold[case_id][0]} too", "Give one of them"
-                    )
-                gold[case_id] = (key, entry)
+                found = _KeyEntry((key,), entry)
+                gold[case_id] = _completed(case_id, gold[case_id], found) if case_id in gold else found
         return gold
 
     def _digest(self) -> str:
@@ -119,6 +124,16 @@ def find_cases(inputs: Sequence[Path], keys: Sequence[Path] = ()) -> CaseSource:
         _check_exists(key)
     beside = (path.with_name(f"{path.stem}_key.json") for path in paths if path.suffix.lower() == ".xml")
     return CaseSource(paths, _unique(keys or (key for key in beside if key.is_file())))
+
+
+def sort_keys(keys: Sequence[Path], case_files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Tell key files from case files that were given as keys: subtask 1 of 2026 is scored against an XML.
+
+    Returns:
+        The key files, and all case files.
+    """
+    from_keys = [path for path in keys if path.suffix.lower() in _READERS]
+    return [path for path in keys if path not in from_keys], [*case_files, *from_keys]
 
 
 def _unique(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -159,9 +174,26 @@ def _check_exists(path: Path) -> None:
     raise InputError(path, "no such file or folder", remedy)
 
 
+def _completed(case_id: str, first: _KeyEntry, second: _KeyEntry) -> _KeyEntry:
+    """Two keys of one case: weak labels may join an entry without labels, and nothing else.
+
+    Raises:
+        InputError: They say the same kind of thing twice.
+    """
+    for plain, weak in ((first, second), (second, first)):
+        if plain.gold.labels is None and weak.gold.label_source == "weak":
+            return _KeyEntry(plain.keys + weak.keys, _merged(plain.gold, weak.gold))
+    raise InputError(second.keys[0], f"case {case_id!r} is in {first.keys[-1]} too", "Give one of them")
+
+
 def _merged(own: Gold, key: Gold) -> Gold:
+    """The key's parts where it has them; labels of people are not replaced by weak ones."""
+    by_people = own.labels is not None and own.label_source == "gold"
+    keeps_own = key.labels is None or (by_people and key.label_source == "weak")
+    labelled = own if keeps_own else key
     return Gold(
-        labels=own.labels if key.labels is None else key.labels,
+        labels=labelled.labels,
+        label_source=labelled.label_source,
         answer=own.answer if key.answer is None else key.answer,
         answer_sentences=own.answer_sentences if key.answer_sentences is None else key.answer_sentences,
         intent=own.intent if key.intent is None else key.intent,

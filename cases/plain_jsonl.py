@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from cases.errors import InputError
 from cases.files import json_bytes, opened, write_atomically
 from cases.json_border import Identifier, IntentFields, Line, Text, first_fault, intent_fields, not_empty
-from cases.records import Case, Gold, InvalidCase, Label, Sentence
+from cases.records import Case, Gold, InvalidCase, Label, LabelSource, Sentence
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -66,12 +66,14 @@ class _Line(_Strict):
     labels: dict[Identifier, Label] | None = None
     answer: Text | None = None
     intent: _Intent | None = None
+    label_source: LabelSource = "gold"
 
     def record(self) -> Case:
         gold = Gold(
             labels=self.labels or None,
             answer=self.answer or None,
             intent=self.intent.record() if self.intent else None,
+            label_source=self.label_source if self.labels else "gold",
         )
         return Case(
             id=self.case_id,
@@ -139,6 +141,7 @@ def _fields(case: Case) -> dict[str, object]:
         "labels": dict(case.gold.labels or {}),
         "answer": case.gold.answer,
         "intent": case.gold.intent and intent_fields(case.gold.intent),
+        "label_source": "weak" if case.gold.labels and case.gold.label_source == "weak" else None,
     }
     return {
         "case_id": case.id,

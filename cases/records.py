@@ -9,6 +9,9 @@ from typing import Literal
 Label = Literal["essential", "supplementary", "not-relevant"]
 """Relevance of a note sentence, as the ArchEHR-QA keys have it."""
 
+LabelSource = Literal["gold", "weak"]
+"""Who labelled: people, or a model (or citations) from a clinician's answer. Weak labels are no gold."""
+
 RiskLevel = Literal["low", "moderate", "high"]
 
 
@@ -54,12 +57,16 @@ class AnswerSentence:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What a key file says of one case; a missing part is None: unlabelled, never empty."""
+    """What a key file says of one case; a missing part is None: unlabelled, never empty.
+
+    `label_source` is of the labels alone, and `gold` where there are none: answers are always a clinician's.
+    """
 
     labels: Mapping[str, Label] | None = None
     answer: str | None = None
     answer_sentences: tuple[AnswerSentence, ...] | None = None
     intent: Intent | None = None
+    label_source: LabelSource = "gold"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,12 @@ def build(
     embedding: EmbeddingOption = "embedded:minilm",
     model: ModelOption = None,
     source: Annotated[
-        Literal["gold", "weak"], typer.Option(help="Whether people or a model labelled the cases.")
-    ] = "gold",
+        Literal["gold", "weak"] | None,
+        typer.Option(
+            help="Whether people or a model labelled the cases. (default: what the key says of each)",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Build a pool from cases with labels and answers.
 
@@ -64,6 +68,40 @@ def build(
     output().print(safe(f"{built.count} demonstrations{remark} in {to}"))
     output().print(safe(f"next: evigraph demos list {to}"))
     output().print(safe(f"      evigraph run tamu CASES... --model STRING --demos {to}"))
+
+
+@demos.command("label")
+def label(
+    run: Annotated[Path, typer.Argument(help="A run of weak_labels.", metavar="RUN", show_default=False)],
+    to: Annotated[Path, typer.Option("--to", help="Key file to write.", show_default=False)],
+) -> None:
+    """Write the weak labels of a weak_labels run as a key file.
+
+    The key holds every case that the run labelled from its clinician's answer, marked as weak. Cases that
+    people have labelled are left out.
+
+    Example: evigraph demos label out/2026-11-21T10-15-weak_labels-ab12 --to weak_key.json
+    """
+    import shlex
+
+    from cli.terminal import output, safe
+    from runs.folder import RunFolder
+    from runs.weak_labels import write_weak_key
+
+    folder = RunFolder(run)
+    written = write_weak_key(folder, to)
+    console = output()
+    console.print(safe(f"{written.labelled} cases with weak labels in {to}"))
+    if written.nothing_essential:
+        console.print(safe(f"without an essential sentence: {_some(written.nothing_essential)}"))
+    if written.left_alone:
+        console.print(safe(f"left out, labelled by people: {_some(written.left_alone)}"))
+    if written.failed:
+        console.print(safe(f"failed: {_some(written.failed)} (evigraph retry {run})"))
+    if written.not_run:
+        console.print(safe(f"not run yet: {written.not_run} cases (evigraph resume {run})"))
+    cases = shlex.join(folder.manifest.inputs.paths)
+    console.print(safe(f"next: evigraph demos build {cases} --key {shlex.quote(str(to))} --to pool"))
 
 
 @demos.command("list")
@@ -99,6 +137,11 @@ def query(
         return await opened.nearest("answer" if intent else "evidence", text, count, intent=intent)
 
     _print(asyncio.run(find()), as_json=as_json, with_distance=True)
+
+
+def _some(case_ids: tuple[str, ...]) -> str:
+    more = f" and {len(case_ids) - 10} more" if case_ids[10:] else ""
+    return f"{', '.join(case_ids[:10])}{more}"
 
 
 async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:

@@ -9,7 +9,9 @@ import typer
 
 
 def graph(
-    system: Annotated[str, typer.Argument(help="Which graph: tamu.", metavar="SYSTEM", show_default=False)],
+    system: Annotated[
+        str, typer.Argument(help="Which graph: tamu or weak_labels.", metavar="SYSTEM", show_default=False)
+    ],
 ) -> None:
     """Print a system's graph as Mermaid text, with every route.
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 
 def run(
-    system: Annotated[str, typer.Argument(help="Which graph: tamu.", metavar="SYSTEM", show_default=False)],
+    system: Annotated[
+        str, typer.Argument(help="Which graph: tamu or weak_labels.", metavar="SYSTEM", show_default=False)
+    ],
     cases: Annotated[
         list[Path],
         typer.Argument(

@@ -40,7 +40,7 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
             _calls(console, step, journal)
     if journal is not None:
         journal.close()
-    if case is not None and line["vote_counts"]:
+    if case is not None and line["labels"]:
         _sentences(console, case, line)
     if line.get("alignment"):
         _alignment(console, case, line)
@@ -137,16 +137,16 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     table.add_column("id", justify="right")
     table.add_column("votes")
     table.add_column("label")
-    sure = line.get("label_confidence")
+    sure, counts = line.get("label_confidence"), line["vote_counts"]
     if sure:
         table.add_column("P(essential)", justify="right")
     if labels:
-        table.add_column("key")
+        table.add_column("weak key" if case.gold.label_source == "weak" else "key")
     table.add_column("sentence", overflow="fold")
     for sentence in case.sentences:
-        count = line["vote_counts"][sentence.id]
         label = line["labels"][sentence.id]
-        row: list[str | Text] = [safe(sentence.id), f"{count}/{line['usable_votes']}"]
+        votes = f"{counts[sentence.id]}/{line['usable_votes']}" if counts else "-"
+        row: list[str | Text] = [safe(sentence.id), votes]
         row.append(safe(label, _LABEL_COLOURS.get(label, "dim")))
         if sure:
             share = sure.get(sentence.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Annotated, TypedDict
 
+from cases.records import LabelSource
 from nodes.generate_answer import Attempt
 from nodes.records import AlignedAnswer, AnswerEvidence, AnswerLine, Decision, IntentChoice, Shown, Vote
 
@@ -42,6 +43,8 @@ class State(TypedDict, total=False):
     """Mean P(essential) by sentence id."""
     evidence: dict[AnswerEvidence, list[str]]
     """Sentence ids of each evidence setting."""
+    label_source: LabelSource
+    """Weak where the labels come from the clinician's answer itself."""
     answer_evidence: list[str]
     """Sentence ids that the answer is built on."""
     answer_demonstrations: list[Shown]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
@@ -13,8 +13,7 @@ from nodes.failure import NodeFailure
 from nodes.fitting import Fitted, fit_prompt
 from nodes.labelling_prompt import labelling_prompt
 from nodes.records import Decision, Shown, Vote, decision
-from nodes.reply_form import REPLY_FORMS, read_vote
-from serving.ask import Ask, CallRecord, Failure, Reply
+from nodes.voting import ask_for_votes, vote_tokens
 from serving.journal import Message
 
 
@@ -56,73 +55,35 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
         raise NodeFailure("invalid_input", "the note has no sentences")
     settings = context.settings.evidence
     question = state.get("patient_question", case.question)
-    form = REPLY_FORMS[settings.reply]
-    max_tokens = form.tokens(case.sentence_ids)
 
     asked = state.get("asked_votes", 0)
     new = state.get("more_votes", 0) if asked else settings.first_votes
-    samples = tuple(range(asked, asked + new))
-    prompt = await _prompt(state, context, case, question, max_tokens)
-    outcomes = await context.client.ask(
-        Ask(
-            role="label",
-            case_id=case.id,
-            messages=prompt.messages,
-            reply=form.reply(case.sentence_ids, ()),
-            samples=samples,
-            temperature=settings.temperature,
-            max_tokens=max_tokens,
-            seed=context.settings.seed,
-            logprobs=settings.confidence,
-        )
-    )
-    votes = [
-        read_vote(form, index, outcome, case.sentence_ids)
-        for index, outcome in zip(samples, outcomes, strict=True)
-        if isinstance(outcome, Reply)
-    ]
-    rescued = {
-        str(index): outcome.rescued
-        for index, outcome in zip(samples, outcomes, strict=True)
-        if isinstance(outcome, Reply) and outcome.rescued
-    }
-    calls = [call for outcome in outcomes for call in outcome.calls]
-    failures = {
-        str(index): f"{outcome.error.error_class}: {outcome.error}"
-        for index, outcome in zip(samples, outcomes, strict=True)
-        if isinstance(outcome, Failure)
-    }
-    usable = len(state.get("votes", ())) + len(votes)
-    _demand(usable, asked + new, settings.needed_votes(asked + new), outcomes, calls)
+    prompt = await _prompt(state, context, case, question)
+    ballot = await ask_for_votes(context, case, prompt.messages, range(asked, asked + new))
+    usable = len(state.get("votes", ())) + len(ballot.votes)
+    ballot.demand(usable, asked + new, settings.needed_votes(asked + new))
     return {
-        "votes": votes,
+        "votes": ballot.votes,
         "asked_votes": asked + new,
         "shown_demonstrations": prompt.kept,
         "decisions": decision(
             "label_evidence",
-            _because(len(votes), new, bool(asked), len(prompt.kept), prompt.dropped),
+            _because(len(ballot.votes), new, bool(asked), len(prompt.kept), prompt.dropped),
             {
-                "votes": votes,
-                "failed_votes": failures,
-                "rescued_votes": rescued,
+                **ballot.facts,
                 "demonstrations": prompt.kept,
                 "dropped_demonstrations": prompt.dropped,
             },
-            calls,
-            flags=[
-                *(["missing_votes"] if failures else []),
-                *(["incomplete_replies"] if rescued else []),
-                *(["dropped_demonstrations"] if prompt.dropped else []),
-            ],
+            ballot.calls,
+            flags=[*ballot.flags, *(["dropped_demonstrations"] if prompt.dropped else [])],
         ),
     }
 
 
-async def _prompt(
-    state: LabelEvidenceInput, context: Context, case: Case, question: str, reply_tokens: int
-) -> Fitted:
+async def _prompt(state: LabelEvidenceInput, context: Context, case: Case, question: str) -> Fitted:
     """The prompt of the first votes, and the very same for further ones."""
     settings = context.settings.evidence
+    reply_tokens = vote_tokens(context, case)
     if state.get("asked_votes"):
         shown = state["shown_demonstrations"]
         return Fitted(labelling_prompt(context, case, question, shown), shown, [])
@@ -139,23 +100,6 @@ async def _prompt(
         reply_tokens=reply_tokens,
         # A reflection goes on with this conversation: its instruction and a second reply.
         later_tokens=reply_tokens + 256 if settings.reflection else 0,
-    )
-
-
-def _demand(
-    got: int,
-    asked: int,
-    needed: int,
-    outcomes: Sequence[Reply[Any] | Failure],
-    calls: Sequence[CallRecord],
-) -> None:
-    if got >= needed:
-        return
-    first = next(outcome for outcome in outcomes if isinstance(outcome, Failure))
-    raise NodeFailure(
-        first.error.error_class,
-        f"{got} of {asked} votes came back, {needed} are needed: {first.error}",
-        calls,
     )
 
 

@@ -192,10 +192,10 @@ class Settings(_Section):
         return self.alignment.answer != "none"
 
     @property
-    def optional_prompts(self) -> frozenset[str]:
-        """Prompts that only some recipes read, and this one does."""
+    def switched_off(self) -> frozenset[str]:
+        """Nodes that only some recipes ask for, and this one does not."""
         wanted = {"interpret_question": self.interprets, "align_answer": self.aligns}
-        return frozenset(name for name, used in wanted.items() if used)
+        return frozenset(name for name, used in wanted.items() if not used)
 
     @property
     def needs_demonstrations(self) -> bool:

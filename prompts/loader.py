@@ -66,10 +66,13 @@ CONTRACTS: Mapping[str, Contract] = {
     "align_answer": Contract(
         _CASE | {"answer_sentences"}, demonstration=_CASE | {"answer_sentences", "alignment"}
     ),
+    "label_from_answer": Contract(
+        frozenset({"sentences", "answer", "reply_form"}), frozenset({"narrative", "question"})
+    ),
 }
 """Every prompt of a version by name."""
 
-OPTIONAL = frozenset({"interpret_question", "align_answer"})
+OPTIONAL = frozenset({"interpret_question", "align_answer", "label_from_answer"})
 """Prompts that a version may leave out; those of the packaged `default` then stand in."""
 
 _DEFAULT = "default"

@@ -117,11 +117,12 @@ async def assemble(
         recipe_sha256=recipe.sha256,
         recipe_origin=request.recipe_origin,
         recipe_overrides=dict(request.overrides),
-        # Those that the recipe does not read shape nothing, and may come later than the run.
+        # Those that are not read shape nothing, and may come later than the run. Optional ones are named
+        # like the nodes that read them.
         prompts={
             name: sha256
             for name, sha256 in prompts.hashes.items()
-            if name not in OPTIONAL or name in recipe.optional_prompts
+            if name not in OPTIONAL or (name in graph.nodes and name not in recipe.switched_off)
         },
         inputs=Inputs(
             paths=[str(path.resolve()) for path in request.inputs],

@@ -26,6 +26,7 @@ _RESULTS = (
     "asked_votes",
     "label_confidence",
     "evidence",
+    "label_source",
     "answer_evidence",
     "answer",
     "answer_sentences",
@@ -75,28 +76,32 @@ async def run_case(graph: Graph, context: Context, case: Case, following: Succes
         # The border of a case: its failure, of any kind, must not touch the others.
         failure = as_failure(error)
     lines = trace.lines(failure)
-    line = _case_line(case.id, state, lines, failure)
+    line = _case_line(case.id, case.sentence_ids, state, lines, failure)
     return CaseResult(line, [*lines, _end_line(line, len(lines), trace)])
 
 
 def invalid_case(case: InvalidCase) -> CaseResult:
     """The result of a case that cannot be read."""
-    line = _case_line(case.id, {}, [], NodeFailure("invalid_input", case.fault))
+    line = _case_line(case.id, (), {}, [], NodeFailure("invalid_input", case.fault))
     return CaseResult(line, [_end_line(line, 0, None)])
 
 
 def _case_line(
-    case_id: str, state: dict[str, Any], trace: Sequence[Line], failure: NodeFailure | None
+    case_id: str,
+    sentence_ids: Sequence[str],
+    state: dict[str, Any],
+    trace: Sequence[Line],
+    failure: NodeFailure | None,
 ) -> Line:
     calls = [call for line in trace for call in line["calls"]]
-    essential = set(state.get("evidence", {}).get("threshold", ()))
+    evidence = state.get("evidence")
+    labelled = sentence_ids if evidence is not None else ()
+    essential = set(evidence["threshold"] if evidence is not None else ())
     line: Line = {
         "case_id": case_id,
         "status": "failed" if failure else "done",
         "error": {"class": failure.error_class, "message": str(failure)} if failure else None,
-        "labels": {
-            id_: "essential" if id_ in essential else "not-essential" for id_ in state.get("vote_counts", {})
-        },
+        "labels": {id_: "essential" if id_ in essential else "not-essential" for id_ in labelled},
         "flags": sorted({flag for line in trace for flag in line["flags"]}),
         "usage": {
             "calls": len(calls),

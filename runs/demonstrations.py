@@ -39,14 +39,16 @@ async def build_from_files(
     *,
     embedding: str,
     models: Sequence[str],
-    source: Source,
+    source: Source | None,
     report: Report,
 ) -> Built:
     """Build a pool of the cases that have labels or an answer; the others are left out, and counted.
 
+    `source` says who labelled all of them; None where each case says so itself.
+
     Raises:
         InputError: A case or key file.
-        ModelError: The embedding, a model or the folder.
+        ModelError: The embedding, a model or the folder; or weak labels are called gold.
     """
     embedder = connect_embedder(embedding)
     files = find_cases(inputs, keys)

@@ -83,3 +83,4 @@ def _load(context: StudioContext) -> Context:
 
 switch_off_telemetry()
 tamu = build_system("tamu", StudioContext)
+weak_labels = build_system("weak_labels", StudioContext)

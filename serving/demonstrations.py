@@ -8,7 +8,7 @@ import secrets
 import shutil
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,7 +20,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError
 from pydantic import TypeAdapter
 
-from cases.records import Case, Gold
+from cases.records import Case, Gold, LabelSource
 from serving.embeddings import Embedder, Vectors
 from serving.errors import ModelError
 from serving.journal import text_hash
@@ -28,7 +28,7 @@ from serving.journal import text_hash
 View = Literal["evidence", "answer"]
 """Which text of a case is compared: with or without its intent (`evidence_text`, `answer_text`)."""
 
-Source = Literal["gold", "weak"]
+Source = LabelSource
 
 EXACT_UP_TO = 10_000
 """Largest pool that is ranked exactly. Below it an approximate index misses neighbours for no gain."""
@@ -246,21 +246,29 @@ class _Matrix:
         ]
 
 
-async def build_pool(folder: Path, cases: Iterable[Case], embedder: Embedder, source: Source = "gold") -> int:
+async def build_pool(
+    folder: Path, cases: Iterable[Case], embedder: Embedder, source: Source | None = None
+) -> int:
     """Build a pool of annotated cases; one that stands in the folder is replaced at the very end.
 
     Each case needs labels or an answer; its intent may be missing. Returns the number of cases.
 
+    Args:
+        folder: The pool's folder.
+        cases: What to build it of.
+        embedder: Makes their vectors.
+        source: Who labelled all of them; None where each case says so itself.
+
     Raises:
-        ModelError: No case can serve, or the folder holds something else.
+        ModelError: No case can serve, weak labels are called gold, or the folder holds something else.
     """
     _refuse_foreign(folder)
-    ordered = sorted(cases, key=lambda case: case.id)
+    ordered = [_from_source(case, source) for case in sorted(cases, key=lambda case: case.id)]
     if not ordered:
         raise ModelError("no annotated cases to build a pool from: is the key file the right one?")
     store = folder / f"{_STORE}{secrets.token_hex(4)}"
     store.mkdir(parents=True)
-    documents = b"\n".join(_CASE.dump_json(case) for case in ordered)
+    documents = b"\n".join(_document(case) for case in ordered)
     manifest = {
         "store": store.name,
         "embedder": embedder.identity,
@@ -268,7 +276,7 @@ async def build_pool(folder: Path, cases: Iterable[Case], embedder: Embedder, so
         "sha256": hashlib.sha256(documents).hexdigest(),
     }
     try:
-        await _fill(_client(store), ordered, embedder, source)
+        await _fill(_client(store), ordered, embedder)
         temporary = folder / f".{MANIFEST}.{store.name}"
         temporary.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         temporary.replace(folder / MANIFEST)
@@ -279,6 +287,20 @@ async def build_pool(folder: Path, cases: Iterable[Case], embedder: Embedder, so
         if old != store:
             shutil.rmtree(old, ignore_errors=True)
     return len(ordered)
+
+
+def _from_source(case: Case, source: Source | None) -> Case:
+    if source is None:
+        return case
+    if source == "gold" and case.gold.label_source == "weak":
+        raise ModelError(f"case {case.id!r} has weak labels by its key: a pool cannot call them gold")
+    return replace(case, gold=replace(case.gold, label_source=source))
+
+
+def _document(case: Case) -> bytes:
+    """A case as it is stored. Gold needs no mark, and pools of older versions have none."""
+    unmarked = case.gold.label_source == "gold"
+    return _CASE.dump_json(case, exclude={"gold": {"label_source"}} if unmarked else None)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -293,7 +315,7 @@ def _refuse_foreign(folder: Path) -> None:
         raise ModelError(f"{folder} holds other files ({strangers[0]}): choose an empty or a new folder")
 
 
-async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder, source: Source) -> None:
+async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder) -> None:
     """One collection a view; a case is in those that it can serve: with labels, with an answer."""
     texts = {
         "evidence": [(case, evidence_text(case)) for case in cases if case.gold.labels],
@@ -310,8 +332,8 @@ async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder, so
             collection.add(
                 ids=[case.id for case, _ in batch],
                 embeddings=await embedder.aembed([text for _, text in batch]),
-                documents=[_CASE.dump_json(case).decode() for case, _ in batch],
-                metadatas=[_metadata(case, source) for case, _ in batch],
+                documents=[_document(case).decode() for case, _ in batch],
+                metadatas=[_metadata(case) for case, _ in batch],
             )
 
 
@@ -324,12 +346,12 @@ def _primary(gold: Gold) -> str | None:
     return gold.intent.primary if gold.intent else None
 
 
-def _metadata(case: Case, source: Source) -> dict[str, str]:
+def _metadata(case: Case) -> dict[str, str]:
     intent = case.gold.intent
     return {
         "intent": intent.primary if intent else "",
         "secondary_intent": (intent.secondary or "") if intent else "",
-        "source": source,
+        "source": case.gold.label_source,
         "fingerprint": fingerprint(case),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cases.intents import INTENTS
-from cases.records import AnswerSentence, Case, Gold, Intent, Label, Phrase, Sentence
+from cases.records import AnswerSentence, Case, Gold, Intent, Label, LabelSource, Phrase, Sentence
 from cases.texts import one_line
 
 ODD = (
@@ -60,6 +60,9 @@ gold = st.builds(
     st.none() | st.lists(answer_sentences, min_size=1, max_size=4).map(tuple),
     st.none() | intents,
 )
+gold |= st.builds(
+    Gold, labels, st.none() | texts.filter(bool), intent=st.none() | intents, label_source=st.just("weak")
+)
 xml_cases = st.builds(
     Case,
     id=ids,
@@ -85,6 +88,9 @@ def jsonl_cases(draw: st.DrawFn) -> Case:
         sentences=tuple(Sentence(id_, draw(some_text)) for id_ in sentence_ids),
         specialty=draw(lines),
         gold=Gold(
-            labels=known, answer=draw(st.none() | texts.filter(bool)), intent=draw(st.none() | intents)
+            labels=known,
+            answer=draw(st.none() | texts.filter(bool)),
+            intent=draw(st.none() | intents),
+            label_source=draw(st.sampled_from(list[LabelSource](["gold", "weak"]))) if known else "gold",
         ),
     )

@@ -215,3 +215,25 @@ def test_citation_that_would_read_as_another_is_not_written(tmp_path: Path, cite
     gold = Gold(answer_sentences=(AnswerSentence("1", "So.", (cited,)),))
     with pytest.raises(InputError, match="would be read as something else"):
         write_archehr_key(tmp_path / "key.json", {"1": gold})
+
+
+WEAK = {"case_id": "1", "label_source": "weak", "answers": [{"sentence_id": "2", "relevance": "essential"}]}
+
+
+def test_weak_labels_are_marked_in_the_file_and_gold_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    write_archehr_key(
+        path, {"1": Gold({"2": "essential"}, label_source="weak"), "2": Gold({"2": "essential"})}
+    )
+    weak, gold = json.loads(path.read_text())
+    assert weak == WEAK
+    assert "label_source" not in gold
+
+
+def test_without_labels_nothing_is_weak(tmp_path: Path) -> None:
+    assert read(tmp_path, {"case_id": "1", "label_source": "weak", "answers": []})["1"] == Gold()
+
+
+def test_an_unknown_label_source_is_refused(tmp_path: Path) -> None:
+    said = fault(tmp_path, {**WEAK, "label_source": "silver"})
+    assert said == "case '1': label_source: 'silver' is not one of gold, weak"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from cases.archehr_xml import write_archehr_xml
 from cases.errors import InputError
 from cases.load import CaseSource, SourceSummary, find_cases
 from cases.plain_jsonl import write_jsonl
-from cases.records import AnswerSentence, Case, Gold, InvalidCase, Sentence
+from cases.records import AnswerSentence, Case, Gold, Intent, InvalidCase, Sentence
 
 NOTE = (Sentence("1", "Low sodium."), Sentence("2", "Stable."))
 
@@ -183,3 +184,43 @@ def test_case_in_two_keys(tmp_path: Path) -> None:
 def test_source_can_be_read_again(tmp_path: Path) -> None:
     source = CaseSource((xml(tmp_path / "a.xml", "1"),))
     assert list(source) == list(source)
+
+
+WEAK = Gold({"2": "essential"}, answer="So.", label_source="weak")
+BY_PEOPLE = Gold({"1": "essential"}, answer="So.")
+
+
+def keys(folder: Path, **gold: Gold) -> tuple[Path, ...]:
+    """One key file for each name, all of the case "1"."""
+    for name, entry in gold.items():
+        write_archehr_key(folder / f"{name}.json", {"1": entry})
+    return tuple(folder / f"{name}.json" for name in gold)
+
+
+def test_labels_of_people_are_not_replaced_by_weak_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_jsonl(path, [case("1", BY_PEOPLE)])
+    assert list(find_cases([path], keys(tmp_path, weak=WEAK))) == [case("1", BY_PEOPLE)]
+
+
+def test_weak_labels_are_replaced_by_those_of_people(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_jsonl(path, [case("1", WEAK)])
+    assert list(find_cases([path], keys(tmp_path, people=BY_PEOPLE))) == [case("1", BY_PEOPLE)]
+
+
+@pytest.mark.parametrize("names", [("weak", "answers"), ("answers", "weak")])
+def test_a_weak_key_joins_a_key_without_labels(tmp_path: Path, names: tuple[str, str]) -> None:
+    intent = Intent("malignancy_concern")
+    gold = {"weak": WEAK, "answers": Gold(answer="So.", intent=intent)}
+    source = find_cases(
+        [xml(tmp_path / "a.xml", "1")], keys(tmp_path, **{name: gold[name] for name in names})
+    )
+    assert source.check().cases == 1
+    assert list(source) == [case("1", replace(WEAK, intent=intent))]
+
+
+@pytest.mark.parametrize("other", [WEAK, BY_PEOPLE])
+def test_labels_of_two_keys_are_refused(tmp_path: Path, other: Gold) -> None:
+    given = keys(tmp_path, weak=WEAK, other=other)
+    assert "is in" in refused(xml(tmp_path / "a.xml", "1"), keys=given).fault

@@ -152,3 +152,10 @@ def test_long_narrative_and_many_sentences(tmp_path: Path) -> None:
     case = Case("1", "I worry. " * 120_000 + "Why?", "", many)
     write_jsonl(path, [case])
     assert list(read_jsonl(path)) == [case]
+
+
+def test_weak_labels_are_read_from_a_line(tmp_path: Path) -> None:
+    line = {"case_id": "1", "sentences": ["A."], "labels": {"1": "essential"}, "label_source": "weak"}
+    (case,) = read(tmp_path, line)
+    assert isinstance(case, Case)
+    assert case.gold == Gold({"1": "essential"}, label_source="weak")

@@ -394,3 +394,34 @@ async def test_texts_without_words_are_ranked_last(tmp_path: Path) -> None:
 
 def test_chroma_sends_no_telemetry(tmp_path: Path) -> None:
     assert demonstrations._client(tmp_path).get_settings().anonymized_telemetry is False
+
+
+WEAK = replace(case("w", QUERY), gold=Gold({"1": "essential"}, "Because.", label_source="weak"))
+
+
+def sources(pool: DemonstrationPool) -> dict[str, str]:
+    return {one.case_id: one.source for one in pool.neighbours()}
+
+
+async def test_each_case_says_who_labelled_it(tmp_path: Path) -> None:
+    assert await build_pool(tmp_path / "pool", [case("g", QUERY), WEAK], EMBEDDER) == 2
+    pool = DemonstrationPool(tmp_path / "pool", EMBEDDER)
+    assert sources(pool) == {"g": "gold", "w": "weak"}
+    assert [pool.case(id_).gold.label_source for id_ in ("g", "w")] == ["gold", "weak"]
+
+
+async def test_all_cases_of_a_pool_can_be_called_weak(tmp_path: Path) -> None:
+    pool = await pool_of(tmp_path / "pool", [case("g", QUERY), WEAK], "weak")
+    assert sources(pool) == {"g": "weak", "w": "weak"}
+
+
+async def test_weak_labels_cannot_be_called_gold(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="case 'w' has weak labels by its key"):
+        await build_pool(tmp_path / "pool", [case("g", QUERY), WEAK], EMBEDDER, "gold")
+    assert not (tmp_path / "pool").exists()
+
+
+async def test_the_mark_changes_nothing_of_a_pool_of_gold(tmp_path: Path) -> None:
+    pool = await pool_of(tmp_path / "pool", [case("g", QUERY)])
+    (document,) = pool._views["evidence"].get()["documents"] or []
+    assert "label_source" not in document
