@@ -1,0 +1,121 @@
+"""The file of a submission: a JSON array, alone or in a zip as `submission.json`."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from cases.errors import InputError
+from cases.files import json_bytes, opened
+from cases.submissions.fault import Fault, named
+
+MEMBER = "submission.json"
+_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date: equal submissions are equal files
+_ZIP_START = b"PK"
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The entries of a submission, None where the official scorer could not get at them."""
+
+    entries: list[object] | None
+    faults: tuple[Fault, ...] = ()
+
+
+class _Refused(Exception):
+    """Why the scorer could not read the file."""
+
+    def __init__(self, fault: str, remedy: str) -> None:
+        super().__init__(fault)
+        self.fault = Fault("refused", None, "", fault, remedy)
+
+
+def open_submission(path: Path) -> Opened:
+    """Open `path` as the place of upload does, and keep what is wrong with the file itself.
+
+    Raises:
+        InputError: The file is missing or cannot be read at all.
+    """
+    with opened(path) as file:
+        content = file.read()
+    faults: tuple[Fault, ...] = ()
+    try:
+        if path.suffix.lower() == ".zip" or content.startswith(_ZIP_START):
+            content, faults = _unpacked(content)
+        return Opened(_entries(content), faults)
+    except _Refused as refused:
+        return Opened(None, (refused.fault, *faults))
+
+
+def read_entries(path: Path) -> list[object]:
+    """Read the entries of a submission, not yet checked.
+
+    Raises:
+        InputError: The official scorer could not read the file either.
+    """
+    found = open_submission(path)
+    if found.entries is None:
+        raise InputError(path, found.faults[0].line, found.faults[0].remedy)
+    return found.entries
+
+
+def packed(entries: Sequence[object], suffix: str) -> bytes:
+    """The bytes of a submission: a zip for the suffix `.zip`, else JSON."""
+    content = json_bytes(entries, indent=2)
+    if suffix.lower() != ".zip":
+        return content
+    archive_bytes = io.BytesIO()
+    with zipfile.ZipFile(archive_bytes, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(MEMBER, _DATE), content, zipfile.ZIP_DEFLATED)
+    return archive_bytes.getvalue()
+
+
+def _unpacked(content: bytes) -> tuple[bytes, tuple[Fault, ...]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            if MEMBER not in names:
+                raise _misplaced(names)
+            return archive.read(MEMBER), _others([name for name in names if name != MEMBER])
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        # RuntimeError is what zipfile raises for an encrypted member.
+        raise _Refused(f"not a readable zip: {error}", f"Pack {MEMBER} anew, without a password") from error
+
+
+def _misplaced(names: list[str]) -> _Refused:
+    inside = [name for name in names if PurePosixPath(name).name == MEMBER]
+    remedy = f"Pack {MEMBER} itself and nothing else: the scorer opens no other name"
+    if inside:
+        return _Refused(f"{MEMBER} lies in a folder of the zip: {inside[0]!r}", remedy)
+    return _Refused(f"no {MEMBER} in the zip, but {named(names) or 'nothing'}", remedy)
+
+
+def _others(names: list[str]) -> tuple[Fault, ...]:
+    if not names:
+        return ()
+    fault = f"the zip holds {named(names)} too, which the scorer does not read"
+    return (Fault("penalised", None, "", fault, f"The rules want {MEMBER} alone"),)
+
+
+def _entries(content: bytes) -> list[object]:
+    if content.startswith(_BOM):
+        raise _Refused("it begins with a byte order mark", "Save it as UTF-8 without BOM")
+    try:
+        entries = json.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise _Refused(f"byte {error.start + 1} is not UTF-8", "Save the file as UTF-8") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise _Refused(f"{place}: {error.msg}", "Correct the JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise _Refused(f"cannot be read as JSON: {error}", "Correct the JSON") from error
+    if not isinstance(entries, list):
+        remedy = "A submission is a list of cases"
+        raise _Refused(f"its top level is not an array but {type(entries).__name__}", remedy)
+    return entries
