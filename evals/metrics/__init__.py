@@ -1,0 +1,1 @@
+"""Metrics of one text against another, as the official scorers compute them."""
