@@ -1,0 +1,1 @@
+"""Scores of the shared tasks, with the definitions of their official scorers."""

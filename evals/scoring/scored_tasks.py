@@ -1,0 +1,177 @@
+"""Runs and submissions to scores: what can be scored, and on which cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cases.load import sort_keys
+from cases.submissions.container import read_entries
+from cases.submissions.forms import entry_of, form_faults, has_part, prediction_of
+from cases.submissions.prediction import Prediction, Task
+from cases.submissions.read import read_submission
+from cases.submissions.task import guess_task
+from evals.metrics.resources import MetricResources
+from evals.scoring.case_ids import parse_case_ids
+from evals.scoring.gold import GoldCase, only_cases, read_gold
+from evals.scoring.matching import NEEDED, ScoringError, gold_for
+from evals.scoring.measures import pair_scores
+from evals.scoring.run_gold import gold_of_run
+from evals.scoring.run_predictions import predictions
+from evals.scoring.score import score
+from evals.scoring.task_scores import TaskScores
+from evals.statistics.bootstrap import Interval, paired_bootstrap
+from runs.folder import RunFolder
+
+TASKS: tuple[Task, ...] = ("2026-1", "2026-2", "2026-3", "2026-4", "2025")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTask:
+    """Scores, and whether they are official.
+
+    Attributes:
+        complete: Every case of the key has a prediction; an official scorer takes nothing else.
+    """
+
+    scores: TaskScores
+    complete: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """One object for programs."""
+        scores = self.scores
+        return {
+            "task": scores.task,
+            "scored_cases": len(scores.cases),
+            "unscored_cases": list(scores.unscored),
+            "values": {**scores.values, **self._overall()},
+            "extra": dict(scores.extra),
+            "intervals": {name: [its.low, its.high] for name, its in self.intervals().items()},
+            "mean_of_available": scores.mean_of_available,
+            "not_computed": dict(scores.not_computed),
+            "notes": list(scores.notes),
+        }
+
+    @property
+    def overall_score(self) -> float | None:
+        """The official score; None where a metric or a case is missing."""
+        return self.scores.overall if self.complete else None
+
+    def intervals(self) -> dict[str, Interval]:
+        """95 % intervals by the names of the values; empty for a single case."""
+        paired = pair_scores(self.scores, self.scores)
+        if len(paired.case_ids) < 2:
+            return {}
+        found = paired_bootstrap(paired.first, paired.second, [one.statistic for one in paired.measures])
+        return {one.name: its.first for one, its in zip(paired.measures, found, strict=True)}
+
+    def _overall(self) -> dict[str, float]:
+        return {} if self.overall_score is None else {"overall_score": self.overall_score}
+
+
+def score_run(
+    run: RunFolder,
+    *,
+    keys: Sequence[Path] = (),
+    case_files: Sequence[Path] = (),
+    task: Task | None = None,
+    case_ids: str | None = None,
+    resources: MetricResources | None = None,
+) -> list[ScoredTask]:
+    """Score a run on one task, or on every task that it answers and its key labels.
+
+    A failed case is no empty prediction: it is named in `unscored`, and there is no overall score then.
+
+    Raises:
+        ScoringError: Nothing can be scored.
+        InputError: A file cannot be used.
+    """
+    gold = _restricted(gold_of_run(run, keys, case_files), case_ids)
+    scored = score_predictions(list(predictions(run)), gold, task, resources)
+    if not scored:
+        needed = "; ".join(f"{name}: {what}" for name, what in NEEDED.items())
+        raise ScoringError(
+            f"{run.path}: the run and its key share nothing to score. Give a key: --key KEY ({needed})"
+        )
+    return [_scored(one) for one in scored]
+
+
+def score_predictions(
+    made: Sequence[Prediction],
+    gold: Mapping[str, GoldCase],
+    task: Task | None = None,
+    resources: MetricResources | None = None,
+) -> list[TaskScores]:
+    """Score what a run predicts on a task, or on every task that both it and the key know of.
+
+    Raises:
+        ScoringError: The one task that is asked for cannot be scored.
+    """
+    tasks = [task] if task is not None else [one for one in TASKS if _can_be_scored(one, made, gold)]
+    return [score(one, as_handed_in(one, made), gold, resources, refuse_unknown=False) for one in tasks]
+
+
+def _can_be_scored(task: Task, made: Sequence[Prediction], gold: Mapping[str, GoldCase]) -> bool:
+    wanted = gold_for(task, gold)
+    return any(each.case_id in wanted for each in as_handed_in(task, made))
+
+
+def as_handed_in(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
+    """What an official scorer would read of predictions: texts cut at their limit, citations as a set.
+
+    Those that it would refuse, such as an answer of 2025 without a citation, are left out.
+    """
+    entries = [entry_of(one, task) for one in made if has_part(one, task)]
+    return [prediction_of(entry, task) for entry in entries if not form_faults(entry, 1, task)]
+
+
+def score_submission(
+    path: Path,
+    *,
+    keys: Sequence[Path],
+    case_files: Sequence[Path] = (),
+    task: Task | None = None,
+    case_ids: str | None = None,
+    resources: MetricResources | None = None,
+) -> list[ScoredTask]:
+    """Score a submission as its official scorer does, and refuse what that refuses.
+
+    Raises:
+        ScoringError: Its cases are not those of the key, or an id is unknown.
+        InputError: A file cannot be used.
+    """
+    found = task or guess_task(read_entries(path))
+    if found is None:
+        raise ScoringError(f"{path}: its form does not tell which task it is for; name it: --task TASK")
+    made = read_submission(path, found)
+    keys, case_files = sort_keys(keys, case_files)
+    # Subtask 1 is scored on the cases of the XML, whatever a key says.
+    gold = _restricted(read_gold([] if found == "2026-1" and case_files else keys, case_files), case_ids)
+    if case_ids is not None:
+        made = [one for one in made if one.case_id in gold]
+    _demand_same_cases(path, made, gold)
+    return [_scored(score(found, made, gold, resources))]
+
+
+def _scored(scores: TaskScores) -> ScoredTask:
+    return ScoredTask(scores, complete=not scores.unscored)
+
+
+def _restricted(gold: dict[str, GoldCase], case_ids: str | None) -> dict[str, GoldCase]:
+    return gold if case_ids is None else only_cases(gold, parse_case_ids(case_ids))
+
+
+def _demand_same_cases(path: Path, made: Sequence[Prediction], gold: dict[str, GoldCase]) -> None:
+    handed_in = {one.case_id for one in made}
+    missing, extra = sorted(gold.keys() - handed_in), sorted(handed_in - gold.keys())
+    faults = [
+        f"{len(ids)} {kind} (such as {ids[0]!r})"
+        for ids, kind in ((missing, "cases of the key are missing"), (extra, "cases are not in the key"))
+        if ids
+    ]
+    if faults:
+        raise ScoringError(
+            f"{path}: {' and '.join(faults)}; the official scorer refuses it. Score a part: --case-ids IDS"
+        )

@@ -1,0 +1,1 @@
+"""Intervals and tests for scores that are made of cases."""

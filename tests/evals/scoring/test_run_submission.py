@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cases.submissions.prediction import Task
+from evals.scoring.run_submission import RunSubmission, prepare
+from tests.evals.scoring.runs import done, failed, make_run
+
+
+def prepared(
+    tmp_path: Path, task: Task, *lines: dict[str, Any], cases: str = "78", fill: bool = False
+) -> RunSubmission:
+    return prepare(make_run(tmp_path, cases, lines), task, fill_missing=fill)
+
+
+def refusals(ready: RunSubmission) -> list[tuple[str, str]]:
+    assert ready.refused
+    return [(fault.line, fault.remedy) for fault in ready.faults if fault.severity == "refused"]
+
+
+def test_a_finished_run_can_be_handed_in_in_the_order_of_its_cases(tmp_path: Path) -> None:
+    ready = prepared(tmp_path, "2026-2", done("8"), done("7"))
+    assert (ready.faults, ready.filled) == ((), ())
+    assert [(one.case_id, one.evidence) for one in ready.predictions] == [
+        ("7", ("1", "3")),
+        ("8", ("1", "3")),
+    ]
+
+
+def test_failed_and_missing_cases_are_named_with_their_remedy(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    ready = prepared(tmp_path, "2026-2", done("7"), failed("8"), failed("x", "invalid_input"), cases="789")
+    assert refusals(ready) == [
+        ("case '8': failed: timeout", f"evigraph retry {run}"),
+        ("case '9': not run yet", f"evigraph resume {run}"),
+        ("case 'x': failed: too late", "Correct the case file, run anew"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task", "field"),
+    [
+        ("2025", "alignment.answer: generated"),
+        ("2026-1", "question.interpret: always"),
+        ("2026-3", "stop_after: answer"),
+        ("2026-4", "alignment.answer: clinician"),
+    ],
+)
+@pytest.mark.parametrize("fill", [False, True])
+def test_a_part_that_no_case_has_names_the_recipe_field(
+    tmp_path: Path, task: Task, field: str, fill: bool
+) -> None:
+    ready = prepared(tmp_path, task, done("7", answer=None), done("8", answer=None), fill=fill)
+    ((line, remedy),) = refusals(ready)
+    assert "the run has no" in line
+    assert remedy == f"Run with a recipe that has {field}"
+
+
+def test_a_part_that_one_case_lacks_names_the_case(tmp_path: Path) -> None:
+    ready = prepared(tmp_path, "2026-3", done("7"), done("8", answer=None))
+    assert refusals(ready)[0][0] == "case '8': it has no answers"
+
+
+@pytest.mark.parametrize("task", ["2026-2", "2026-4"])
+def test_lists_can_be_filled(tmp_path: Path, task: Task) -> None:
+    aligned = done("7", aligned_answer="clinician", alignment={"1": ["1"]})
+    ready = prepared(tmp_path, task, aligned, failed("8"), cases="789", fill=True)
+    assert (ready.refused, ready.filled) == (False, ("8", "9"))
+    assert [one.evidence or one.links or () for one in ready.predictions][1:] == [(), ()]
+
+
+def test_a_run_without_any_case_done_names_each(tmp_path: Path) -> None:
+    assert [line for line, _ in refusals(prepared(tmp_path, "2026-2", failed("7")))] == [
+        "case '7': failed: timeout",
+        "case '8': not run yet",
+    ]
+
+
+def test_a_run_without_any_case_done_is_not_filled(tmp_path: Path) -> None:
+    ready = prepared(tmp_path, "2026-2", failed("7"), fill=True)
+    assert refusals(ready)[0][0] == f"{tmp_path / 'run'}: no case is done"
+
+
+def test_texts_cannot_be_filled(tmp_path: Path) -> None:
+    assert prepared(tmp_path, "2026-3", done("7"), failed("8"), fill=True).refused
+
+
+def test_ids_are_held_against_the_runs_own_cases(tmp_path: Path) -> None:
+    strange = done("8", labels={"9": "essential"})
+    assert refusals(prepared(tmp_path, "2026-2", done("7"), strange)) == [
+        (
+            "case '8': prediction: '9' is no sentence of the note",
+            "Name single ids, as the case has them",
+        )
+    ]
+
+
+def test_what_is_only_penalised_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    ready = prepared(tmp_path, "2026-3", done("7"), done("8", answer="word " * 76))
+    assert not ready.refused
+    assert [fault.line for fault in ready.faults] == ["case '8': prediction: 76 words, cut to the first 75"]
+
+
+def test_an_answer_without_any_citation_is_refused(tmp_path: Path) -> None:
+    aligned = {"answer_sentences": [{"id": "1", "text": "So."}], "aligned_answer": "generated"}
+    ready = prepared(
+        tmp_path, "2025", done("7", **aligned, alignment={"1": ["1"]}), done("8", **aligned, alignment={})
+    )
+    assert refusals(ready)[0][0] == "case '8': answer: no citation in it"
+
+
+def test_an_id_that_the_form_cannot_hold_is_refused(tmp_path: Path) -> None:
+    aligned = {"answer_sentences": [{"id": "1", "text": "So."}], "aligned_answer": "generated"}
+    ready = prepared(tmp_path, "2025", done("7", **aligned, alignment={"1": ["1,2"]}), cases="7")
+    assert "cannot hold a citation of '1,2'" in refusals(ready)[0][0]
