@@ -123,7 +123,8 @@ def _labels(run: RunFolder) -> dict[str, dict[str, str]]:
 
 
 def _cost(run: RunFolder, case_ids: Sequence[str]) -> StageCost:
-    traces = [run.trace(case_id) for case_id in case_ids]
+    passes = dict(run.passes())
+    traces = [passes.get(case_id, []) for case_id in case_ids]
     calls: list[Line] = [
         call for trace in traces for step in trace if step["node"] in STAGE for call in step["calls"]
     ]

@@ -109,7 +109,10 @@ def override(recipe: Recipe, changes: Mapping[str, Any], origin: str) -> Recipe:
         *sections, name = field.split(".")
         place = values
         for section in sections:
-            place = place[section]
+            # A section that is not there is refused with all other unknown fields.
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise RecipeError(f"recipe {origin}: there is no field {field!r}: {section!r} is no section")
         place[name] = value
     named = ", ".join(f"{field} = {value}" for field, value in changes.items())
     return make_recipe(values, f"{origin} with {named}")

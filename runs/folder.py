@@ -85,14 +85,26 @@ class RunFolder:
         return line
 
     def trace(self, case_id: str) -> list[Line]:
-        """The node executions of a case's latest pass, in order."""
-        passes: list[list[Line]] = []
+        """The node executions of a case's latest pass, in order. Reads the whole file: see `passes`."""
+        found: list[Line] = []
+        for line_case_id, lines in self.passes():
+            if line_case_id == case_id:
+                found = lines
+        return found
+
+    def passes(self) -> Iterator[tuple[str, list[Line]]]:
+        """Every pass of every case, streamed: its case id and its node executions in order.
+
+        A case that ran again comes again; its last pass counts.
+        """
+        lines: list[Line] = []
         for _, line in _lines(self.path / TRACE):
-            if line["case_id"] == case_id:
-                if line["step"] == 0 or not passes:
-                    passes.append([])
-                passes[-1].append(line)
-        return passes[-1] if passes else []
+            if lines and (line["step"] == 0 or line["case_id"] != lines[0]["case_id"]):
+                yield lines[0]["case_id"], lines
+                lines = []
+            lines.append(line)
+        if lines:
+            yield lines[0]["case_id"], lines
 
     def statuses(self) -> dict[str, str]:
         """Status of each case that has ended; failed ones carry their error class after a colon."""
@@ -131,6 +143,14 @@ class RunWriter(RunFolder):
         path.mkdir(parents=True, exist_ok=True)
         _write_atomically(path / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
         return cls(path)
+
+    def share_journal(self, journal: Path) -> None:
+        """Link to a journal that other runs use too, instead of beginning one.
+
+        Raises:
+            OSError: The link cannot be made.
+        """
+        (self.path / CALLS).symlink_to(os.path.relpath(journal.resolve(), self.path.resolve()))
 
     def save_manifest(self) -> None:
         """Write `run.json` in one step."""

@@ -26,18 +26,21 @@ class Servers:
         self._report = report
         self._stop = stop
         self._servers: list[VllmServer] = []
+        self._addresses: dict[ModelName, str] = {}
         self._watches: list[asyncio.Task[None]] = []
 
     async def addresses(self, models: Iterable[ModelName]) -> dict[ModelName, str]:
-        """The address of each model that needs a server of this run; they are started one by one.
+        """The address of each model that needs a server; those not yet started are started one by one.
 
         Raises:
             ModelError: vLLM is not installed, a model cannot be found, or a server ended at its start.
             asyncio.CancelledError: The run was stopped meanwhile.
         """
         wanted = [name for name in dict.fromkeys(models) if name.needs_server]
-        specs = {name: _plan(name) for name in wanted}
-        return {name: await self._start(spec) for name, spec in specs.items()}
+        specs = {name: _plan(name) for name in wanted if name not in self._addresses}
+        for name, spec in specs.items():
+            self._addresses[name] = await self._start(spec)
+        return {name: self._addresses[name] for name in wanted}
 
     def close(self) -> None:
         """End all servers. It blocks for some seconds, so that no second signal can leave one behind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -25,17 +26,30 @@ async def start(
     *,
     stop: asyncio.Event,
     watcher: Watcher,
+    servers: Servers | None = None,
+    journal: Path | None = None,
 ) -> RunFolder:
     """A new run, in `out` or in a new folder below `out/`.
+
+    Args:
+        request: What to run.
+        out: The run's folder.
+        options: How to run.
+        stop: Ends the run early, resumable.
+        watcher: Told how it goes.
+        servers: Started already, and left running for further runs.
+        journal: A call journal to share with other runs; the folder links to it.
 
     Raises:
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
-    with Servers(watcher.remark, stop) as servers:
-        assembly = await assemble(request, watcher.remark, servers, probing=options.probe)
+    with _servers(servers, watcher, stop) as started:
+        assembly = await assemble(request, watcher.remark, started, probing=options.probe)
         _demand_prices(options.budget, assembly.manifest)
         path = out or _new_folder(request.recipe.system, assembly.manifest)
         with RunWriter.create(path, assembly.manifest) as folder:
+            if journal is not None:
+                folder.share_journal(journal)
             await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
     return RunFolder(path)
 
@@ -48,14 +62,15 @@ async def resume(
     models: Mapping[Role, ModelName] | None,
     stop: asyncio.Event,
     watcher: Watcher,
+    servers: Servers | None = None,
 ) -> RunFolder:
     """Run the cases that have not ended; calls in the journal are replayed.
 
     Raises:
         RunError: Something that shapes results has changed since the run began.
     """
-    with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
-        assembly = await _assemble_again(folder, recipe, models, watcher.remark, servers, options)
+    with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
+        assembly = await _assemble_again(folder, recipe, models, watcher.remark, started, options)
         skipped = set(folder.statuses())
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
     return RunFolder(path)
@@ -82,6 +97,13 @@ async def retry(
         done = {case_id for case_id, status in folder.statuses().items() if status == "done"}
         await run_batch(folder, assembly, options, skipped=done, stop=stop, watcher=watcher)
     return RunFolder(path)
+
+
+def _servers(
+    given: Servers | None, watcher: Watcher, stop: asyncio.Event
+) -> contextlib.AbstractContextManager[Servers]:
+    """Servers of this run alone, or those that are given, which it does not end."""
+    return Servers(watcher.remark, stop) if given is None else contextlib.nullcontext(given)
 
 
 async def _assemble_again(

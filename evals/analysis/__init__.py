@@ -1,0 +1,1 @@
+"""Questions that a finished run answers without another model call."""

@@ -1,0 +1,89 @@
+"""What self-reflection changed, vote by vote (TAMU 2026, section 4.1.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evals.analysis.sweep import EvidenceScores, evidence_scores
+from evals.analysis.voted_cases import LabelledVote, VotedCase
+from nodes.aggregate_votes import scaled_threshold
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionChanges:
+    """Labels that reflection changed, over all votes.
+
+    Attributes:
+        votes: Votes that were reflected on.
+        changed_votes: Votes with at least one changed label.
+        added: Labels turned to essential; `added_right` of them are essential by the key.
+        removed: Labels turned to not-essential; `removed_right` of them are not essential by the key.
+        before: Scores of the labels that the first votes would have given; None without a key.
+        after: Scores of the labels that the reflected votes gave.
+    """
+
+    votes: int
+    changed_votes: int
+    added: int
+    removed: int
+    added_right: int | None
+    removed_right: int | None
+    before: EvidenceScores | None
+    after: EvidenceScores | None
+
+
+def reflection_changes(
+    cases: Sequence[VotedCase], keyed: Sequence[VotedCase], threshold: int, votes: int
+) -> ReflectionChanges | None:
+    """Compare labels before and after reflection; None where no vote was read.
+
+    Args:
+        cases: All cases.
+        keyed: Those of them that the key labels.
+        threshold: T of the recipe.
+        votes: R of the recipe.
+    """
+    every = [vote for case in cases for vote in case.votes]
+    if not every:
+        return None
+    added = [vote.after - vote.before for vote in every]
+    removed = [vote.before - vote.after for vote in every]
+    return ReflectionChanges(
+        votes=len(every),
+        changed_votes=sum(vote.before != vote.after for vote in every),
+        added=sum(map(len, added)),
+        removed=sum(map(len, removed)),
+        added_right=_right(keyed, added=True) if keyed else None,
+        removed_right=_right(keyed, added=False) if keyed else None,
+        before=_scores("before", keyed, threshold, votes) if keyed else None,
+        after=_scores("after", keyed, threshold, votes) if keyed else None,
+    )
+
+
+def _right(keyed: Sequence[VotedCase], *, added: bool) -> int:
+    right = 0
+    for case in keyed:
+        assert case.gold is not None
+        essential = case.gold.essential
+        for before, after in case.votes:
+            right += len((after - before) & essential) if added else len((before - after) - essential)
+    return right
+
+
+def _scores(name: str, keyed: Sequence[VotedCase], threshold: int, votes: int) -> EvidenceScores:
+    chosen = [_chosen(case, name, threshold, votes) for case in keyed]
+    return evidence_scores(name, keyed, chosen)
+
+
+def _chosen(case: VotedCase, name: str, threshold: int, votes: int) -> frozenset[str]:
+    least = scaled_threshold(threshold, votes - (case.asked - case.usable), votes)
+    number = dict.fromkeys(case.counts, 0)
+    for vote in case.votes:
+        for id_ in _labels(vote, name):
+            number[id_] = number.get(id_, 0) + 1
+    return frozenset(id_ for id_, its in number.items() if its >= least)
+
+
+def _labels(vote: LabelledVote, name: str) -> frozenset[str]:
+    return vote.before if name == "before" else vote.after

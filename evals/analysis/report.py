@@ -1,0 +1,135 @@
+"""Every question about a run's votes, asked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evals.analysis.agreement import Agreement, vote_agreement
+from evals.analysis.intents import IntentScores, evidence_by_intent, intent_scores
+from evals.analysis.reflection import ReflectionChanges, reflection_changes
+from evals.analysis.sweep import (
+    EvidenceScores,
+    TunedThreshold,
+    labelled,
+    leave_one_out,
+    settings,
+    sweep,
+    tune,
+    tuned_elsewhere,
+)
+from evals.analysis.voted_cases import VotedCase, read_voted_cases
+from evals.scoring.gold import GoldCase
+from evals.scoring.matching import ScoringError
+from nodes.vote_range import vote_bounds
+from runs.folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a finished run tells without another call.
+
+    Attributes:
+        cases: Cases that are done and have votes.
+        labelled_cases: Those of them that the key labels.
+        weak_cases: Those of the labelled ones whose labels are weak.
+        threshold: T of the recipe.
+        votes: R, the most votes that a case was asked for.
+        adaptive: Votes stopped as soon as labels were settled at T; other thresholds had fewer votes than
+            they might have needed.
+        by_threshold: One entry a threshold, empty without labels, as are `by_setting` and `by_intent`.
+    """
+
+    run: str
+    cases: int
+    labelled_cases: int
+    threshold: int
+    votes: int
+    adaptive: bool
+    by_threshold: list[EvidenceScores]
+    by_setting: list[EvidenceScores]
+    tuned: TunedThreshold | None
+    agreement: Agreement | None
+    reflection: ReflectionChanges | None
+    by_intent: list[EvidenceScores]
+    intents: IntentScores | None
+    weak_cases: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """One object for programs; the confusion is a list of rows."""
+        values = asdict(self)
+        if self.intents is not None:
+            values["intents"]["confusion"] = [
+                {"gold": gold, "predicted": made, "cases": number}
+                for (gold, made), number in sorted(self.intents.confusion.items())
+            ]
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class TuningRun:
+    """Another run, on whose cases the threshold is chosen."""
+
+    run: RunFolder
+    gold: Mapping[str, GoldCase]
+
+
+def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | None = None) -> Analysis:
+    """Ask everything.
+
+    Without `tuning` the threshold of each case is chosen on all the others.
+
+    Raises:
+        ScoringError: The run has no votes, or the tuning run cannot choose a threshold for this one.
+    """
+    cases = read_voted_cases(run, gold)
+    if not cases:
+        raise ScoringError(f"{run.path}: no case of this run is done and has votes")
+    keyed = labelled(cases)
+    evidence = run.manifest.recipe["evidence"]
+    first, votes = vote_bounds(evidence["votes"])
+    predicted = {
+        line["case_id"]: (line["intent"]["primary"], line["intent"]["secondary"])
+        for line in run.cases()
+        if line["status"] == "done" and line.get("intent")
+    }
+    return Analysis(
+        run=str(run.path),
+        cases=len(cases),
+        labelled_cases=len(keyed),
+        threshold=evidence["threshold"],
+        votes=votes,
+        adaptive=first < votes,
+        by_threshold=sweep(keyed, votes) if keyed else [],
+        by_setting=settings(keyed),
+        tuned=_tuned(keyed, votes, tuning),
+        agreement=vote_agreement(cases, votes),
+        reflection=(
+            reflection_changes(cases, keyed, evidence["threshold"], votes) if evidence["reflection"] else None
+        ),
+        by_intent=evidence_by_intent(keyed),
+        intents=intent_scores(predicted, gold),
+        weak_cases=sum(case.gold is not None and case.gold.weak for case in keyed),
+    )
+
+
+def _tuned(keyed: list[VotedCase], votes: int, tuning: TuningRun | None) -> TunedThreshold | None:
+    if tuning is None:
+        return leave_one_out(keyed, votes) if len(keyed) > 1 else None
+    others = labelled(read_voted_cases(tuning.run, tuning.gold, with_votes=False))
+    _, its_votes = vote_bounds(tuning.run.manifest.recipe["evidence"]["votes"])
+    if not others or not keyed:
+        place = tuning.run.path if keyed else "this run"
+        raise ScoringError(f"{place}: no case is labelled by a key, so no threshold can be tuned")
+    if its_votes != votes:
+        raise ScoringError(
+            f"{tuning.run.path} has {its_votes} votes a case and this run {votes}; a threshold of one means"
+            " nothing in the other"
+        )
+    shared = {case.case_id for case in others} & {case.case_id for case in keyed}
+    if shared:
+        raise ScoringError(
+            f"{tuning.run.path} has {len(shared)} cases of this run (such as {min(shared)!r}); tune on others"
+        )
+    return tuned_elsewhere(keyed, votes, tune(others, votes), str(tuning.run.path))

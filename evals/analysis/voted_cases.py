@@ -1,0 +1,91 @@
+"""The votes of a finished run beside the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from evals.scoring.gold import GoldCase
+from runs.folder import Line, RunFolder
+
+
+class LabelledVote(NamedTuple):
+    """Sentences that one vote calls essential, before and after its reflection."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class VotedCase:
+    """One case that is done.
+
+    Attributes:
+        counts: Votes that call a sentence essential, for every sentence, in note order.
+        usable: Number of votes that were counted.
+        asked: Number of votes that were asked for; those that failed included.
+        evidence: Sentence ids of each evidence setting.
+        intent: The predicted primary intent; None where none was predicted.
+        gold: What the key says of the case.
+        votes: Each vote before and after reflection; empty unless asked for.
+    """
+
+    case_id: str
+    counts: Mapping[str, int]
+    usable: int
+    asked: int
+    evidence: Mapping[str, frozenset[str]]
+    intent: str | None
+    gold: GoldCase | None
+    votes: tuple[LabelledVote, ...] = field(default=())
+
+
+def read_voted_cases(
+    run: RunFolder, gold: Mapping[str, GoldCase], *, with_votes: bool = True
+) -> list[VotedCase]:
+    """The cases of a run that ended with votes; failed ones have none.
+
+    Args:
+        run: The run.
+        gold: The key by case id; may lack cases.
+        with_votes: Read each vote from the trace as well, which takes longer.
+    """
+    votes = _votes(run) if with_votes else {}
+    return [
+        _voted_case(line, gold.get(line["case_id"]), votes.get(line["case_id"], ()))
+        for line in run.cases()
+        if line["status"] == "done" and line.get("usable_votes")
+    ]
+
+
+def _voted_case(line: Line, gold: GoldCase | None, votes: tuple[LabelledVote, ...]) -> VotedCase:
+    return VotedCase(
+        case_id=line["case_id"],
+        counts=line["vote_counts"],
+        usable=line["usable_votes"],
+        asked=line.get("asked_votes") or line["usable_votes"],
+        evidence={name: frozenset(ids) for name, ids in line["evidence"].items()},
+        intent=(line.get("intent") or {}).get("primary"),
+        gold=gold,
+        votes=votes,
+    )
+
+
+def _votes(run: RunFolder) -> dict[str, tuple[LabelledVote, ...]]:
+    """Of each case the votes of its last pass."""
+    return {case_id: tuple(vote for _, vote in votes_of_pass(lines)) for case_id, lines in run.passes()}
+
+
+def votes_of_pass(lines: list[Line]) -> Iterator[tuple[int, LabelledVote]]:
+    """The votes of one pass through the graph by their number, from its trace."""
+    first: dict[int, frozenset[str]] = {}
+    reflected: dict[int, frozenset[str]] = {}
+    for line in lines:
+        facts: dict[str, Any] = line.get("facts") or {}
+        if line["node"] in ("label_evidence", "label_from_answer"):
+            first |= {vote["vote"]: frozenset(vote["essential"]) for vote in facts.get("votes", ())}
+        elif line["node"] == "reflect_on_labels" and "after" in facts:
+            reflected[facts["vote"]] = frozenset(facts["after"])
+    for number, before in first.items():
+        yield number, LabelledVote(before, reflected.get(number, before))

@@ -1,0 +1,1 @@
+"""Reports as single HTML files: no scripts, nothing fetched, plots inside."""
