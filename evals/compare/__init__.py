@@ -1,0 +1,1 @@
+"""Two runs on the same cases: what differs, and whether it is more than chance."""

@@ -1,0 +1,161 @@
+"""What became of each case: labels, score, intent, route, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from evals.compare.outcomes import CaseOutcome
+from evals.scoring.counts import count, scores
+from evals.scoring.gold import Labels
+from evals.statistics.mcnemar import McNemar, clustered_mcnemar
+
+
+class F1Pair(NamedTuple):
+    """Strict F1 of a case's evidence in both runs, 0 to 1."""
+
+    first: float
+    second: float
+
+    @property
+    def gain(self) -> float:
+        """What the second run has more."""
+        return self.second - self.first
+
+
+class SentenceChanges(NamedTuple):
+    """Sentences whose label changed, by what the key says of them; supplementary ones are not essential.
+
+    Attributes:
+        found: Essential, and only the second run says so.
+        lost: Essential, and only the first run says so.
+        wrong: Not essential, and only the second run says that they are.
+        righted: Not essential, and only the first run says that they are.
+    """
+
+    found: tuple[str, ...]
+    lost: tuple[str, ...]
+    wrong: tuple[str, ...]
+    righted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """One case in both runs.
+
+    Attributes:
+        same_sentences: Whether both runs label the same sentence ids; if not, labels are not compared.
+        added: Sentences that only the second run calls essential.
+        removed: Sentences that only the first run calls essential.
+        f1: None without labels in the key, as is `sentences`.
+        intents: Both, where they differ.
+        answer_changed: Whether the answers differ in any character.
+        steps_left: Steps that only the first run's route has.
+        steps_taken: Steps that only the second run's route has.
+        route_changed: Whether the routes differ, be it only in order or number of steps.
+    """
+
+    case_id: str
+    same_sentences: bool
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    f1: F1Pair | None
+    sentences: SentenceChanges | None
+    intents: tuple[str | None, str | None] | None
+    answer_changed: bool
+    steps_left: tuple[str, ...]
+    steps_taken: tuple[str, ...]
+    route_changed: bool
+
+
+def case_change(first: CaseOutcome, second: CaseOutcome, gold: Labels | None) -> CaseChange:
+    """Compare a case that is done in both runs.
+
+    Args:
+        first: The case in the first run.
+        second: The case in the second run.
+        gold: The key's labels of its sentences, None where it has none.
+    """
+    same = first.labels.keys() == second.labels.keys()
+    one, other = first.essential, second.essential
+    added = tuple(id_ for id_ in second.labels if id_ in other - one) if same else ()
+    removed = tuple(id_ for id_ in first.labels if id_ in one - other) if same else ()
+    has_trace = bool(first.route and second.route)
+    return CaseChange(
+        case_id=first.case_id,
+        same_sentences=same,
+        added=added,
+        removed=removed,
+        f1=None if gold is None or not same else _f1(one, other, gold),
+        sentences=None if gold is None or not same else _by_gold(added, removed, gold),
+        intents=(first.intent, second.intent) if first.intent != second.intent else None,
+        answer_changed=first.answer != second.answer,
+        steps_left=_only(first.route, second.route) if has_trace else (),
+        steps_taken=_only(second.route, first.route) if has_trace else (),
+        route_changed=has_trace and first.route != second.route,
+    )
+
+
+def label_test(changes: Iterable[CaseChange]) -> McNemar | None:
+    """McNemar's test over sentences, clustered by case; None without labels in the key."""
+    judged = [change.sentences for change in changes if change.sentences is not None]
+    if not judged:
+        return None
+    return clustered_mcnemar(
+        [len(each.lost) + len(each.wrong) for each in judged],
+        [len(each.found) + len(each.righted) for each in judged],
+    )
+
+
+def by_gain(changes: Iterable[CaseChange]) -> tuple[list[CaseChange], list[CaseChange]]:
+    """Cases that gained F1, most first, and cases that lost F1, most first."""
+    moved = [(change.f1.gain, change) for change in changes if change.f1 is not None and change.f1.gain]
+    gained = sorted((pair for pair in moved if pair[0] > 0), key=lambda pair: -pair[0])
+    lost = sorted((pair for pair in moved if pair[0] < 0), key=lambda pair: pair[0])
+    return [change for _, change in gained], [change for _, change in lost]
+
+
+def most_common(items: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+    """Counts, largest first, ties by name."""
+    counts: dict[tuple[str, str], int] = {}
+    for item in items:
+        counts[item] = counts.get(item, 0) + 1
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def route_changes(changes: Iterable[CaseChange]) -> Mapping[tuple[str, str], int]:
+    """How many cases left which steps for which others."""
+    return most_common(
+        (_joined(change.steps_left), _joined(change.steps_taken))
+        for change in changes
+        if change.route_changed
+    )
+
+
+def intent_changes(changes: Iterable[CaseChange]) -> Mapping[tuple[str, str], int]:
+    """How many cases went from which intent to which."""
+    pairs = (change.intents for change in changes if change.intents is not None)
+    return most_common((one or "(none)", other or "(none)") for one, other in pairs)
+
+
+def _f1(first: frozenset[str], second: frozenset[str], gold: Labels) -> F1Pair:
+    essential = {id_ for id_, label in gold.items() if label == "essential"}
+    return F1Pair(*(scores(count(side, essential), "perfect").f1 for side in (first, second)))
+
+
+def _by_gold(added: Sequence[str], removed: Sequence[str], gold: Labels) -> SentenceChanges:
+    def having(ids: Sequence[str], essential: bool) -> tuple[str, ...]:
+        return tuple(id_ for id_ in ids if (gold.get(id_) == "essential") == essential)
+
+    return SentenceChanges(
+        having(added, True), having(removed, True), having(added, False), having(removed, False)
+    )
+
+
+def _only(route: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(step for step in route if step not in other))
+
+
+def _joined(steps: Sequence[str]) -> str:
+    return ", ".join(steps)

@@ -1,0 +1,190 @@
+"""Two runs beside each other: everything that a comparison says, as records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evals.compare.cautions import cautions
+from evals.compare.changes import (
+    CaseChange,
+    by_gain,
+    case_change,
+    intent_changes,
+    label_test,
+    route_changes,
+)
+from evals.compare.differences import Settings, TaskDifferences, compare_scores
+from evals.compare.outcomes import RunOutcomes, Usage
+from evals.compare.pairing import Pairing, pair_cases
+from evals.compare.setups import Setting, differing_settings
+from evals.reply_forms import cohen_kappa
+from evals.scoring.gold import Labels
+from evals.scoring.task_scores import TaskScores
+from evals.statistics.mcnemar import McNemar
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAgreement:
+    """Labels of the sentences of the paired cases; no key is needed.
+
+    Attributes:
+        equal: Sentences with the same label in both runs.
+        kappa: Cohen's kappa; None where chance alone explains full agreement.
+        essential: Sentences called essential, by run.
+        other_sentences: Cases left out because their sentence ids differ between the runs.
+    """
+
+    sentences: int
+    equal: int
+    kappa: float | None
+    essential: tuple[int, int]
+    other_sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs between two runs.
+
+    Attributes:
+        tasks: Scores, where there is a key; empty without.
+        labels: Agreement of labels.
+        label_test: Which run labels more sentences correctly; None without labels in the key.
+        changes: Every paired case, in the order of the first run.
+        usage: Sums over the paired cases, by run.
+        settings: In what the runs were set up differently.
+        cautions: What a reader must know before believing the numbers.
+    """
+
+    first: RunOutcomes
+    second: RunOutcomes
+    judged_by: Settings
+    pairing: Pairing
+    tasks: tuple[TaskDifferences, ...]
+    labels: LabelAgreement
+    label_test: McNemar | None
+    changes: tuple[CaseChange, ...]
+    usage: tuple[Usage, Usage]
+    settings: tuple[Setting, ...]
+    cautions: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """One object for programs: ids and numbers, no text of a case or an answer."""
+        gained, lost = by_gain(self.changes)
+        return {
+            "runs": {"A": self.first.name, "B": self.second.name},
+            "judged_by": {**asdict(self.judged_by), "level": self.judged_by.level},
+            "pairing": asdict(self.pairing),
+            "tasks": [_finite(asdict(task)) for task in self.tasks],
+            "labels": asdict(self.labels),
+            "label_test": asdict(self.label_test) if self.label_test else None,
+            "cases": {
+                "gained": [_case(change) for change in gained],
+                "lost": [_case(change) for change in lost],
+                "answers_changed": [change.case_id for change in self.changes if change.answer_changed],
+                "routes_changed": [change.case_id for change in self.changes if change.route_changed],
+            },
+            "routes": [_counted(pair, n) for pair, n in route_changes(self.changes).items()],
+            "intents": [_counted(pair, n) for pair, n in intent_changes(self.changes).items()],
+            "usage": {name: usage._asdict() for name, usage in zip("AB", self.usage, strict=True)},
+            "settings": [{"name": one.name, "A": one.first, "B": one.second} for one in self.settings],
+            "cautions": list(self.cautions),
+        }
+
+
+def compare_runs(
+    first: RunOutcomes,
+    second: RunOutcomes,
+    scores: tuple[Sequence[TaskScores], Sequence[TaskScores]],
+    gold: Mapping[str, Labels],
+    judged_by: Settings,
+) -> Comparison:
+    """Compare two runs on the cases that are done in both.
+
+    Args:
+        first: The run that differences are counted from.
+        second: The run whose gain is asked for.
+        scores: Scores of both runs by task; empty without a key.
+        gold: The key's labels by case; cases without labels are left out of it.
+        judged_by: How differences are judged.
+    """
+    pairing = pair_cases(first, second)
+    changes = tuple(
+        case_change(first.cases[case_id], second.cases[case_id], gold.get(case_id))
+        for case_id in pairing.both
+    )
+    labels = _labels(first, second, changes)
+    scored = set.intersection(*({case.case_id for task in side for case in task.cases} for side in scores))
+    return Comparison(
+        first=first,
+        second=second,
+        judged_by=judged_by,
+        pairing=pairing,
+        tasks=tuple(compare_scores(*scores, judged_by)),
+        labels=labels,
+        label_test=label_test(changes),
+        changes=changes,
+        usage=(_usage(first, pairing), _usage(second, pairing)),
+        settings=tuple(differing_settings(first.manifest, second.manifest)),
+        cautions=tuple(
+            cautions(
+                first,
+                second,
+                pairing,
+                other_sentences=labels.other_sentences,
+                scored=scored,
+                settings=judged_by,
+            )
+        ),
+    )
+
+
+def _labels(first: RunOutcomes, second: RunOutcomes, changes: Sequence[CaseChange]) -> LabelAgreement:
+    comparable = [change.case_id for change in changes if change.same_sentences]
+    pairs = [
+        (label, second.cases[case_id].labels[id_])
+        for case_id in comparable
+        for id_, label in first.cases[case_id].labels.items()
+    ]
+    return LabelAgreement(
+        sentences=len(pairs),
+        equal=sum(one == other for one, other in pairs),
+        kappa=cohen_kappa(pairs),
+        essential=(
+            sum(one == "essential" for one, _ in pairs),
+            sum(other == "essential" for _, other in pairs),
+        ),
+        other_sentences=len(changes) - len(comparable),
+    )
+
+
+def _usage(run: RunOutcomes, pairing: Pairing) -> Usage:
+    used = [run.cases[case_id].usage for case_id in pairing.both]
+    return Usage(*(sum(column) for column in zip(*used, strict=True))) if used else Usage(0, 0, 0)
+
+
+def _case(change: CaseChange) -> dict[str, Any]:
+    assert change.f1 is not None and change.sentences is not None
+    return {
+        "case_id": change.case_id,
+        "f1": {"A": change.f1.first, "B": change.f1.second},
+        **{name: list(ids) for name, ids in change.sentences._asdict().items()},
+    }
+
+
+def _counted(pair: tuple[str, str], cases: int) -> dict[str, Any]:
+    return {"A": pair[0], "B": pair[1], "cases": cases}
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no nan."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    # A named tuple came out of `asdict` as one.
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _finite(value._asdict())
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,107 @@
+"""How the cases of a run ended, and the routes that they took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from runs.folder import Line, RunFolder
+from runs.manifest import Manifest
+
+Route = tuple[str, ...]
+"""Steps `node -> node` in order; a step that a fan-out takes several times at once stands once."""
+
+ESSENTIAL = "essential"
+
+
+class Usage(NamedTuple):
+    """What was asked of models, replayed calls included."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOutcome:
+    """How one case ended.
+
+    Attributes:
+        error: Class of the error of a failed case, None for one that is done.
+        labels: `essential` or `not-essential` by sentence id.
+        intent: The primary intent, where one was found.
+        route: Empty where the run has no trace of the case.
+    """
+
+    case_id: str
+    error: str | None
+    labels: Mapping[str, str]
+    intent: str | None
+    answer: str | None
+    usage: Usage
+    route: Route
+
+    @property
+    def essential(self) -> frozenset[str]:
+        """Ids of the sentences that the run calls essential."""
+        return frozenset(id_ for id_, label in self.labels.items() if label == ESSENTIAL)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcomes:
+    """What a comparison reads of a run.
+
+    Attributes:
+        name: The run's folder, as the user named it.
+        cases: Every case that has ended, by id, in the order of the run.
+        shown: Ids of all cases that served as demonstrations.
+    """
+
+    name: str
+    manifest: Manifest
+    cases: Mapping[str, CaseOutcome]
+    shown: frozenset[str]
+
+
+def read_outcomes(run: RunFolder) -> RunOutcomes:
+    """Read a run's cases and, once and streamed, its trace."""
+    routes: dict[str, Route] = {}
+    known: dict[Route, Route] = {}
+    shown: set[str] = set()
+    for case_id, lines in run.passes():
+        route = _route(lines)
+        # Most cases take one of a few routes: each is kept once.
+        routes[case_id] = known.setdefault(route, route)
+        shown.update(chosen["case_id"] for line in lines for chosen in _chosen(line))
+    cases = {line["case_id"]: _outcome(line, routes.get(line["case_id"], ())) for line in run.cases()}
+    return RunOutcomes(str(run.path), run.manifest, cases, frozenset(shown))
+
+
+def _outcome(line: Line, route: Route) -> CaseOutcome:
+    usage = line["usage"]
+    return CaseOutcome(
+        case_id=line["case_id"],
+        error=line["error"]["class"] if line["error"] else None,
+        labels=line["labels"],
+        intent=line["intent"]["primary"] if line["intent"] else None,
+        answer=line["answer"],
+        usage=Usage(usage["calls"], usage["input_tokens"], usage["output_tokens"]),
+        route=route,
+    )
+
+
+def _route(lines: Sequence[Line]) -> Route:
+    steps: list[str] = []
+    for line in lines:
+        for following in line.get("next") or ():
+            step = f"{line['node']} -> {following}"
+            if steps[-1:] != [step]:
+                steps.append(step)
+    return tuple(steps)
+
+
+def _chosen(line: Line) -> Sequence[Line]:
+    """The demonstrations that a retrieving node chose."""
+    chosen: Sequence[Line] = (line.get("facts") or {}).get("chosen") or ()
+    return chosen if line["node"].startswith("retrieve") else ()
