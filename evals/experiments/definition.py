@@ -1,0 +1,164 @@
+"""An experiment is one YAML file: a data set, a recipe, and the cells that differ from it."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from evals.experiments.errors import ExperimentError
+
+Table = Literal["3", "4", "6", "7"]
+"""A table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence."""
+
+CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{0,79}$")]
+"""Also the name of the cell's folder."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cell(_Section):
+    """One run of the grid.
+
+    Attributes:
+        set: Values of the recipe by dotted field, such as `evidence.votes`.
+        model: Model strings as `--model` takes them; empty is that of the experiment.
+    """
+
+    set: dict[str, Any] = Field(default_factory=dict)
+    model: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_model_is_a_list_of_one(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(values.get("model"), str):
+            return {**values, "model": [values["model"]]}
+        return values
+
+
+class Experiment(_Section):
+    """A grid. Paths are relative to the file.
+
+    Attributes:
+        recipe: A packaged recipe, or a file.
+        cases: Case files that everything is reported on.
+        key: Key files; empty takes those beside the case files.
+        tune_on: Case files of another split; thresholds are chosen there.
+        tune_key: Their keys.
+        demos: Pool of demonstrations; None is the packaged sample pool.
+        model: Model strings of cells that name none.
+        cells: Runs by name.
+        grid: Values by dotted field; every combination is a further cell.
+        tables: Cells of each table, in the order of its rows. The first is what the others are held against.
+    """
+
+    recipe: str = "tamu"
+    cases: tuple[Path, ...] = ()
+    key: tuple[Path, ...] = ()
+    tune_on: tuple[Path, ...] = ()
+    tune_key: tuple[Path, ...] = ()
+    demos: Path | None = None
+    model: tuple[str, ...] = ()
+    cells: dict[CellName, Cell] = Field(default_factory=dict)
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    tables: dict[Table, list[CellName]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _tables_name_cells(self) -> Experiment:
+        known = self.all_cells()
+        if not known:
+            raise ValueError("it has neither cells nor a grid")
+        for table, names in self.tables.items():
+            for name in names:
+                if name not in known:
+                    near = difflib.get_close_matches(name, known, n=1)
+                    hint = f"; did you mean {near[0]!r}?" if near else ""
+                    raise ValueError(f"table {table} names cell {name!r}, which is not there{hint}")
+        return self
+
+    def all_cells(self) -> dict[str, Cell]:
+        """The named cells and every combination of the grid."""
+        combinations = itertools.product(*self.grid.values()) if self.grid else ()
+        of_grid = {}
+        for values in combinations:
+            fields = dict(zip(self.grid, values, strict=True))
+            of_grid[_grid_name(fields)] = Cell(set=fields)
+        return {**self.cells, **of_grid}
+
+
+def packaged_experiments() -> list[str]:
+    """Names of the experiments that come with the package."""
+    folder = resources.files("evals").joinpath("experiments", "packaged")
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
+
+
+def load_experiment(name_or_path: str) -> Experiment:
+    """Load a packaged experiment by its name, or a file of the user's.
+
+    Raises:
+        ExperimentError: It does not exist, is no YAML, or a field is unknown or wrong.
+    """
+    if name_or_path in packaged_experiments():
+        path = Path(str(resources.files("evals").joinpath("experiments", "packaged", f"{name_or_path}.yaml")))
+    else:
+        path = Path(name_or_path)
+    try:
+        values = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        known = ", ".join(packaged_experiments())
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ExperimentError(f"experiment {name_or_path}: {reason}; packaged experiments: {known}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ExperimentError(f"experiment {name_or_path}: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ExperimentError(f"experiment {name_or_path}: it must be a mapping of fields to values")
+    try:
+        experiment = Experiment.model_validate(_strings(values))
+    except ValidationError as error:
+        raise ExperimentError(f"experiment {name_or_path}: {_explain(error)}") from None
+    return _located(experiment, path.parent)
+
+
+def _strings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """YAML reads the names of tables as numbers, and one path or model may stand without a list."""
+    found = dict(values)
+    if isinstance(found.get("tables"), dict):
+        found["tables"] = {str(name): cells for name, cells in found["tables"].items()}
+    for name in ("cases", "key", "tune_on", "tune_key", "model"):
+        if isinstance(found.get(name), str):
+            found[name] = [found[name]]
+    return found
+
+
+def _located(experiment: Experiment, folder: Path) -> Experiment:
+    paths = {
+        name: tuple(folder / path for path in getattr(experiment, name))
+        for name in ("cases", "key", "tune_on", "tune_key")
+    }
+    recipe = experiment.recipe
+    if (folder / recipe).is_file():
+        recipe = str(folder / recipe)
+    demos = None if experiment.demos is None else folder / experiment.demos
+    return experiment.model_copy(update={**paths, "recipe": recipe, "demos": demos})
+
+
+def _grid_name(fields: Mapping[str, Any]) -> str:
+    parts = (f"{field.rpartition('.')[2]}={value}" for field, value in fields.items())
+    return re.sub(r"[^A-Za-z0-9_.+=,-]", "-", ",".join(parts))
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"]) or "experiment"
+    return f"{field}: {first['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,122 @@
+"""From the finished cells of an experiment to its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cases.files import write_atomically
+from cases.submissions.prediction import Prediction
+from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
+from evals.analysis.voted_cases import VotedCase, read_voted_cases
+from evals.experiments.definition import Experiment, Table
+from evals.experiments.page import render_page
+from evals.experiments.render import comma_separated, markdown
+from evals.experiments.run import Cells
+from evals.experiments.tables import TASK_OF, PaperTable, make_table
+from evals.metrics.resources import MetricResources
+from evals.scoring.gold import GoldCase
+from evals.scoring.matching import ScoringError
+from evals.scoring.run_gold import gold_of_run
+from evals.scoring.run_predictions import predictions
+from evals.scoring.score import score
+from evals.scoring.task_scores import TaskScores
+from nodes.vote_range import vote_bounds
+from runs.folder import RunFolder
+
+_FEW = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An experiment's tables, what a reader must know of them, and where they stand."""
+
+    tables: tuple[PaperTable, ...]
+    notes: tuple[str, ...]
+    markdown: Path
+    csv: Path
+    page: Path
+
+
+def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricResources) -> Report:
+    """Score every cell that a table names, make the tables and write them.
+
+    Voting cells have a further row in table 3: with the threshold that was tuned on the other split, or,
+    where there is none, for each case on all other cases.
+
+    Raises:
+        InputError: A file cannot be read or written.
+    """
+    tables = []
+    for table, names in experiment.tables.items():
+        made = make_table(table, _scored(table, names, cells, resources))
+        if made is not None:
+            tables.append(made)
+    notes = tuple(_notes(experiment, cells, tables))
+    written = Report(tuple(tables), notes, *(out / f"tables.{suffix}" for suffix in ("md", "csv", "html")))
+    write_atomically(written.markdown, [markdown(tables, notes).encode()])
+    write_atomically(written.csv, [comma_separated(tables).encode()])
+    write_atomically(written.page, [render_page(tables, notes).encode()])
+    return written
+
+
+def _scored(
+    table: Table, names: list[str], cells: Cells, resources: MetricResources
+) -> dict[str, TaskScores]:
+    rows: dict[str, TaskScores] = {}
+    for name in names:
+        run = cells.reported.get(name)
+        if run is None:
+            continue
+        gold = gold_of_run(run)
+        try:
+            rows[name] = score(TASK_OF[table], predictions(run), gold, resources)
+            if table == "3":
+                rows |= _tuned(name, run, gold, cells.tuning.get(name))
+        except ScoringError:
+            # A cell that stops after the evidence has no answers; its row is left out, and the notes say so.
+            continue
+    return rows
+
+
+def _tuned(
+    name: str, run: RunFolder, gold: Mapping[str, GoldCase], tuning: RunFolder | None
+) -> dict[str, TaskScores]:
+    """The row of a voting cell with its threshold tuned; none for a cell without a choice of thresholds."""
+    _, votes = vote_bounds(run.manifest.recipe["evidence"]["votes"])
+    cases = labelled(read_voted_cases(run, gold, with_votes=False))
+    if votes == 1 or len(cases) < 2:
+        return {}
+    if tuning is None:
+        picks, label = thresholds_by_others(cases, votes), f"{name}, T of each case tuned on the others"
+    else:
+        others = labelled(read_voted_cases(tuning, gold_of_run(tuning), with_votes=False))
+        if not others:
+            return {}
+        best = tune(others, votes)
+        picks = dict.fromkeys((case.case_id for case in cases), best)
+        label = f"{name}, T = {best} tuned on the other split"
+    made = [_prediction(case, picks[case.case_id], votes) for case in cases]
+    return {label: score("2026-2", made, gold)}
+
+
+def _prediction(case: VotedCase, threshold: int, votes: int) -> Prediction:
+    return Prediction(case.case_id, evidence=tuple(sorted(chosen_at(case, threshold, votes))))
+
+
+def _notes(experiment: Experiment, cells: Cells, tables: list[PaperTable]) -> list[str]:
+    notes = []
+    smallest = min((table.cases for table in tables), default=0)
+    if 0 < smallest < _FEW:
+        notes.append(
+            f"{smallest} cases are few: intervals are wide, and the best row of a table is partly luck."
+        )
+    wanted = {name for names in experiment.tables.values() for name in names}
+    missing = sorted(wanted - cells.reported.keys())
+    if missing:
+        notes.append(f"Not finished, and left out: {', '.join(missing)}.")
+    for name, run in cells.reported.items():
+        if run.manifest.counts.failed:
+            notes.append(f"{name}: {run.manifest.counts.failed} cases failed and count in no row.")
+    return notes

@@ -1,0 +1,178 @@
+"""Run the cells of an experiment in turn over one journal: what two cells share is asked once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cases.files import json_bytes, write_atomically
+from cases.load import find_cases
+from evals.experiments.definition import Experiment
+from evals.experiments.errors import ExperimentError
+from graph.recipe import Recipe, load_recipe, override
+from runs.assemble import Request
+from runs.batch import Options
+from runs.folder import CALLS, MANIFEST, RunFolder
+from runs.servers import Servers
+from runs.sessions import resume, start
+from runs.watcher import Watcher
+from serving.journal import Journal
+from serving.model_name import assign_roles
+
+PLAN = "experiment.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """One cell ready to run.
+
+    Attributes:
+        folder: Of its run, below the experiment's folder.
+        cases_sha256: Digest of its case files and keys.
+        tuning: Whether it runs on the cases that thresholds are chosen on.
+    """
+
+    name: str
+    folder: Path
+    request: Request
+    cases_sha256: str
+    tuning: bool = False
+
+    def identity(self) -> dict[str, Any]:
+        """What must not change between two starts of an experiment."""
+        return {
+            "recipe": self.request.recipe.model_dump(mode="json"),
+            "models": {role: str(name) for role, name in self.request.models.items()},
+            "cases": self.cases_sha256,
+            "limit": self.request.limit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The runs of an experiment that are finished, by the name of their cell."""
+
+    reported: Mapping[str, RunFolder]
+    tuning: Mapping[str, RunFolder]
+
+
+def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | None) -> list[PlannedCell]:
+    """Check every recipe and model string of an experiment before anything is asked.
+
+    Args:
+        experiment: The grid.
+        out: Its folder.
+        models: Model strings for cells that name none, instead of the experiment's.
+        limit: Only the first cases.
+
+    Raises:
+        RecipeError, ModelError: Of a cell, or no model is named for it.
+        InputError: The case or key files.
+        ExperimentError: No cases are named.
+    """
+    if not experiment.cases:
+        raise ExperimentError("the experiment names no case files; give them: --cases FILE")
+    loaded = load_recipe(experiment.recipe)
+    cases_sha256 = find_cases(experiment.cases, experiment.key).check().sha256
+    tuning_sha256 = ""
+    if experiment.tune_on:
+        tuning_sha256 = find_cases(experiment.tune_on, experiment.tune_key).check().sha256
+    planned = []
+    for name, cell in experiment.all_cells().items():
+        recipe = override(loaded, cell.set, experiment.recipe)
+        request = Request(
+            recipe=recipe,
+            recipe_origin=experiment.recipe,
+            inputs=experiment.cases,
+            keys=experiment.key,
+            models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
+            overrides=cell.set,
+            demonstrations=experiment.demos,
+            limit=limit,
+        )
+        planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))
+        if experiment.tune_on and _is_voted(recipe):
+            elsewhere = replace(request, inputs=experiment.tune_on, keys=experiment.tune_key)
+            folder = out / "tuning" / name
+            planned.append(PlannedCell(name, folder, elsewhere, tuning_sha256, tuning=True))
+    return planned
+
+
+async def run_cells(
+    planned: Sequence[PlannedCell], out: Path, options: Options, *, stop: asyncio.Event, watcher: Watcher
+) -> Cells:
+    """Run or resume each cell; those that are finished stay as they are.
+
+    Raises:
+        ExperimentError: A cell is not what it was when the experiment began.
+        InputError, ModelError, RunError: As for any run.
+    """
+    _keep_plan(out / PLAN, planned)
+    journal = out / CALLS
+    Journal(journal).close()
+    reported: dict[str, RunFolder] = {}
+    tuning: dict[str, RunFolder] = {}
+    with Servers(watcher.remark, stop) as servers:
+        for number, cell in enumerate(planned, 1):
+            if stop.is_set():
+                break
+            place = " (tuning)" if cell.tuning else ""
+            watcher.remark(f"cell {number} of {len(planned)}: {cell.name}{place}")
+            run = await _run_cell(cell, options, journal, servers, stop, watcher)
+            if run.manifest.status == "finished":
+                (tuning if cell.tuning else reported)[cell.name] = run
+            elif run.manifest.sessions[-1].stopped_by is not None:
+                watcher.remark(f"stopped: {run.manifest.sessions[-1].stopped_by}")
+                break
+    return Cells(reported, tuning)
+
+
+async def _run_cell(
+    cell: PlannedCell,
+    options: Options,
+    journal: Path,
+    servers: Servers,
+    stop: asyncio.Event,
+    watcher: Watcher,
+) -> RunFolder:
+    if not (cell.folder / MANIFEST).is_file():
+        cell.folder.parent.mkdir(parents=True, exist_ok=True)
+        return await start(
+            cell.request, cell.folder, options, stop=stop, watcher=watcher, servers=servers, journal=journal
+        )
+    run = RunFolder(cell.folder)
+    if run.manifest.status == "finished":
+        return run
+    again = replace(options, command="resume")
+    return await resume(
+        cell.folder,
+        again,
+        recipe=None,
+        models=cell.request.models,
+        stop=stop,
+        watcher=watcher,
+        servers=servers,
+    )
+
+
+def _is_voted(recipe: Recipe) -> bool:
+    return recipe.evidence.most_votes > 1
+
+
+def _keep_plan(path: Path, planned: Sequence[PlannedCell]) -> None:
+    """Write what the cells are. New cells may join; those that are there must stay what they were."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    current = {("tuning/" if cell.tuning else "") + cell.name: cell.identity() for cell in planned}
+    recorded: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    for name in current.keys() & recorded.keys():
+        changed = [field for field in current[name] if current[name][field] != recorded[name].get(field)]
+        if changed:
+            raise ExperimentError(
+                f"{path.parent}: cell {name!r} has changed since this experiment began:"
+                f" {', '.join(changed)}. Undo the change, rename the cell, or give another --out"
+            )
+    write_atomically(path, [json_bytes({**recorded, **current}, indent=2)])

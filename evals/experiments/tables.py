@@ -1,0 +1,166 @@
+"""The tables of TAMU 2026 from the scores of cells: same rows and columns, an interval for each value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cases.submissions.prediction import Task
+from evals.experiments.definition import Table
+from evals.scoring.measures import AVAILABLE, PairedScores, pair_scores
+from evals.scoring.task_scores import TaskScores
+from evals.scoring.texts import OVERALL
+from evals.statistics.bootstrap import Interval, paired_bootstrap
+from evals.statistics.case_totals import CaseStatistic
+from evals.statistics.sign_flip import swap_test
+
+Unit = Literal["share", "points"]
+"""The paper prints evidence as shares of 1 and answers as points of 100."""
+
+_PARTS = {"P": "precision", "R": "recall", "F1": "f1"}
+_AVERAGES = ("Macro", "Micro")
+_AVAILABLE = "mean of available"
+
+TASK_OF: Mapping[Table, Task] = {"3": "2026-2", "4": "2026-2", "6": "2026-3", "7": "2026-3"}
+TITLES: Mapping[Table, str] = {
+    "3": "Evidence by step: few-shot, self-reflection, voting",
+    "4": "Evidence by model, strict micro",
+    "6": "Answers by choice of demonstrations",
+    "7": "Answers by recall of their evidence",
+}
+
+_TEXT_COLUMNS = {
+    "Overall": "overall_score",
+    "BLEU": "bleu",
+    "ROUGE-Lsum": "rougeLsum",
+    "SARI": "sari",
+    "BERTScore": "bertscore",
+    "AlignScore": "alignscore",
+    "MEDCON": "medcon",
+}
+# The paper's lenient counts supplementary sentences as gold (its development tables).
+_STEPS = {
+    f"{shown} {average} {part}": f"{variant}_{average.lower()}_{name}"
+    for shown, variant in (("Strict", "strict"), ("Lenient", "lenient_union"))
+    for average in _AVERAGES
+    for part, name in _PARTS.items()
+}
+_COLUMNS: Mapping[Table, Mapping[str, str]] = {
+    "3": _STEPS,
+    "4": {part: f"strict_micro_{name}" for part, name in _PARTS.items()},
+    "6": _TEXT_COLUMNS,
+    "7": _TEXT_COLUMNS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row.
+
+    Attributes:
+        values: One a column; None where a metric is not computed.
+        difference: Of the table's headline metric, to the first row; None in the first row.
+        p_value: Of that difference, two-sided.
+    """
+
+    name: str
+    values: tuple[Interval | None, ...]
+    difference: Interval | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table.
+
+    Attributes:
+        cases: Cases that are scored in every row; no others count.
+        headline: The column that rows are compared by.
+        not_computed: Why a column is empty, by its name.
+    """
+
+    table: Table
+    unit: Unit
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    cases: int
+    headline: str
+    not_computed: Mapping[str, str]
+
+
+def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | None:
+    """Make a table of the rows that are scored.
+
+    Args:
+        table: Which one.
+        scored: Scores of its task by the name of the row, in order.
+
+    Returns:
+        None where no row, or no case in all of them, is scored.
+    """
+    common = _on_common_cases(scored)
+    if not common:
+        return None
+    first = next(iter(common.values()))
+    wanted = dict(_COLUMNS[table])
+    headline = next((name for name, its in wanted.items() if its == "strict_micro_f1"), "Overall")
+    rows: list[TableRow] = []
+    columns: tuple[str, ...] = ()
+    for name, scores in common.items():
+        paired = pair_scores(first, scores)
+        statistics = _statistics(paired, wanted, TASK_OF[table])
+        if headline == "Overall" and "Overall" not in statistics:
+            headline = next((column for column in statistics if column.startswith(_AVAILABLE)), headline)
+        columns = columns or (*wanted, *(column for column in statistics if column not in wanted))
+        rows.append(_row(name, paired, statistics, columns, headline, is_first=not rows))
+    names = {its: column for column, its in wanted.items()}
+    return PaperTable(
+        table=table,
+        unit="points" if TASK_OF[table] == "2026-3" else "share",
+        columns=columns,
+        rows=tuple(rows),
+        cases=len(first.cases),
+        headline=headline,
+        not_computed={names[name]: reason for name, reason in first.not_computed.items() if name in names},
+    )
+
+
+def _on_common_cases(scored: Mapping[str, TaskScores]) -> dict[str, TaskScores]:
+    ids = [{case.case_id for case in scores.cases} for scores in scored.values()]
+    common = set.intersection(*ids) if ids else set()
+    if not common:
+        return {}
+    return {
+        name: replace(scores, cases=tuple(case for case in scores.cases if case.case_id in common))
+        for name, scores in scored.items()
+    }
+
+
+def _statistics(paired: PairedScores, wanted: Mapping[str, str], task: Task) -> dict[str, CaseStatistic]:
+    """What can be computed, by column; without an official score a mean of what there is, named so."""
+    found = {measure.name: measure.statistic for measure in paired.measures}
+    statistics = {column: found[name] for column, name in wanted.items() if name in found}
+    if "Overall" in wanted and AVAILABLE in found:
+        parts = [column for column, name in wanted.items() if name in found and name in OVERALL[task]]
+        statistics[f"{_AVAILABLE} ({', '.join(parts)})"] = found[AVAILABLE]
+    return statistics
+
+
+def _row(
+    name: str,
+    paired: PairedScores,
+    statistics: Mapping[str, CaseStatistic],
+    columns: Sequence[str],
+    headline: str,
+    *,
+    is_first: bool,
+) -> TableRow:
+    intervals = dict(
+        zip(statistics, paired_bootstrap(paired.first, paired.second, [*statistics.values()]), strict=True)
+    )
+    values = tuple(intervals[column].second if column in intervals else None for column in columns)
+    if is_first or headline not in intervals:
+        return TableRow(name, values)
+    (p_value,) = swap_test(paired.first, paired.second, [statistics[headline]])
+    return TableRow(name, values, intervals[headline].difference, p_value)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evals.experiments.definition import load_experiment, packaged_experiments
+from evals.experiments.errors import ExperimentError
+from evals.experiments.run import plan
+from graph.recipe import RecipeError
+
+
+def written(folder: Path, text: str) -> str:
+    for name in ("a.jsonl", "b.jsonl"):
+        (folder / name).write_text('{"case_id": "1", "question": "Why?", "sentences": ["So."]}\n')
+    path = folder / "grid.yaml"
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", packaged_experiments())
+def test_packaged_experiments_can_be_planned(name: str, tmp_path: Path) -> None:
+    experiment = load_experiment(name)
+    planned = plan(experiment, tmp_path, ["scripted:auto"], None)
+    assert [cell.name for cell in planned] == list(experiment.cells)
+    assert all(path.is_file() for path in experiment.cases)
+
+
+def test_a_grid_is_every_combination(tmp_path: Path) -> None:
+    text = "grid: {evidence.votes: [3, 5], answer.selection: [tiered, similarity]}"
+    names = list(load_experiment(written(tmp_path, text)).all_cells())
+    assert names == [
+        "votes=3,selection=tiered",
+        "votes=3,selection=similarity",
+        "votes=5,selection=tiered",
+        "votes=5,selection=similarity",
+    ]
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    experiment = load_experiment(written(tmp_path, "cases: dev.xml\ntune_on: [more.xml]\ncells: {a: {}}"))
+    assert experiment.cases == (tmp_path / "dev.xml",)
+    assert experiment.tune_on == (tmp_path / "more.xml",)
+
+
+def test_voting_cells_run_on_the_tuning_cases_too(tmp_path: Path) -> None:
+    text = (
+        "cases: a.jsonl\ntune_on: b.jsonl\n"
+        "cells: {one: {set: {evidence.votes: 1, evidence.threshold: 1}}, five: {}}"
+    )
+    planned = plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+    assert [(cell.name, cell.tuning) for cell in planned] == [("one", False), ("five", False), ("five", True)]
+    assert planned[-1].request.inputs == (tmp_path / "b.jsonl",)
+
+
+def test_a_cell_may_name_its_model(tmp_path: Path) -> None:
+    text = "cases: a.jsonl\ncells: {own: {model: 'openai:gpt'}, other: {}}"
+    own, other = plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+    assert str(own.request.models["label"]) == "openai:gpt"
+    assert str(other.request.models["label"]) == "scripted:auto"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("cells: {a: {}}\ntables: {3: [b]}", "table 3 names cell 'b', which is not there"),
+        ("cells: {few-shot: {}}\ntables: {3: [fewshot]}", "did you mean 'few-shot'"),
+        ("cells: {a: {}}\ntables: {5: [a]}", "tables.5"),
+        ("cells: {../up: {}}", "cells.../up"),
+        ("cells: {a: {sets: {}}}", "cells.a.sets"),
+        ("recipe: tamu", "it has neither cells nor a grid"),
+        ("- a", "it must be a mapping"),
+        ("cells: {a: {}", "grid.yaml"),
+    ],
+)
+def test_faults_are_named(text: str, fault: str, tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match=fault):
+        load_experiment(written(tmp_path, text))
+
+
+def test_a_missing_file_names_the_packaged_ones(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="packaged experiments: ablations, demo"):
+        load_experiment(str(tmp_path / "none.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("field", "fault"),
+    [("evidence.vote", "vote"), ("evidenze.votes", "evidenze"), ("system.votes", "no section")],
+)
+def test_unknown_fields_of_the_recipe_are_refused_before_anything_runs(
+    field: str, fault: str, tmp_path: Path
+) -> None:
+    text = f"cases: a.jsonl\ncells: {{a: {{set: {{{field}: 3}}}}}}"
+    with pytest.raises(RecipeError, match=fault):
+        plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+
+
+def test_an_experiment_without_cases_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="--cases FILE"):
+        plan(load_experiment(written(tmp_path, "cells: {a: {}}")), tmp_path, ["scripted:auto"], None)
