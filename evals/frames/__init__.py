@@ -1,0 +1,1 @@
+"""Runs as tables: for pandas, Polars, DuckDB or R."""

@@ -1,0 +1,131 @@
+"""A run as a log that Inspect reads: `inspect view`, `inspect_ai.analysis.samples_df`.
+
+The file has Inspect's JSON form, version 2. A sample is a case: its target are the essential ids of the key,
+its answer those of the run, its metadata the votes and the route. It holds no text of a case.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cases.files import write_atomically
+from evals.frames.tables import NamedRun
+from evals.scoring.counts import Counts, count, micro, scores
+from runs.folder import Line
+
+_VERSION = 2
+_SCORER = "strict_f1"
+
+
+def write_inspect_log(run: NamedRun, folder: Path) -> Path:
+    """Write the log into a folder, under a name by which Inspect knows it for one: time, task, id.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    manifest = run.folder.manifest
+    time = manifest.sessions[0].started.replace(":", "-")
+    name = re.sub(r"[^A-Za-z0-9]+", "-", run.folder.path.resolve().name)
+    path = folder / f"{time}_{manifest.system}_{name}.json"
+    write_atomically(path, _chunks(run))
+    return path
+
+
+def _chunks(run: NamedRun) -> Iterator[bytes]:
+    """The file in pieces, a case in memory at a time. Inspect wants everything else before the samples."""
+    manifest = run.folder.manifest
+    models = list(dict.fromkeys(model.name for model in manifest.models.values()))
+    started, ended = manifest.sessions[0].started, manifest.sessions[-1].finished
+    head = {
+        "version": _VERSION,
+        "status": "success" if manifest.status == "finished" else "cancelled",
+        "eval": {
+            "created": started,
+            "task": f"evigraph/{manifest.system}",
+            "task_args": {"recipe": manifest.recipe},
+            "dataset": {"name": manifest.inputs.sha256[:12], "samples": manifest.inputs.cases},
+            "model": ", ".join(models),
+            "config": {},
+            "packages": {"evigraph": manifest.evigraph, **manifest.versions},
+        },
+        "plan": {},
+        "results": _results(run),
+        "stats": {"started_at": started, "completed_at": ended or started},
+    }
+    yield json.dumps(head, ensure_ascii=False)[:-1].encode(errors="replace")
+    yield b', "samples": ['
+    for number, line in enumerate(run.folder.cases()):
+        yield (b"," if number else b"") + b"\n"
+        yield json.dumps(_sample(run, line, models[0]), ensure_ascii=False).encode(errors="replace")
+    yield b"]}\n"
+
+
+def _sample(run: NamedRun, line: Line, model: str) -> dict[str, Any]:
+    predicted = _predicted(line)
+    gold = run.gold.get(line["case_id"])
+    sample: dict[str, Any] = {
+        "id": line["case_id"],
+        "epoch": 1,
+        "input": f"case {line['case_id']}",
+        "target": [id_ for id_ in gold.labels or () if id_ in gold.essential] if gold else [],
+        "output": {
+            "model": model,
+            "choices": [
+                {"message": {"role": "assistant", "content": " ".join(predicted)}, "stop_reason": "stop"}
+            ],
+        },
+        "model_usage": {
+            model: {
+                "input_tokens": line["usage"]["input_tokens"],
+                "output_tokens": line["usage"]["output_tokens"],
+                "total_tokens": line["usage"]["input_tokens"] + line["usage"]["output_tokens"],
+            }
+        },
+        "metadata": {
+            name: line.get(name) for name in ("intent", "vote_counts", "usable_votes", "evidence", "flags")
+        },
+    }
+    if line["error"]:
+        message = f"{line['error']['class']}: {line['error']['message']}"
+        sample["error"] = {"message": message, "traceback": "", "traceback_ansi": ""}
+    elif (counted := _counts(run, line)) is not None:
+        value = scores(counted, "perfect")
+        sample["scores"] = {
+            _SCORER: {"value": value.f1, "answer": " ".join(predicted), "metadata": value._asdict()}
+        }
+    return sample
+
+
+def _predicted(line: Line) -> list[str]:
+    return [id_ for id_, label in line["labels"].items() if label == "essential"]
+
+
+def _counts(run: NamedRun, line: Line) -> Counts | None:
+    """None for a failed case, which predicts nothing, and for one that the key does not label."""
+    gold = run.gold.get(line["case_id"])
+    if line["error"] or gold is None or not gold.labels:
+        return None
+    return count(frozenset(_predicted(line)), gold.essential)
+
+
+def _results(run: NamedRun) -> dict[str, Any]:
+    manifest = run.folder.manifest
+    counts = [counted for line in run.folder.cases() if (counted := _counts(run, line)) is not None]
+    results: dict[str, Any] = {
+        "total_samples": manifest.inputs.cases,
+        "completed_samples": manifest.counts.done,
+        "scores": [],
+    }
+    if counts:
+        pooled = micro(counts, "perfect")._asdict()
+        # Inspect's headline is the first.
+        metrics = {
+            f"micro_{name}": {"name": f"micro_{name}", "value": pooled[name]}
+            for name in ("f1", "precision", "recall")
+        }
+        results["scores"] = [{"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}]
+    return results

@@ -1,0 +1,202 @@
+"""The tables that runs make up: their columns, and their rows from the lines of a run folder.
+
+No table holds text of a case unless it is asked for: ids, labels and numbers alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from evals.analysis.voted_cases import votes_of_pass
+from evals.scoring.gold import GoldCase
+from runs.folder import Line, RunFolder
+
+Row = dict[str, Any]
+
+Column = tuple[str, pa.DataType]
+
+_TEXT: pa.DataType = pa.string()
+_WHOLE: pa.DataType = pa.int64()
+_REAL: pa.DataType = pa.float64()
+_FLAG: pa.DataType = pa.bool_()
+_TEXTS: pa.DataType = pa.list_(pa.string())
+_OF_CASE: tuple[Column, ...] = (("run", _TEXT), ("case_id", _TEXT))
+
+
+def _schema(*columns: Column) -> pa.Schema:
+    return pa.schema(list(columns))
+
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "runs": _schema(
+        ("run", _TEXT),
+        ("evigraph", _TEXT),
+        ("system", _TEXT),
+        ("status", _TEXT),
+        ("recipe_sha256", _TEXT),
+        ("cases_sha256", _TEXT),
+        ("recipe", _TEXT),  # JSON
+        ("models", _TEXT),  # JSON by role
+        ("cases", _WHOLE),
+        ("done", _WHOLE),
+        ("failed", _WHOLE),
+        ("sessions", _WHOLE),
+        ("tokens", _WHOLE),
+        ("cost", _REAL),
+    ),
+    "cases": _schema(
+        *_OF_CASE,
+        ("status", _TEXT),
+        ("error_class", _TEXT),
+        ("intent", _TEXT),
+        ("secondary_intent", _TEXT),
+        ("risk_level", _TEXT),
+        ("gold_intent", _TEXT),
+        ("sentences", _WHOLE),
+        ("essential", _WHOLE),
+        ("answer_words", _WHOLE),
+        ("usable_votes", _WHOLE),
+        ("asked_votes", _WHOLE),
+        ("flags", _TEXTS),
+        ("calls", _WHOLE),
+        ("input_tokens", _WHOLE),
+        ("output_tokens", _WHOLE),
+        ("seconds", _REAL),
+        ("route", _TEXT),
+    ),
+    "sentences": _schema(
+        *_OF_CASE,
+        ("sentence_id", _TEXT),
+        ("label", _TEXT),
+        ("gold_label", _TEXT),
+        ("essential_votes", _WHOLE),
+        ("usable_votes", _WHOLE),
+        ("confidence", _REAL),
+        ("high_recall", _FLAG),
+        ("low_recall", _FLAG),
+    ),
+    "votes": _schema(
+        *_OF_CASE,
+        ("vote", _WHOLE),
+        ("sentence_id", _TEXT),
+        ("essential_before", _FLAG),
+        ("essential_after", _FLAG),
+    ),
+    "calls": _schema(
+        *_OF_CASE,
+        ("node", _TEXT),
+        ("role", _TEXT),
+        ("model", _TEXT),
+        ("server", _TEXT),
+        ("sample", _WHOLE),
+        ("key", _TEXT),
+        ("input_tokens", _WHOLE),
+        ("output_tokens", _WHOLE),
+        ("cached_tokens", _WHOLE),
+        ("seconds", _REAL),
+        ("retries", _WHOLE),
+        ("replayed", _FLAG),
+        ("fault", _TEXT),
+    ),
+}
+"""Columns by table. `calls.key` is the key of the run's journal, where prompts and replies stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRun:
+    """A run, the name that its rows carry, and what its key says."""
+
+    name: str
+    folder: RunFolder
+    gold: Mapping[str, GoldCase]
+
+
+def run_row(run: NamedRun) -> Row:
+    """The one row of a run."""
+    manifest = run.folder.manifest
+    return {
+        "run": run.name,
+        "evigraph": manifest.evigraph,
+        "system": manifest.system,
+        "status": manifest.status,
+        "recipe_sha256": manifest.recipe_sha256,
+        "cases_sha256": manifest.inputs.sha256,
+        "recipe": json.dumps(manifest.recipe, sort_keys=True),
+        "models": json.dumps({role: model.name for role, model in manifest.models.items()}, sort_keys=True),
+        "cases": manifest.inputs.cases,
+        "done": manifest.counts.done,
+        "failed": manifest.counts.failed,
+        "sessions": len(manifest.sessions),
+        "tokens": manifest.total_tokens,
+        "cost": manifest.total_cost,
+    }
+
+
+def rows_of_case(run: NamedRun, line: Line, trace: list[Line]) -> Iterator[tuple[str, Row]]:
+    """Every row that a case adds, with the name of its table.
+
+    Args:
+        run: The run.
+        line: The case's line.
+        trace: The node executions of its last pass.
+    """
+    of_case: Row = {"run": run.name, "case_id": line["case_id"]}
+    gold = run.gold.get(line["case_id"])
+    yield "cases", of_case | _case(line, gold, trace)
+    for row in _sentences(line, gold):
+        yield "sentences", of_case | row
+    for number, vote in votes_of_pass(trace):
+        for id_ in line["vote_counts"] or ():
+            row = {"vote": number, "sentence_id": id_}
+            row |= {"essential_before": id_ in vote.before, "essential_after": id_ in vote.after}
+            yield "votes", of_case | row
+    columns = [name for name in SCHEMAS["calls"].names if name not in ("run", "case_id", "node")]
+    for step in trace:
+        for call in step.get("calls", ()):
+            yield "calls", of_case | {"node": step["node"]} | {name: call.get(name) for name in columns}
+
+
+def _case(line: Line, gold: GoldCase | None, trace: list[Line]) -> Row:
+    intent = line.get("intent") or {}
+    labels = line["labels"]
+    ends = [step for step in trace if step["node"] == "__end__"]
+    return {
+        "status": line["status"],
+        "error_class": line["error"]["class"] if line["error"] else None,
+        "intent": intent.get("primary"),
+        "secondary_intent": intent.get("secondary"),
+        "risk_level": intent.get("risk_level"),
+        "gold_intent": gold.intent.primary if gold and gold.intent else None,
+        "sentences": len(labels) or None,
+        "essential": sum(label == "essential" for label in labels.values()) if labels else None,
+        "answer_words": len(line["answer"].split()) if line.get("answer") else None,
+        "usable_votes": line.get("usable_votes"),
+        "asked_votes": line.get("asked_votes"),
+        "flags": line["flags"],
+        **{name: line["usage"][name] for name in ("calls", "input_tokens", "output_tokens")},
+        "seconds": ends[-1]["seconds"] if ends else None,
+        "route": " > ".join(step["node"] for step in trace if step["node"] != "__end__") or None,
+    }
+
+
+def _sentences(line: Line, gold: GoldCase | None) -> Iterator[Row]:
+    evidence = line.get("evidence") or {}
+    confidence = line.get("label_confidence") or {}
+    # A column of that name must not hold weak labels.
+    known = (gold.labels if gold and not gold.weak else None) or {}
+    for id_, label in line["labels"].items():
+        yield {
+            "sentence_id": id_,
+            "label": label,
+            "gold_label": known.get(id_),
+            "essential_votes": (line["vote_counts"] or {}).get(id_),
+            "usable_votes": line["usable_votes"],
+            "confidence": confidence.get(id_),
+            "high_recall": id_ in evidence.get("high_recall", ()),
+            "low_recall": id_ in evidence.get("low_recall", ()),
+        }
