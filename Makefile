@@ -34,8 +34,8 @@ check: $(INSTALLED) ## Lint, format, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(INSTALLED) ## Tests without the slow ones that need a server
-	$(BIN)/python -m pytest
+unit: $(INSTALLED) ## Tests without the slow ones that need a server, on all processors
+	$(BIN)/python -m pytest -n auto --dist loadscope
 
 format: $(INSTALLED) ## Mend what can be mended
 	$(BIN)/ruff check --fix .

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cases.errors import InputError
 from evals.bench.result import BenchError
+from evals.experiments.errors import ExperimentError
+from evals.scoring.matching import ScoringError
 from graph.recipe import RecipeError
 from graph.systems import UnknownSystem
 from prompts import PromptError
@@ -23,6 +25,8 @@ _EXPECTED = (
     CallError,
     JournalError,
     BenchError,
+    ScoringError,
+    ExperimentError,
     OSError,
 )
 

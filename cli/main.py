@@ -7,15 +7,22 @@ import sys
 
 import typer
 
+from cli.analyse import analyse
 from cli.bench import bench
+from cli.compare import compare
 from cli.demos import demos
+from cli.experiment import experiment
+from cli.export import export
 from cli.graph import graph
 from cli.models import models
 from cli.resume import resume
 from cli.retry import retry
 from cli.run import run
+from cli.score import score
 from cli.serve import serve
 from cli.show import show
+from cli.submit import submit
+from cli.validate import validate
 
 app = typer.Typer(
     name="evigraph",
@@ -31,6 +38,13 @@ app.command()(run)
 app.command()(resume)
 app.command()(retry)
 app.command()(show)
+app.command()(score)
+app.command()(analyse)
+app.command()(experiment)
+app.command()(export)
+app.command()(submit)
+app.command()(validate)
+app.command()(compare)
 app.command()(graph)
 app.command()(serve)
 app.command()(bench)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 _SERVERS = "Servers"
 _BUDGET = "Budget"
+_METRICS = "Metrics that need weights or a licence"
 
 RunFolderArgument = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN", show_default=False)]
 ModelOption = Annotated[
@@ -55,6 +56,35 @@ EmbeddingOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4"]
+TaskOption = Annotated[
+    TaskName | None,
+    typer.Option(
+        "--task",
+        "-t",
+        help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links."
+        " (default: by the file's shape, which does not tell 1 from 3)",
+        show_default=False,
+    ),
+]
+KeyOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--key",
+        help="Key file; repeatable. (default: the run's, or NAME_key.json beside NAME.xml of --cases)",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+CasesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--cases",
+        help="Case file (.xml, .jsonl) or a folder of them; repeatable. (default: the run's)",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 ConcurrencyOption = Annotated[
     int | None,
     typer.Option(
@@ -164,5 +194,59 @@ PricesOption = Annotated[
         metavar="FILE",
         show_default=False,
         rich_help_panel=_BUDGET,
+    ),
+]
+CaseIdsOption = Annotated[
+    str | None,
+    typer.Option("--case-ids", help="Only these cases, such as 1-20,35.", metavar="IDS", show_default=False),
+]
+BertScoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--bertscore-model",
+        help="Folder of distilbert-base-uncased.",
+        metavar="DIR",
+        show_default=False,
+        rich_help_panel=_METRICS,
+    ),
+]
+AlignScoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--alignscore",
+        help="Checkpoint AlignScore-base.ckpt.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=_METRICS,
+    ),
+]
+AlignScoreBackboneOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--alignscore-backbone",
+        help="Folder of roberta-base, for AlignScore.",
+        metavar="DIR",
+        show_default=False,
+        rich_help_panel=_METRICS,
+    ),
+]
+QuickUmlsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--quickumls",
+        help="Folder of a QuickUMLS index, for MEDCON.",
+        metavar="DIR",
+        show_default=False,
+        rich_help_panel=_METRICS,
+    ),
+]
+ConceptsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--concepts",
+        help="Your own terms and concepts, a line each parted by a tab: a variant of MEDCON.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=_METRICS,
     ),
 ]

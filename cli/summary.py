@@ -10,10 +10,10 @@ from rich.table import Table
 
 from cases.errors import InputError
 from cli.terminal import duration, output, safe
-from evals.evidence_scores import CaseEvidence, Scores, case_evidence, macro, micro
+from evals.scoring.counts import Counts, PrecisionRecallF1, count, macro, micro
+from evals.scoring.run_gold import gold_of_run
 from nodes.vote_range import vote_bounds
 from runs.folder import RunFolder
-from runs.inputs import recorded_cases
 
 
 class VoteUse(NamedTuple):
@@ -26,13 +26,14 @@ class VoteUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's counts and scores."""
+    """A run's counts and scores; `weak_cases` of the scored ones have weak labels in the key."""
 
     folder: RunFolder
-    strict_micro: Scores | None
-    strict_macro: Scores | None
-    lenient_micro: Scores | None
+    strict_micro: PrecisionRecallF1 | None
+    strict_macro: PrecisionRecallF1 | None
+    lenient_micro: PrecisionRecallF1 | None
     scored_cases: int
+    weak_cases: int
     votes: VoteUse
     seconds: float
 
@@ -74,6 +75,8 @@ class Summary:
         if manifest.counts.failed:
             commands.append(f"evigraph retry {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
+        if manifest.status == "finished" and self.scored_cases:
+            commands.append(f"evigraph score {path}")
         commands.append(f"evigraph show {path}")
         if first is not None:
             commands.append(f"evigraph show {path} {first}")
@@ -111,7 +114,8 @@ class Summary:
             strict, lenient = self.strict_micro, self.lenient_micro
             table.add_row(
                 "evidence",
-                f"against the key of {self.scored_cases} cases, micro: strict P {strict.precision:.3f}"
+                f"against the key of {self.scored_cases} cases{self._weak()}, micro:"
+                f" strict P {strict.precision:.3f}"
                 f" R {strict.recall:.3f} F1 {strict.f1:.3f}, lenient F1 {lenient.f1:.3f}",
             )
         table.add_row("run", safe(str(self.folder.path)))
@@ -130,11 +134,19 @@ class Summary:
             ]
         )
 
+    def _weak(self) -> str:
+        """Scores against labels that a model made must not pass for others."""
+        if not self.weak_cases:
+            return ""
+        part = "" if self.weak_cases == self.scored_cases else f"{self.weak_cases} of them with "
+        return f" ({part}weak labels, so no gold score)"
+
     def _scores(self) -> dict[str, Any] | None:
         if self.strict_micro is None or self.strict_macro is None or self.lenient_micro is None:
             return None
         return {
             "scored_cases": self.scored_cases,
+            "weak_cases": self.weak_cases,
             "strict_micro": self.strict_micro._asdict(),
             "strict_macro": self.strict_macro._asdict(),
             "lenient_micro": self.lenient_micro._asdict(),
@@ -143,16 +155,17 @@ class Summary:
 
 def summarise(folder: RunFolder) -> Summary:
     """Read a run's counts, and score its evidence where its key labels sentences."""
-    evidence = _evidence(folder)
+    strict, lenient, weak = _evidence(folder)
     last = folder.manifest.sessions[-1]
     begin = datetime.fromisoformat(last.started)
     end = datetime.fromisoformat(last.finished or last.started)
     return Summary(
         folder=folder,
-        strict_micro=micro(evidence) if evidence else None,
-        strict_macro=macro(evidence) if evidence else None,
-        lenient_micro=micro([case.lenient() for case in evidence]) if evidence else None,
-        scored_cases=len(evidence),
+        strict_micro=micro(strict, "perfect") if strict else None,
+        strict_macro=macro(strict, "perfect") if strict else None,
+        lenient_micro=micro(lenient, "perfect") if lenient else None,
+        scored_cases=len(strict),
+        weak_cases=weak,
         votes=_votes(folder),
         seconds=(end - begin).total_seconds(),
     )
@@ -170,17 +183,23 @@ def _votes(folder: RunFolder) -> VoteUse:
     return VoteUse(asked, saved, adaptive=first < most)
 
 
-def _evidence(folder: RunFolder) -> list[CaseEvidence]:
-    """Cases that are done and labelled. A case without votes, failed or not, is not scored as empty."""
+def _evidence(folder: RunFolder) -> tuple[list[Counts], list[Counts], int]:
+    """Strict and lenient counts of the cases that are done and labelled, and how many of them weakly.
+
+    A case that the run has not labelled, as it failed or people had, is not scored as empty.
+    """
     try:
-        gold = {case.id: case.gold.labels for case in recorded_cases(folder.manifest) if case.gold.labels}
+        gold = gold_of_run(folder)
     except InputError:
         # The inputs may have moved since; counts can be told without them.
-        return []
-    found = []
+        return [], [], 0
+    strict, lenient = [], []
+    weak = 0
     for line in folder.cases():
-        labels = gold.get(line["case_id"])
-        if line["status"] == "done" and line["labels"] and labels:
-            predicted = [id_ for id_, label in line["labels"].items() if label == "essential"]
-            found.append(case_evidence(predicted, dict(labels)))
-    return found
+        case = gold.get(line["case_id"])
+        if line["status"] == "done" and line["labels"] and case is not None and case.labels:
+            predicted = frozenset(id_ for id_, label in line["labels"].items() if label == "essential")
+            strict.append(count(predicted, case.essential))
+            lenient.append(count(predicted - case.supplementary, case.essential))
+            weak += case.weak
+    return strict, lenient, weak

@@ -18,6 +18,7 @@ BENCHMARKS = {
     "saturation": "time of a run against a live server, over that of a bare replay of its requests",
     "naive": "time of serial calls with restated prompts against a live server, over that of a run",
     "replies": "tokens that votes write as full maps of labels, over those of the essential ids alone",
+    "evaluation": "time of scoring a large run, over that of reading it; comparing and exporting beside it",
     "memory": "growth of resident memory over a long batch",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
 }

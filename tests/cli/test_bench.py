@@ -34,10 +34,25 @@ def test_without_json_a_table_names_both_sides(tmp_path: Path) -> None:
 
 def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
     listed = evigraph("bench", "--list", "--json", folder=tmp_path).summary["benchmarks"]
-    assert set(listed) == {"overhead", "latency", "saturation", "naive", "replies", "memory", "embedded"}
+    assert set(listed) == {
+        "overhead",
+        "latency",
+        "saturation",
+        "naive",
+        "replies",
+        "memory",
+        "evaluation",
+        "embedded",
+    }
 
 
 def test_an_unknown_benchmark_is_one_line(tmp_path: Path) -> None:
     ended = evigraph("bench", "overhed", folder=tmp_path)
     assert ended.code == 2
     assert ended.line == "no benchmark 'overhed'; did you mean 'overhead'?"
+
+
+def test_evaluation_is_timed_for_each_command(tmp_path: Path) -> None:
+    details = evigraph("bench", "evaluation", "--tiny", "--json", folder=tmp_path).summary["details"]
+    assert details["cases"] == 40
+    assert {"score_seconds", "compare_seconds", "analyse_seconds", "export_seconds"} < details.keys()

@@ -25,6 +25,10 @@ PAGES = (
     "docs/models.md",
     "docs/serving.md",
     "docs/traces.md",
+    "docs/submissions.md",
+    "docs/scoring.md",
+    "docs/comparing.md",
+    "docs/experiments.md",
     "docs/extending.md",
     "docs/benchmarks.md",
 )

@@ -54,7 +54,7 @@ def test_the_overall_score_of_answers_is_the_mean_of_its_metrics() -> None:
 
 def test_a_missing_metric_leaves_no_overall_score() -> None:
     (found,) = compare_scores([task_scores("2026-3", {}, TEXTS)], [task_scores("2026-3", {}, TEXTS)], FEW)
-    assert [metric.name for metric in found.metrics] == ["bleu", "rougeLsum"]
+    assert [metric.name for metric in found.metrics] == ["bleu", "rougeLsum", "mean_of_available"]
 
 
 def test_the_overall_score_of_2025_is_half_factuality() -> None:
@@ -86,7 +86,7 @@ def test_a_metric_of_one_run_is_named_and_not_compared() -> None:
     first = task_scores("2026-3", {}, TEXTS)
     second = task_scores("2026-3", {}, {"bleu": TEXTS["bleu"]})
     (found,) = compare_scores([first], [second], FEW)
-    assert [metric.name for metric in found.metrics] == ["bleu"]
+    assert [metric.name for metric in found.metrics] == ["bleu", "mean_of_available"]
     assert found.not_shared == ("rougeLsum",)
 
 

@@ -1,0 +1,64 @@
+"""`evigraph analyse`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import CasesOption, JsonOption, KeyOption, RunFolderArgument
+
+if TYPE_CHECKING:
+    from evals.analysis.report import Analysis
+
+
+def analyse(
+    run: RunFolderArgument,
+    key: KeyOption = None,
+    cases: CasesOption = None,
+    tune_on: Annotated[
+        Path | None,
+        typer.Option(
+            "--tune-on",
+            help="Choose the threshold on this run's cases, and report it on RUN's. (default: choose that of"
+            " each case on all other cases)",
+            metavar="RUN2",
+            show_default=False,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page with plots to this file.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a finished run about its votes: thresholds, agreement, reflection, intents. Calls no model.
+
+    Without a key, that of the run is read; without any, agreement and reflection remain.
+
+    Example: evigraph analyse out/2026-11-21T10-15-tamu-ab12 --html votes.html
+    """
+    from cli.print_analysis import print_analysis
+    from cli.terminal import output, print_json, safe
+    from evals.analysis.report import TuningRun
+    from evals.analysis.report import analyse as analyse_run
+    from evals.scoring.run_gold import gold_of_run
+    from runs.folder import RunFolder
+
+    folder = RunFolder(run)
+    tuning = None
+    if tune_on is not None:
+        other = RunFolder(tune_on)
+        tuning = TuningRun(other, gold_of_run(other))
+    found: Analysis = analyse_run(folder, gold_of_run(folder, key or (), cases or ()), tuning)
+    if html is not None:
+        from evals.analysis.page import write_page
+
+        write_page(html, found)
+    if as_json:
+        print_json(found.as_json())
+        return
+    print_analysis(found)
+    if html is not None:
+        output().print(safe(f"page  {html}"))

@@ -1,0 +1,117 @@
+"""`evigraph compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import (
+    AlignScoreBackboneOption,
+    AlignScoreOption,
+    BertScoreOption,
+    CasesOption,
+    ConceptsOption,
+    JsonOption,
+    KeyOption,
+    QuickUmlsOption,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from evals.compare.comparison import Comparison
+    from evals.scoring.gold import GoldCase
+    from runs.folder import RunFolder
+
+
+def compare(
+    run_a: Annotated[
+        Path,
+        typer.Argument(help="The run that differences count from.", metavar="RUN_A", show_default=False),
+    ],
+    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B", show_default=False)],
+    key: KeyOption = None,
+    cases: CasesOption = None,
+    candidates: Annotated[
+        int,
+        typer.Option(
+            "--candidates",
+            min=1,
+            help="One run is the best of N configurations by its score on these cases: allow for the luck.",
+            metavar="N",
+        ),
+    ] = 1,
+    resamples: Annotated[
+        int, typer.Option("--resamples", min=99, help="Bootstrap resamples and random exchanges.")
+    ] = 9_999,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resamples.")] = 42,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="At most so many rows of each list.")] = 10,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page with plots, too.", metavar="FILE", show_default=False),
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="With --html: whether the page holds answers.")
+    ] = True,
+    bertscore_model: BertScoreOption = None,
+    alignscore: AlignScoreOption = None,
+    alignscore_backbone: AlignScoreBackboneOption = None,
+    quickumls: QuickUmlsOption = None,
+    concepts: ConceptsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two runs on the same cases: scores with intervals, changed labels, answers and routes.
+
+    Differences are B minus A, on the cases that are done in both. Without --key and --cases those of RUN_A
+    are read. Without a key, only changes are shown.
+
+    Example: evigraph compare out/before out/after --key key.json --html out/compare.html
+    """
+    from cli.show_comparison import print_comparison
+    from cli.terminal import print_json
+    from evals.compare.comparison import compare_runs
+    from evals.compare.differences import Settings
+    from evals.compare.outcomes import read_outcomes
+    from evals.metrics.resources import MetricResources
+    from evals.scoring.run_predictions import predictions
+    from evals.scoring.scored_tasks import score_predictions
+    from runs.folder import RunFolder
+
+    folders = (RunFolder(run_a), RunFolder(run_b))
+    gold = _gold(folders[0], key or (), cases or ())
+    resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
+    one, other = (score_predictions(list(predictions(run)), gold, resources=resources) for run in folders)
+    labels = {case_id: case.labels for case_id, case in gold.items() if case.labels}
+    first, second = (read_outcomes(run) for run in folders)
+    judged_by = Settings(resamples=resamples, seed=seed, candidates=candidates)
+    comparison = compare_runs(first, second, (one, other), labels, judged_by)
+    if html is not None:
+        _write_page(html, comparison, rows, texts)
+    if as_json:
+        print_json(comparison.as_json() | {"html": None if html is None else str(html)})
+    else:
+        print_comparison(comparison, rows=rows, page=html)
+
+
+def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
+    from cases.errors import InputError
+    from cli.terminal import messages, safe
+    from evals.scoring.run_gold import gold_of_run
+
+    try:
+        return gold_of_run(run, keys, cases)
+    except InputError as error:
+        if keys or cases:
+            raise
+        # The runs can be compared without: only the scores are missing.
+        messages().print(safe(f"no key: {error}", "yellow"))
+        return {}
+
+
+def _write_page(path: Path, comparison: Comparison, rows: int, texts: bool) -> None:
+    from cases.files import write_atomically
+    from evals.compare.page import render
+
+    write_atomically(path, [render(comparison, rows=max(rows, 50), with_texts=texts).encode()])

@@ -1,0 +1,90 @@
+"""`evigraph score`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import (
+    AlignScoreBackboneOption,
+    AlignScoreOption,
+    BertScoreOption,
+    CaseIdsOption,
+    CasesOption,
+    ConceptsOption,
+    JsonOption,
+    KeyOption,
+    QuickUmlsOption,
+    TaskOption,
+)
+
+if TYPE_CHECKING:
+    from evals.scoring.scored_tasks import ScoredTask
+
+
+def score(
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, or a submission (.zip or .json).",
+            metavar="RUN|SUBMISSION",
+            show_default=False,
+        ),
+    ],
+    key: KeyOption = None,
+    cases: CasesOption = None,
+    task: TaskOption = None,
+    case_ids: CaseIdsOption = None,
+    bertscore_model: BertScoreOption = None,
+    alignscore: AlignScoreOption = None,
+    alignscore_backbone: AlignScoreBackboneOption = None,
+    quickumls: QuickUmlsOption = None,
+    concepts: ConceptsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
+
+    A run is scored on every task that it answers and its key labels; a submission on one. What needs
+    weights or a licence that is not here is named and left out, and no overall score is made up for it.
+    Brackets are 95 % intervals by bootstrap over cases.
+
+    Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
+    """
+    from cli.print_scores import print_scores
+    from cli.terminal import print_json
+    from evals.metrics.resources import MetricResources
+    from evals.scoring.scored_tasks import score_run, score_submission
+    from runs.folder import MANIFEST, RunFolder
+
+    resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
+    scored: list[ScoredTask]
+    if predictions.is_dir() or (predictions / MANIFEST).is_file():
+        scored = score_run(
+            RunFolder(predictions),
+            keys=key or (),
+            case_files=cases or (),
+            task=task,
+            case_ids=case_ids,
+            resources=resources,
+        )
+    else:
+        if not key and not cases:
+            raise typer.BadParameter("give its key: --key KEY, or --cases FILE with one beside")
+        scored = score_submission(
+            predictions,
+            keys=key or (),
+            case_files=cases or (),
+            task=task,
+            case_ids=case_ids,
+            resources=resources,
+        )
+    if as_json:
+        content: dict[str, Any] = {
+            "predictions": str(predictions),
+            "tasks": [one.as_json() for one in scored],
+        }
+        print_json(content)
+        return
+    print_scores(str(predictions), scored)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases
+
+# Calls even sentences essential; with the name `more`, sentence 1 as well.
+SCRIPT = """\
+import json
+
+def few(call, also=()):
+    if call.role not in ("label", "reflect"):
+        from serving.backends.scripted import made_up_reply
+        return made_up_reply(call)
+    ids = call.schema_["properties"]
+    return json.dumps(
+        {id_: "essential" if int(id_) % 2 == 0 or id_ in also else "not-essential" for id_ in ids}
+    )
+
+def more(call):
+    return few(call, also=("1",))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs `few` and `more` on three cases, and a key by which `more` is right."""
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "script.py").write_text(SCRIPT)
+    (folder / "lexical.yaml").write_text(LEXICAL_RECIPE)
+    write_cases(folder / "cases.jsonl", 3)
+    for name in ("few", "more"):
+        ended = evigraph(
+            *("run", "tamu", "cases.jsonl", "--recipe", "lexical.yaml", "--out", name),
+            *("--model", f"scripted:script.py:{name}"),
+            folder=folder,
+        )
+        assert ended.code == 0, ended.err
+    labels = [("1", "essential"), ("2", "essential"), ("3", "not-relevant"), ("4", "supplementary")]
+    key = [
+        {
+            "case_id": f"k{number}",
+            "answers": [{"sentence_id": id_, "relevance": relevance} for id_, relevance in labels],
+        }
+        for number in range(3)
+    ]
+    (folder / "key.json").write_text(json.dumps(key))
+    return folder
+
+
+def compare(folder: Path, *arguments: str) -> Ended:
+    ended = evigraph("compare", "few", "more", *arguments, folder=folder)
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def test_scores_come_with_an_interval_and_a_p_value(folder: Path) -> None:
+    said = compare(folder, "--key", "key.json").out
+    (row,) = [line.split() for line in said.splitlines() if line.startswith("strict_micro_recall")]
+    assert row[1:] == ["50.00", "100.00", "+50.00", "[+50.00,", "+50.00]", "0.250"]
+    assert "0 sentences right in A alone, 3 in B alone, in 3 cases" in said
+    assert "found 1" in said
+    assert "Only 3 cases are scored" in said
+    assert "evigraph compare few more --html compare.html" in said
+
+
+def test_without_a_key_changes_are_shown_and_what_a_key_adds(folder: Path) -> None:
+    said = compare(folder).out
+    assert "15 of 18 sentences alike, kappa 0.667; essential 9 in A, 12 in B" in said
+    assert "model of label" in said
+    assert "with --key KEY come scores" in said
+
+
+def test_json_is_one_object(folder: Path) -> None:
+    said = compare(folder, "--key", "key.json", "--json", "--candidates", "5").summary
+    assert said["judged_by"] == {
+        "resamples": 9999,
+        "seed": 42,
+        "candidates": 5,
+        "level": pytest.approx(0.99),
+    }
+    (task,) = said["tasks"]
+    assert task["task"] == "2026-2"
+    assert said["label_test"]["only_second"] == 3
+
+
+def test_equal_commands_print_equal_bytes(folder: Path) -> None:
+    assert compare(folder, "--key", "key.json").out == compare(folder, "--key", "key.json").out
+
+
+def test_a_page_is_written(folder: Path) -> None:
+    said = compare(folder, "--key", "key.json", "--html", "page.html")
+    page = (folder / "page.html").read_text("utf-8")
+    assert "page  page.html" in said.out
+    assert "strict_micro_f1" in page and page.count("<svg") == 2
+
+
+def test_rows_are_limited_and_say_how_to_see_more(folder: Path) -> None:
+    said = compare(folder, "--key", "key.json", "--rows", "2").out
+    assert "... and 1 more: --rows 3 shows all" in said
+
+
+def test_case_files_may_stand_in_for_those_of_the_run(folder: Path) -> None:
+    shutil.copytree(folder / "few", folder / "moved")
+    text = (folder / "moved" / "run.json").read_text().replace("cases.jsonl", "gone.jsonl")
+    (folder / "moved" / "run.json").write_text(text)
+    ended = evigraph("compare", "moved", "more", folder=folder)
+    assert ended.code == 0
+    assert "no key: " in ended.err and "gone.jsonl" in ended.err
+    ended = evigraph("compare", "moved", "more", "--key", "key.json", folder=folder)
+    assert "strict_micro_f1" in ended.out
+    ended = evigraph("compare", "moved", "more", "--cases", "cases.jsonl", "--key", "key.json", folder=folder)
+    assert "strict_micro_f1" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["few", "nowhere"], "nowhere: no run here"),
+        (["few", "more", "--key", "gone.json"], "gone.json"),
+        (["few", "more", "--key", "other.json"], "wrong key file: none of its 1 case ids"),
+        (["few", "more", "--html", "no/folder/page.html"], "no/folder/page.html: cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line(folder: Path, arguments: list[str], words: str) -> None:
+    other = [{"case_id": "z", "answers": [{"sentence_id": "1", "relevance": "essential"}]}]
+    (folder / "other.json").write_text(json.dumps(other))
+    ended = evigraph("compare", *arguments, folder=folder)
+    assert ended.code == 2
+    assert words in ended.line

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.evals.scoring.submissions import CASES, KEY
+from tests.evigraph import Ended, evigraph, write_recipe
+
+GRID = """
+recipe: lexical.yaml
+cases: dev.xml
+model: scripted:auto
+cells:
+  few-shot: {set: {evidence.votes: 1, evidence.threshold: 1, evidence.reflection: false}}
+  voting: {}
+tables: {3: [few-shot, voting], 7: [few-shot, voting]}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished experiment of two cells on three cases."""
+    folder = tmp_path_factory.mktemp("experiment")
+    write_recipe(folder)
+    shutil.copy(CASES, folder / "dev.xml")
+    shutil.copy(KEY, folder / "dev_key.json")
+    (folder / "grid.yaml").write_text(GRID)
+    ended = experiment(folder)
+    assert ended.code == 0, ended.err
+    return folder
+
+
+def experiment(folder: Path, *more: str) -> Ended:
+    return evigraph("experiment", "grid.yaml", "--limit", "3", "--out", "exp", *more, folder=folder)
+
+
+def test_every_cell_is_a_run_folder_over_one_journal(folder: Path) -> None:
+    journals = {
+        (folder / "exp" / "cells" / name / "calls.sqlite").resolve() for name in ("few-shot", "voting")
+    }
+    assert journals == {(folder / "exp" / "calls.sqlite").resolve()}
+    assert evigraph("show", "exp/cells/voting", folder=folder).code == 0
+
+
+def test_what_cells_share_is_asked_once(folder: Path) -> None:
+    one, other = (
+        json.loads((folder / "exp" / "cells" / name / "run.json").read_text())["sessions"][0]
+        for name in ("few-shot", "voting")
+    )
+    # The intent of each case and its first vote.
+    assert one["replayed"] == 0
+    assert other["replayed"] == 6
+
+
+def test_tables_are_written(folder: Path) -> None:
+    text = (folder / "exp" / "tables.md").read_text("utf-8")
+    assert "## Table 3." in text and "## Table 7." in text
+    assert "voting, T of each case tuned on the others" in text
+    assert "3 cases are few" in text
+    page = (folder / "exp" / "tables.html").read_text("utf-8")
+    assert page.count("<svg") == 2
+    assert "<script" not in page
+
+
+def test_the_same_command_goes_on_and_asks_nothing_twice(folder: Path) -> None:
+    before = (folder / "exp" / "tables.md").read_bytes()
+    ended = experiment(folder, "--json")
+    assert ended.code == 0
+    assert ended.summary["unfinished"] == []
+    assert (folder / "exp" / "tables.md").read_bytes() == before
+    run = json.loads((folder / "exp" / "cells" / "voting" / "run.json").read_text())
+    assert len(run["sessions"]) == 1
+
+
+def test_an_interrupted_cell_is_resumed(folder: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    shutil.copytree(folder, again, symlinks=True)
+    cell = again / "exp" / "cells" / "voting"
+    manifest = json.loads((cell / "run.json").read_text())
+    (cell / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    lines = (cell / "cases.jsonl").read_text().splitlines(keepends=True)
+    (cell / "cases.jsonl").write_text("".join(lines[:1]))
+    assert experiment(again).code == 0
+    resumed = json.loads((cell / "run.json").read_text())["sessions"][-1]
+    assert (resumed["command"], resumed["calls"]) == ("resume", 0)
+    assert resumed["replayed"] > 0
+    assert len((cell / "cases.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_changed_cell_is_refused(folder: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(folder, changed, symlinks=True)
+    (changed / "grid.yaml").write_text(GRID.replace("voting: {}", "voting: {set: {evidence.threshold: 1}}"))
+    ended = experiment(changed)
+    assert ended.code == 2
+    assert "cell 'voting' has changed since this experiment began" in ended.line
+
+
+def test_a_budget_is_that_of_all_cells(folder: Path, tmp_path: Path) -> None:
+    fresh = tmp_path / "fresh"
+    shutil.copytree(folder, fresh, ignore=shutil.ignore_patterns("exp"))
+    ended = experiment(fresh, "--max-tokens-total", "3000", "--json")
+    assert ended.code == 1
+    assert "voting" in ended.summary["unfinished"]
+    assert "used" in ended.err or "budget" in ended.err or "tokens" in ended.err
+    assert experiment(fresh, "--max-tokens-total", "1000000").code == 0
+
+
+def test_thresholds_tuned_on_another_split(folder: Path, tmp_path: Path) -> None:
+    split = tmp_path / "split"
+    shutil.copytree(folder, split, ignore=shutil.ignore_patterns("exp"))
+    samples = CASES.parent
+    shutil.copy(samples / "pool.xml", split / "train.xml")
+    shutil.copy(samples / "pool_key.json", split / "train_key.json")
+    (split / "grid.yaml").write_text(GRID + "tune_on: train.xml\n")
+    ended = experiment(split)
+    assert ended.code == 0, ended.err
+    assert "tuned on the other split" in (split / "exp" / "tables.md").read_text("utf-8")
+    assert (split / "exp" / "tuning" / "voting" / "run.json").is_file()
+
+
+def test_a_file_that_is_no_experiment_is_one_line(folder: Path) -> None:
+    (folder / "broken.yaml").write_text("cells: {a: {model: 3}}")
+    ended = evigraph("experiment", "broken.yaml", folder=folder)
+    assert ended.code == 2
+    assert ended.line.startswith("experiment broken.yaml: cells.a.model")

@@ -1,0 +1,178 @@
+"""From clinicians' answers to weak labels, to a key, to a pool, to a run that shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cases.archehr_key import read_archehr_key
+from runs.folder import RunFolder
+from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases, write_recipe
+
+LEXICAL = ("--embedding", "lexical:256")
+ANSWER = "Procedure was done for ${sentences}. [bold]It[/bold] helped."
+
+
+def case(case_id: str, **more: object) -> dict[str, Any]:
+    return {
+        "case_id": case_id,
+        "question": f"Why was procedure {case_id} done?",
+        "sentences": ["Stable.", f"Procedure {case_id} was done."],
+        **more,
+    }
+
+
+CASES = (
+    case("w1", answer=ANSWER),
+    case("w2", answer=ANSWER),
+    case("none"),
+    case("people", answer=ANSWER, labels={"1": "essential", "2": "not-relevant"}),
+)
+LABELS = {"1": "not-relevant", "2": "essential"}
+
+
+def label_run(folder: Path, *arguments: str) -> Ended:
+    return evigraph("run", "weak_labels", *arguments, "--model", "scripted:replies.jsonl", folder=folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run `run` of weak_labels with its key `weak.json` and its pool `pool`."""
+    folder = tmp_path_factory.mktemp("weak")
+    (folder / "cases.jsonl").write_text("".join(json.dumps(one) + "\n" for one in CASES))
+    reply = {"role": "label", "reply": {"1": "not-essential", "2": "essential"}}
+    (folder / "replies.jsonl").write_text(json.dumps(reply))
+    assert label_run(folder, "cases.jsonl", "--out", "run").code == 1
+    assert evigraph("demos", "label", "run", "--to", "weak.json", folder=folder).code == 0
+    built = evigraph(
+        *("demos", "build", "cases.jsonl", "--key", "weak.json", "--to", "pool", *LEXICAL), folder=folder
+    )
+    assert built.code == 0, built.err
+    return folder
+
+
+def lines(folder: Path, run: str) -> dict[str, dict[str, Any]]:
+    return {line["case_id"]: line for line in RunFolder(folder / run).cases()}
+
+
+def test_the_case_lines_say_which_labels_are_weak(folder: Path) -> None:
+    found = {case_id: line["label_source"] for case_id, line in lines(folder, "run").items()}
+    assert found == {"w1": "weak", "w2": "weak", "none": None, "people": None}
+
+
+def test_the_key_holds_weak_labels_with_their_answers_and_nothing_else(folder: Path) -> None:
+    key = read_archehr_key(folder / "weak.json")
+    assert set(key) == {"w1", "w2"}
+    assert {gold.label_source for gold in key.values()} == {"weak"}
+    assert [gold.labels for gold in key.values()] == [LABELS, LABELS]
+    assert [gold.answer for gold in key.values()] == [ANSWER, ANSWER]
+
+
+def test_the_command_names_what_is_left_out_and_what_to_type_next(folder: Path) -> None:
+    said = evigraph("demos", "label", "run", "--to", "said.json", folder=folder).out
+    assert "2 cases with weak labels in said.json" in said
+    assert "labelled by people: people" in said
+    assert "failed: none (evigraph retry run)" in said
+    assert f"demos build {folder}/cases.jsonl --key said.json --to pool" in " ".join(said.split())
+
+
+def test_a_pool_marks_each_weak_case(folder: Path) -> None:
+    listed = evigraph("demos", "list", "pool", *LEXICAL, "--json", folder=folder).summary
+    found = {one["case_id"]: one["source"] for one in listed["demonstrations"]}
+    assert found == {"people": "gold", "w1": "weak", "w2": "weak"}
+
+
+def test_the_trace_of_a_run_says_which_demonstrations_are_weak(folder: Path) -> None:
+    (folder / "three.yaml").write_text(LEXICAL_RECIPE.replace("demonstrations: 1", "demonstrations: 3"))
+    write_cases(folder / "new.jsonl", 1)
+    ended = evigraph(
+        *("run", "tamu", "new.jsonl", "--demos", "pool", "--recipe", "three.yaml"),
+        *("--model", "scripted:auto", "--out", "shown"),
+        folder=folder,
+    )
+    assert ended.code == 0, ended.err
+    chosen = {
+        one["case_id"]: one["source"]
+        for step in RunFolder(folder / "shown").trace("k0")
+        if step["node"].startswith("retrieve")
+        for one in step["facts"]["chosen"]
+    }
+    assert chosen == {"people": "gold", "w1": "weak", "w2": "weak"}
+    assert lines(folder, "shown")["k0"]["label_source"] is None
+
+
+def test_a_summary_says_that_its_key_is_weak(folder: Path) -> None:
+    write_recipe(folder)
+    run = ("run", "tamu", "cases.jsonl", "--key", "weak.json", "--recipe", "lexical.yaml")
+    arguments = (*run, "--model", "scripted:auto", "--demos", "pool")
+    said = evigraph(*arguments, "--out", "scored", folder=folder).out
+    assert "the key of 3 cases (2 of them with weak labels, so no gold score)" in " ".join(said.split())
+    scores = evigraph(*arguments, "--out", "json", "--json", folder=folder).summary["evidence_scores"]
+    assert (scores["scored_cases"], scores["weak_cases"]) == (3, 2)
+
+
+def test_a_case_that_people_labelled_is_not_scored_as_empty(folder: Path) -> None:
+    summary = label_run(folder, "cases.jsonl", "--out", "again", "--json").summary
+    assert summary["evidence_scores"] is None
+
+
+def test_show_marks_the_labels_of_citations(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text(json.dumps(case("c")))
+    key = {"case_id": "c", "clinician_answer_sentences": [{"id": "1", "text": "So.", "citations": "2"}]}
+    (tmp_path / "key.json").write_text(json.dumps([key]))
+    arguments = ("cases.jsonl", "--key", "key.json", "--model", "scripted:auto", "--out", "run")
+    assert evigraph("run", "weak_labels", *arguments, folder=tmp_path).code == 0
+    shown = evigraph("show", "run", "c", folder=tmp_path).out
+    assert "1 of 2 sentences are cited by the clinician's answer; weak labels" in shown
+    assert " 2  -      essential" in shown
+
+
+def test_a_run_of_another_system_has_no_weak_labels(folder: Path, tmp_path: Path) -> None:
+    write_recipe(tmp_path)
+    write_cases(tmp_path / "cases.jsonl", 1)
+    run = (
+        "run",
+        "tamu",
+        "cases.jsonl",
+        "--recipe",
+        "lexical.yaml",
+        "--model",
+        "scripted:auto",
+        "--out",
+        "run",
+    )
+    assert evigraph(*run, folder=tmp_path).code == 0
+    ended = evigraph("demos", "label", "run", "--to", "weak.json", folder=tmp_path)
+    assert ended.code == 2
+    assert "a run of 'tamu' has no weak labels; make some: evigraph run weak_labels" in ended.line
+
+
+def test_a_key_of_people_is_not_written_over(folder: Path) -> None:
+    by_people = json.dumps([{"case_id": "w1", "answers": [{"sentence_id": "1", "relevance": "essential"}]}])
+    (folder / "people.json").write_text(by_people)
+    ended = evigraph("demos", "label", "run", "--to", "people.json", folder=folder)
+    assert ended.code == 2
+    assert "people.json: exists, and holds more than weak labels" in ended.line
+    assert (folder / "people.json").read_text() == by_people
+
+
+def test_a_key_of_weak_labels_is_written_anew(folder: Path) -> None:
+    (folder / "older.json").write_text("[]")
+    assert evigraph("demos", "label", "run", "--to", "older.json", folder=folder).code == 0
+    assert evigraph("demos", "label", "run", "--to", "older.json", folder=folder).code == 0
+    assert (folder / "older.json").read_bytes() == (folder / "weak.json").read_bytes()
+
+
+def test_labels_of_a_note_that_has_changed_are_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(json.dumps(case("w", answer=ANSWER)))
+    arguments = ("cases.jsonl", "--model", "scripted:auto", "--out", "run")
+    assert evigraph("run", "weak_labels", *arguments, folder=tmp_path).code == 0
+    path.write_text(json.dumps(case("w", answer=ANSWER, labels={"1": "essential"})))
+    ended = evigraph("demos", "label", "run", "--to", "weak.json", folder=tmp_path)
+    assert ended.code == 2
+    assert "its case files or keys have changed since" in ended.line
+    assert not (tmp_path / "weak.json").exists()
