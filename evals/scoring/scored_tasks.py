@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,14 @@ from evals.scoring.score import score
 from evals.scoring.task_scores import TaskScores
 from evals.statistics.bootstrap import Interval, paired_bootstrap
 from runs.folder import RunFolder
+
+_FROM_ANSWERS = "label_from_answer"
+"""The prompt of a run that labels notes from their answers."""
+
+_HAS_SEEN_ANSWERS = (
+    "This run was shown the clinicians' answers: its scores tell how good weak labels are, and are no entry"
+    " to the task."
+)
 
 TASKS: tuple[Task, ...] = ("2026-1", "2026-2", "2026-3", "2026-4", "2025")
 
@@ -95,6 +103,8 @@ def score_run(
         raise ScoringError(
             f"{run.path}: the run and its key share nothing to score. Give a key: --key KEY ({needed})"
         )
+    if _FROM_ANSWERS in run.manifest.prompts:
+        scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
     return [_scored(one) for one in scored]
 
 

@@ -176,3 +176,13 @@ def test_labels_of_a_note_that_has_changed_are_not_written(tmp_path: Path) -> No
     assert ended.code == 2
     assert "its case files or keys have changed since" in ended.line
     assert not (tmp_path / "weak.json").exists()
+
+
+def test_a_run_that_was_shown_the_answers_has_no_official_score(folder: Path) -> None:
+    gold = [{"case_id": "w1", "answers": [{"sentence_id": "2", "relevance": "essential"}]}]
+    (folder / "gold.json").write_text(json.dumps(gold))
+    scored = evigraph("score", "run", "--key", "gold.json", "--json", folder=folder).summary
+    task = next(one for one in scored["tasks"] if one["task"] == "2026-2")
+    assert task["values"]["strict_micro_recall"] == 100
+    assert "overall_score" not in task["values"]
+    assert "shown the clinicians' answers" in task["notes"][-1]
