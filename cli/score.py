@@ -52,12 +52,15 @@ def score(
 
     Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
     """
+    from cases.errors import InputError
     from cli.print_scores import print_scores
     from cli.terminal import print_json
     from evals.metrics.resources import MetricResources
     from evals.scoring.scored_tasks import score_run, score_submission
     from runs.folder import MANIFEST, RunFolder
 
+    if not predictions.exists():
+        raise InputError(predictions, "no such run folder or submission")
     resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
     scored: list[ScoredTask]
     if predictions.is_dir() or (predictions / MANIFEST).is_file():

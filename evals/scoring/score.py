@@ -218,7 +218,9 @@ def _nothing(
     if not wanted:
         return f"none of the {len(gold)} cases of the key has {NEEDED[task]}, which {task} is scored against"
     if not made:
-        return f"nothing is predicted for {task}"
+        return (
+            f"nothing is predicted for {task}; what a recipe lacks for it: evigraph submit RUN --task {task}"
+        )
     return (
         f"none of the {len(made)} predictions is of a case of the key (such as {made[0].case_id!r} and"
         f" {next(iter(wanted))!r}); give the key of these very cases"

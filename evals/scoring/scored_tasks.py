@@ -170,7 +170,12 @@ def _scored(scores: TaskScores) -> ScoredTask:
 
 
 def _restricted(gold: dict[str, GoldCase], case_ids: str | None) -> dict[str, GoldCase]:
-    return gold if case_ids is None else only_cases(gold, parse_case_ids(case_ids))
+    if case_ids is None:
+        return gold
+    wanted = only_cases(gold, parse_case_ids(case_ids))
+    if not wanted:
+        raise ScoringError(f"--case-ids: none of {case_ids!r} is among the {len(gold)} cases of the key")
+    return wanted
 
 
 def _demand_same_cases(path: Path, made: Sequence[Prediction], gold: dict[str, GoldCase]) -> None:

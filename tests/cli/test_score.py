@@ -118,3 +118,12 @@ def test_subtask_1_is_scored_against_the_xml_given_as_the_key(tmp_path: Path) ->
     assert ended.summary["tasks"][0]["values"]["rougeLsum"] == pytest.approx(100)
     checked = evigraph("validate", str(file), "--task", "2026-1", "--key", str(CASES), folder=tmp_path)
     assert checked.code == 0
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    ended = evigraph("score", "nowhere", folder=tmp_path)
+    assert (ended.code, ended.line) == (2, "nowhere: no such run folder or submission")
+    file = write(tmp_path / "perfect.zip", "2026-2", "perfect")
+    ended = scored(tmp_path, file, "2026-2", "--case-ids", "900")
+    assert ended.code == 2
+    assert "none of '900' is among the 12 cases of the key" in ended.line
