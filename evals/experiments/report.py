@@ -21,6 +21,7 @@ from evals.scoring.matching import ScoringError
 from evals.scoring.run_gold import gold_of_run
 from evals.scoring.run_predictions import predictions
 from evals.scoring.score import score
+from evals.scoring.scored_tasks import score_predictions
 from evals.scoring.task_scores import TaskScores
 from nodes.vote_range import vote_bounds
 from runs.folder import RunFolder
@@ -49,11 +50,14 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
         InputError: A file cannot be read or written.
     """
     tables = []
+    remarks: list[str] = []
     for table, names in experiment.tables.items():
-        made = make_table(table, _scored(table, names, cells, resources))
+        scored = _scored(table, names, cells, resources, remarks)
+        made = make_table(table, scored)
         if made is not None:
             tables.append(made)
-    notes = tuple(_notes(experiment, cells, tables))
+        remarks += [note for scores in scored.values() for note in scores.notes]
+    notes = (*_notes(experiment, cells, tables), *dict.fromkeys(remarks))
     written = Report(tuple(tables), notes, *(out / f"tables.{suffix}" for suffix in ("md", "csv", "html")))
     write_atomically(written.markdown, [markdown(tables, notes).encode()])
     write_atomically(written.csv, [comma_separated(tables).encode()])
@@ -62,8 +66,9 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
 
 
 def _scored(
-    table: Table, names: list[str], cells: Cells, resources: MetricResources
+    table: Table, names: list[str], cells: Cells, resources: MetricResources, remarks: list[str]
 ) -> dict[str, TaskScores]:
+    """Rows by name, scored as `evigraph score` scores their runs; what is left out is added to `remarks`."""
     rows: dict[str, TaskScores] = {}
     for name in names:
         run = cells.reported.get(name)
@@ -71,12 +76,12 @@ def _scored(
             continue
         gold = gold_of_run(run)
         try:
-            rows[name] = score(TASK_OF[table], predictions(run), gold, resources)
+            (rows[name],) = score_predictions(list(predictions(run)), gold, TASK_OF[table], resources)
             if table == "3":
                 rows |= _tuned(name, run, gold, cells.tuning.get(name))
-        except ScoringError:
-            # A cell that stops after the evidence has no answers; its row is left out, and the notes say so.
-            continue
+        except ScoringError as error:
+            # Such as a cell that stops after the evidence, in a table of answers.
+            remarks.append(f"{name} is left out of table {table}: {error}.")
     return rows
 
 

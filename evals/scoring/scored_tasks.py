@@ -38,14 +38,9 @@ TASKS: tuple[Task, ...] = ("2026-1", "2026-2", "2026-3", "2026-4", "2025")
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """Scores, and whether they are official.
-
-    Attributes:
-        complete: Every case of the key has a prediction; an official scorer takes nothing else.
-    """
+    """Scores of a run or a submission, and what of them is official."""
 
     scores: TaskScores
-    complete: bool
 
     def as_json(self) -> dict[str, Any]:
         """One object for programs."""
@@ -64,8 +59,8 @@ class ScoredTask:
 
     @property
     def overall_score(self) -> float | None:
-        """The official score; None where a metric or a case is missing."""
-        return self.scores.overall if self.complete else None
+        """The official score; None where a metric or a case is missing, which an official scorer refuses."""
+        return None if self.scores.unscored else self.scores.overall
 
     def intervals(self) -> dict[str, Interval]:
         """95 % intervals by the names of the values; empty for a single case."""
@@ -105,7 +100,7 @@ def score_run(
         )
     if _FROM_ANSWERS in run.manifest.prompts:
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    return [_scored(one) for one in scored]
+    return [ScoredTask(one) for one in scored]
 
 
 def score_predictions(
@@ -119,13 +114,13 @@ def score_predictions(
     Raises:
         ScoringError: The one task that is asked for cannot be scored.
     """
-    tasks = [task] if task is not None else [one for one in TASKS if _can_be_scored(one, made, gold)]
-    return [score(one, as_handed_in(one, made), gold, resources, refuse_unknown=False) for one in tasks]
-
-
-def _can_be_scored(task: Task, made: Sequence[Prediction], gold: Mapping[str, GoldCase]) -> bool:
-    wanted = gold_for(task, gold)
-    return any(each.case_id in wanted for each in as_handed_in(task, made))
+    scored = []
+    for one in TASKS if task is None else (task,):
+        handed_in = as_handed_in(one, made)
+        known = gold_for(one, gold)
+        if task is not None or any(each.case_id in known for each in handed_in):
+            scored.append(score(one, handed_in, gold, resources, refuse_unknown=False))
+    return scored
 
 
 def as_handed_in(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
@@ -162,11 +157,7 @@ def score_submission(
     if case_ids is not None:
         made = [one for one in made if one.case_id in gold]
     _demand_same_cases(path, made, gold)
-    return [_scored(score(found, made, gold, resources))]
-
-
-def _scored(scores: TaskScores) -> ScoredTask:
-    return ScoredTask(scores, complete=not scores.unscored)
+    return [ScoredTask(score(found, made, gold, resources))]
 
 
 def _restricted(gold: dict[str, GoldCase], case_ids: str | None) -> dict[str, GoldCase]:

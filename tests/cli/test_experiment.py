@@ -127,3 +127,16 @@ def test_a_file_that_is_no_experiment_is_one_line(folder: Path) -> None:
     ended = evigraph("experiment", "broken.yaml", folder=folder)
     assert ended.code == 2
     assert ended.line.startswith("experiment broken.yaml: cells.a.model")
+
+
+def test_a_row_that_cannot_be_scored_is_left_out_and_named(folder: Path, tmp_path: Path) -> None:
+    partial = tmp_path / "partial"
+    shutil.copytree(folder, partial, ignore=shutil.ignore_patterns("exp"))
+    (partial / "grid.yaml").write_text(
+        GRID.replace("reflection: false", "reflection: false, stop_after: evidence")
+    )
+    ended = experiment(partial, "--json")
+    assert ended.code == 0, ended.err
+    assert any(note.startswith("few-shot is left out of table 7: ") for note in ended.summary["notes"])
+    (table,) = [one for one in ended.summary["tables"] if one["table"] == "7"]
+    assert [row["name"] for row in table["rows"]] == ["voting"]
