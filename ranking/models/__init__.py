@@ -1,0 +1,1 @@
+"""Neural evidence models: one backbone, several ways to bring a query and its document together."""

@@ -1,0 +1,35 @@
+"""The seam of all fusion types: a document is encoded for any query, then scored for some."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from torch import Tensor, nn
+
+TokenIds = Sequence[int]
+"""Of one text, without special tokens."""
+
+SourceT = TypeVar("SourceT")
+
+
+class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
+    """Scores the sentences of one document for its queries.
+
+    `SourceT` is what is known of a document before any query: token ids where query and sentence meet in
+    the backbone, token states (`mid`) or sentence vectors (`late`) where they meet after it. It can be cached
+    in evaluation mode; logits from a cached source equal those from a fresh one.
+    """
+
+    @abstractmethod
+    def encode_source(self, sentences: Sequence[TokenIds]) -> SourceT:
+        """All that does not depend on the query."""
+
+    @abstractmethod
+    def score(self, source: SourceT, queries: Sequence[TokenIds]) -> Tensor:
+        """Logits, shape (queries, sentences), float32."""
+
+    def forward(self, sentences: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
+        """Logits of a document's queries, shape (queries, sentences), float32."""
+        return self.score(self.encode_source(sentences), queries)

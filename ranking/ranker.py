@@ -1,0 +1,46 @@
+"""The seam of all rankers: BM25, a logistic regression, a trained neural model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.cutoffs import Cutoff
+
+Scores = NDArray[np.float32]
+"""One logit for each sentence, shape (sentences,); higher is more likely to be evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The scores of one document for one query.
+
+    Attributes:
+        scores: Shape (sentences,), finite.
+        cut_sentences: Positions of sentences over the model's length limit, of which only the beginning was
+            read.
+        query_cut: Whether the query was over the limit.
+    """
+
+    scores: Scores
+    cut_sentences: tuple[int, ...] = ()
+    query_cut: bool = False
+
+
+class Ranker(Protocol):
+    """Scores the sentences of a document for a query. Safe to use from several threads."""
+
+    @property
+    def identity(self) -> str:
+        """Name and hash of the weights, for run manifests: equal identities score alike."""
+
+    @property
+    def cutoff(self) -> Cutoff:
+        """The rule that turns its scores into a selection, as tuned when it was trained."""
+
+    def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
+        """Score every sentence; of none, the scores are empty. An empty sentence gets a score like others."""

@@ -1,0 +1,1 @@
+"""Training of evidence models: recipes, the loop, checkpoints."""
