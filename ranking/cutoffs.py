@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+
+from ranking.prefixes import (
+    Floats,
+    adaptive_prefix,
+    checked_scores,
+    gap_prefix,
+    ranking_order,
+    threshold_prefix,
+    top_prefix,
+)
 
 
 class _Rule(BaseModel):
@@ -20,7 +33,7 @@ class FixedThreshold(_Rule):
 
 
 class ScoreGap(_Rule):
-    """Everything before the widest gap between neighbours of the ranking; at most `max_k`."""
+    """Everything before the widest gap of the ranking, of the gaps after its first `max_k` sentences."""
 
     rule: Literal["gap"] = "gap"
     max_k: int | None = Field(None, ge=1)
@@ -31,7 +44,7 @@ class AdaptiveSoftK(_Rule):
 
     rule: Literal["adaptive"] = "adaptive"
     tau0: float = Field(0.5, ge=0, le=1)
-    entropy_weight: float = 0.3
+    entropy_weight: float = Field(0.3, allow_inf_nan=False)
 
 
 class TopK(_Rule):
@@ -42,3 +55,36 @@ class TopK(_Rule):
 
 
 Cutoff = Annotated[FixedThreshold | ScoreGap | AdaptiveSoftK | TopK, Field(discriminator="rule")]
+
+
+def select(rule: Cutoff, scores: Sequence[float] | NDArray[np.floating[Any]]) -> list[int]:
+    """Choose sentences of a document.
+
+    Args:
+        rule: How many to take from the top of the ranking.
+        scores: Logits, shape (sentences,).
+
+    Returns:
+        Positions in document order. At least one of a document that has sentences, but for a threshold
+        without fallback. Of equal scores the earlier sentence ranks first.
+
+    Raises:
+        ValueError: A score is not finite.
+    """
+    values = checked_scores(scores)
+    if not values.size:
+        return []
+    order = ranking_order(values)
+    return sorted(order[: _prefix(rule, values[order])].tolist())
+
+
+def _prefix(rule: Cutoff, ranked: Floats) -> int:
+    match rule:
+        case FixedThreshold():
+            return int(threshold_prefix(ranked, np.asarray(rule.tau), rule.fallback))
+        case ScoreGap():
+            return gap_prefix(ranked, rule.max_k)
+        case AdaptiveSoftK():
+            return int(adaptive_prefix(ranked, np.asarray(rule.tau0), np.asarray(rule.entropy_weight)))
+        case TopK():
+            return top_prefix(ranked, rule.k)

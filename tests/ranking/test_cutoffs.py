@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
+from ranking.prefixes import probabilities
+
+SCORES = [1.8, 1.5, 0.2, -0.4, -0.5, -2]
+CUTOFF: TypeAdapter[Cutoff] = TypeAdapter(Cutoff)
+
+# Multiples of 1/64 survive shifts by whole numbers without rounding.
+scores_lists = st.lists(st.integers(-640, 640).map(lambda value: value / 64), max_size=12)
+rules = st.one_of(
+    st.builds(FixedThreshold, tau=st.floats(0, 1)),
+    st.builds(ScoreGap, max_k=st.none() | st.integers(1, 12)),
+    st.builds(AdaptiveSoftK, tau0=st.floats(0, 1), entropy_weight=st.floats(-2, 2)),
+    st.builds(TopK, k=st.integers(1, 12)),
+)
+
+
+def test_probabilities_are_sigmoids() -> None:
+    expected = [0.858149, 0.817574, 0.549834, 0.401312, 0.377541, 0.119203]
+    assert probabilities(np.asarray(SCORES)).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_threshold_takes_all_that_reach_it() -> None:
+    assert select(FixedThreshold(tau=0.4), SCORES) == [0, 1, 2, 3]
+
+
+def test_threshold_is_inclusive() -> None:
+    assert select(FixedThreshold(tau=0.5), [0.0, -0.1]) == [0]
+
+
+def test_best_sentence_is_taken_where_none_reaches_the_threshold() -> None:
+    assert select(FixedThreshold(tau=0.9), SCORES) == [0]
+    assert select(FixedThreshold(tau=0.9, fallback=False), SCORES) == []
+
+
+def test_gap_without_limit_falls_for_a_far_off_last_sentence() -> None:
+    assert select(ScoreGap(), SCORES) == [0, 1, 2, 3, 4]
+
+
+def test_limited_gap_is_the_widest_within_the_limit() -> None:
+    assert select(ScoreGap(max_k=4), SCORES) == [0, 1]
+    assert select(ScoreGap(max_k=1), SCORES) == [0]
+
+
+def test_first_of_equal_gaps_counts_in_spite_of_rounding() -> None:
+    assert select(ScoreGap(), [0.9, 0.8, 0.7, 0.6, 0.5]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("tau0", "weight", "scores", "size"),
+    [
+        (0.5, 0.3, SCORES, 2),
+        (0.9, 0.3, SCORES, 6),
+        (0.5, 0.3, [0, 0, 0, 0], 4),
+        (0.5, 0.3, [10, 0, 0, 0], 1),
+        (0.3, -0.5, [0, 0, 0, 0], 1),
+        (0.5, 0.3, [3], 1),
+        (1, 2, [800, 0, -800], 1),
+    ],
+)
+def test_adaptive_size_grows_with_entropy(tau0: float, weight: float, scores: list[float], size: int) -> None:
+    chosen = select(AdaptiveSoftK(tau0=tau0, entropy_weight=weight), scores)
+    assert chosen == list(range(size))
+
+
+def test_adaptive_threshold_is_that_of_the_vector() -> None:
+    """Two sentences have a mass of 0.799954; H turns the weight into just less or just more."""
+    entropy = 0.717269
+    above = (0.799954 - 0.5) / entropy
+    assert select(AdaptiveSoftK(tau0=0.5, entropy_weight=above - 1e-4), SCORES) == [0, 1]
+    assert select(AdaptiveSoftK(tau0=0.5, entropy_weight=above + 1e-4), SCORES) == [0, 1, 2]
+
+
+def test_selection_is_in_document_order() -> None:
+    assert select(TopK(k=2), [0.1, 0.5, 0.9]) == [1, 2]
+
+
+def test_earlier_of_equal_scores_ranks_first() -> None:
+    assert select(TopK(k=2), [1, 2, 1, 1]) == [0, 1]
+
+
+def test_scores_of_a_model_are_taken_as_they_are() -> None:
+    assert select(TopK(k=1), np.asarray([1, 3, 2], dtype=np.float32)) == [1]
+
+
+@given(rules)
+def test_nothing_is_selected_of_nothing(rule: Cutoff) -> None:
+    assert select(rule, []) == []
+
+
+@given(rules, st.sampled_from([math.nan, math.inf, -math.inf]))
+def test_scores_that_are_no_numbers_are_refused(rule: Cutoff, score: float) -> None:
+    with pytest.raises(ValueError, match=r"the score of sentence 1 is .*: scores have to be finite"):
+        select(rule, [0.5, score])
+
+
+def test_scores_of_several_documents_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"shape \(1, 2\)"):
+        select(TopK(), np.zeros((1, 2)))
+
+
+@given(rules, scores_lists.filter(bool))
+def test_selection_is_a_prefix_of_the_ranking_and_never_empty(rule: Cutoff, scores: list[float]) -> None:
+    chosen = select(rule, scores)
+    ranking = sorted(range(len(scores)), key=lambda position: (-scores[position], position))
+    assert chosen
+    assert chosen == sorted(ranking[: len(chosen)])
+
+
+@given(scores_lists, st.floats(0, 1), st.floats(0, 1), st.floats(-2, 2))
+def test_adaptive_selection_grows_with_its_share(
+    scores: list[float], one: float, other: float, weight: float
+) -> None:
+    small, large = (
+        select(AdaptiveSoftK(tau0=tau0, entropy_weight=weight), scores) for tau0 in sorted((one, other))
+    )
+    assert set(small) <= set(large)
+
+
+@given(rules, st.data())
+def test_selection_follows_its_sentences_when_they_change_places(rule: Cutoff, data: st.DataObject) -> None:
+    scores = data.draw(
+        st.lists(st.integers(-50, 50), unique=True).map(lambda all_: [one / 8 for one in all_])
+    )
+    order = data.draw(st.permutations(range(len(scores))))
+    moved = select(rule, [scores[position] for position in order])
+    assert sorted(order[position] for position in moved) == select(rule, scores)
+
+
+@given(st.one_of(st.builds(ScoreGap), st.builds(AdaptiveSoftK)), scores_lists, st.integers(-8, 8))
+def test_gap_and_adaptive_do_not_see_a_shift(rule: Cutoff, scores: list[float], shift: int) -> None:
+    assert select(rule, [score + shift for score in scores]) == select(rule, scores)
+
+
+@given(rules)
+def test_rules_survive_json(rule: Cutoff) -> None:
+    assert CUTOFF.validate_json(CUTOFF.dump_json(rule)) == rule
+
+
+@pytest.mark.parametrize("fields", [{"rule": "best"}, {"rule": "top_k", "k": 0}, {"rule": "gap", "k": 2}])
+def test_unknown_rules_and_fields_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        CUTOFF.validate_python(fields)
