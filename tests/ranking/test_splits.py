@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from ranking.examples import Example
+from ranking.splits import data_sha256, named_splits, split
+
+
+def example(number: int, group: str, **changes: object) -> Example:
+    made = Example(str(number), f"query {number}", ("a", "b"), (True, False), f"d{number}", group)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+EXAMPLES = [example(number, f"g{number // 2}") for number in range(40)]
+
+
+def groups(examples: list[Example]) -> set[str]:
+    return {one.group for one in examples}
+
+
+def test_a_group_is_never_parted() -> None:
+    train, held_out = split(EXAMPLES, 0.2, seed=1)
+    assert groups(train).isdisjoint(groups(held_out))
+    assert [*train, *held_out] != EXAMPLES
+    assert sorted([*train, *held_out], key=EXAMPLES.index) == EXAMPLES
+
+
+def test_the_share_is_of_groups() -> None:
+    assert len(groups(split(EXAMPLES, 0.2, seed=1).held_out)) == 4
+
+
+def test_the_order_of_examples_has_no_influence() -> None:
+    shuffled = random.Random(0).sample(EXAMPLES, len(EXAMPLES))
+    assert groups(split(shuffled, 0.2, 1).held_out) == groups(split(EXAMPLES, 0.2, 1).held_out)
+
+
+def test_another_seed_gives_another_split() -> None:
+    assert len({frozenset(groups(split(EXAMPLES, 0.2, seed).held_out)) for seed in range(5)}) == 5
+
+
+def test_one_more_group_moves_few_others() -> None:
+    before = groups(split(EXAMPLES, 0.5, 1).held_out)
+    after = groups(split([*EXAMPLES, example(99, "new")], 0.5, 1).held_out) - {"new"}
+    assert len(before ^ after) <= 1
+
+
+def test_weak_labels_train_and_are_never_held_out() -> None:
+    weak = [example(100 + number, f"w{number}", label_source="weak") for number in range(20)]
+    train, held_out = split([*EXAMPLES, *weak], 0.5, 1)
+    assert all(one in train for one in weak)
+    assert all(one.label_source == "gold" for one in held_out)
+
+
+def test_weak_labels_of_a_held_out_group_are_in_no_part() -> None:
+    weak = [example(100 + number, f"g{number}", label_source="weak") for number in range(20)]
+    train, held_out = split([*EXAMPLES, *weak], 0.5, 1)
+    assert groups(train).isdisjoint(groups(held_out))
+    assert len(train) + len(held_out) == 50
+
+
+def test_all_gold_labels_can_be_held_out_of_weak_training() -> None:
+    weak = example(100, "w", label_source="weak")
+    assert split([*EXAMPLES, weak], 1, 1) == ([weak], EXAMPLES)
+
+
+def test_a_share_holds_at_least_one_group() -> None:
+    assert groups(split([example(1, "a"), example(2, "b")], 0.1, 1).held_out) in ({"a"}, {"b"})
+
+
+@pytest.mark.parametrize("examples", [[example(1, "a")], [example(1, "a", label_source="weak")]])
+def test_an_empty_part_is_refused(examples: list[Example]) -> None:
+    with pytest.raises(ValueError, match="would be empty"):
+        split(examples, 0.2, 1)
+
+
+def test_unlabelled_examples_are_refused() -> None:
+    with pytest.raises(ValueError, match="1: has no labels"):
+        split([example(1, "a", labels=None)], 0.2, 1)
+
+
+def test_parts_have_names_and_shares() -> None:
+    parts = named_splits(EXAMPLES, {"train": 0.6, "tune": 0.2, "test": 0.2}, seed=2)
+    assert {name: len(groups(part)) for name, part in parts.items()} == {"train": 12, "tune": 4, "test": 4}
+    assert sum(map(len, parts.values())) == 40
+
+
+@pytest.mark.parametrize(
+    "shares", [{}, {"train": 1.0}, {"train": 0.5, "test": 0.6}, {"train": 1.2, "test": -0.2}]
+)
+def test_shares_that_do_not_sum_to_one_are_refused(shares: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="sum to 1"):
+        named_splits(EXAMPLES, shares, 1)
+
+
+def test_the_digest_is_of_the_data_and_not_of_its_order() -> None:
+    assert data_sha256(EXAMPLES) == data_sha256(EXAMPLES[::-1])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"query": "q"}, {"labels": (False, True)}, {"label_source": "weak"}, {"sentences": ("a", "c")}],
+)
+def test_the_digest_sees_every_change(changes: dict[str, object]) -> None:
+    changed = [replace(EXAMPLES[0], **changes), *EXAMPLES[1:]]  # type: ignore[arg-type]
+    assert data_sha256(changed) != data_sha256(EXAMPLES)
