@@ -1,0 +1,181 @@
+"""Evidence Inference 2.0 (Lehman et al. 2019, DeYoung et al. 2020): questions on full-text trials."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from cases.errors import InputError
+from cases.json_border import Identifier, Line, not_empty
+from ranking.examples import Example
+from ranking.readers.articles import ArticleSentence, split_article
+from ranking.readers.beside import the_one_named
+from ranking.readers.json_lines import JsonLine, UsedIds, read_json_lines
+
+PROMPTS = "prompts"
+ARTICLES = "ei2_fulltext"
+
+
+class EvidenceInferenceOptions(BaseModel):
+    """How Evidence Inference is read.
+
+    Attributes:
+        articles: The full texts; None for the `ei2_fulltext*.jsonl` beside the prompts.
+        split: Which questions, by the data set's own split; None for all.
+        part: `abstract` leaves title and body out; their evidence with them. Three articles in a hundred call
+            all their sections so: `max_sentences` bounds those too.
+        max_sentences: Longest document; None for whole articles. A longer one is cut to neighbouring
+            sentences around one evidence sentence, which stands anywhere in them.
+        seed: Of that choice.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reader: Literal["evidence_inference"] = "evidence_inference"
+    articles: Path | None = None
+    split: Literal["train", "validation", "test"] | None = None
+    part: Literal["article", "abstract"] = "article"
+    max_sentences: int | None = Field(None, ge=1)
+    seed: int = 0
+
+
+_Words = Annotated[Line, AfterValidator(not_empty)]
+
+
+class _Annotation(BaseModel):
+    start: int
+    end: int
+    valid_label: bool = True
+    valid_reasoning: bool = True
+    offset_ok: bool = True
+
+
+class _Prompt(BaseModel):
+    prompt_id: Identifier
+    pmcid: Identifier
+    split: str | None = None
+    intervention: _Words
+    comparator: _Words
+    outcome: _Words
+    annotations: list[_Annotation]
+
+
+class _Article(BaseModel):
+    pmcid: Identifier
+    text: str
+
+
+class _SplitArticle(NamedTuple):
+    length: int
+    sentences: tuple[ArticleSentence, ...]
+
+
+def read_evidence_inference(path: Path, options: EvidenceInferenceOptions) -> Iterator[Example]:
+    """Make an example of each question with evidence.
+
+    Evidence is every sentence that a valid span overlaps; valid is what the data set's verifiers confirmed in
+    label and reasoning. Questions without such a sentence are left out: nobody has said that there is none.
+    Examples are of the group of their article; `sentence_ids` are character offsets into it, `start-end`.
+
+    Args:
+        path: The prompts, or a folder with one file of prompts and one of articles.
+        options: How to read them.
+
+    Raises:
+        InputError: A file is missing or damaged, an id is used twice or unknown, or a span lies outside its
+            article.
+    """
+    prompts = the_one_named(path, PROMPTS) if path.is_dir() else path
+    articles_path = options.articles or the_one_named(prompts.parent, ARTICLES)
+    wanted = list(_read_prompts(prompts, options.split))
+    articles = _read_articles(articles_path, {prompt.pmcid for _, prompt in wanted}, options.part)
+    for line, prompt in wanted:
+        if prompt.pmcid not in articles:
+            raise line.fault(f"pmcid: article {prompt.pmcid!r} is not in {articles_path}")
+        example = _example(line, prompt, articles[prompt.pmcid], options)
+        if example is not None:
+            yield example
+
+
+def _read_prompts(path: Path, split: str | None) -> Iterator[tuple[JsonLine, _Prompt]]:
+    seen = UsedIds()
+    found = False
+    for line in read_json_lines(path):
+        prompt = line.read_as(_Prompt)
+        seen.add(line, "prompt_id", prompt.prompt_id)
+        if split in (None, prompt.split):
+            found = True
+            yield line, prompt
+    if not found:
+        raise InputError(path, f"no question of the split {split!r} in it" if seen else "no question in it")
+
+
+def _read_articles(path: Path, wanted: set[str], part: str) -> dict[str, _SplitArticle]:
+    articles: dict[str, _SplitArticle] = {}
+    seen = UsedIds()
+    for line in read_json_lines(path):
+        article = line.read_as(_Article)
+        seen.add(line, "pmcid", article.pmcid)
+        if article.pmcid in wanted:
+            sentences = split_article(article.text)
+            kept = tuple(sentence for sentence in sentences if part in ("article", sentence.part))
+            articles[article.pmcid] = _SplitArticle(len(article.text), kept)
+    return articles
+
+
+def _example(
+    line: JsonLine, prompt: _Prompt, article: _SplitArticle, options: EvidenceInferenceOptions
+) -> Example | None:
+    spans = _valid_spans(line, prompt, article.length)
+    labels = [
+        any(start < sentence.end and sentence.start < end for start, end in spans)
+        for sentence in article.sentences
+    ]
+    evidence = [position for position, label in enumerate(labels) if label]
+    if not evidence:
+        return None
+    first, last = _window(evidence, len(labels), options.max_sentences, options.seed, prompt.prompt_id)
+    sentences = article.sentences[first:last]
+    accession = f"PMC{prompt.pmcid.removeprefix('PMC')}"
+    return Example(
+        id=f"{accession}/{prompt.prompt_id}",
+        query=f"What is the effect of {prompt.intervention} compared with {prompt.comparator}"
+        f" on {prompt.outcome}?",
+        sentences=tuple(sentence.text for sentence in sentences),
+        labels=tuple(labels[first:last]),
+        document_id=f"{accession}:{options.part}:{first}-{last}",
+        group=accession,
+        sentence_ids=tuple(f"{sentence.start}-{sentence.end}" for sentence in sentences),
+    )
+
+
+def _valid_spans(line: JsonLine, prompt: _Prompt, length: int) -> list[tuple[int, int]]:
+    spans = []
+    for number, annotation in enumerate(prompt.annotations):
+        if not (annotation.valid_label and annotation.valid_reasoning and annotation.offset_ok):
+            continue
+        if not 0 <= annotation.start < annotation.end <= length:
+            place = f"annotations[{number}]: characters {annotation.start} to {annotation.end}"
+            raise line.fault(f"{place} of an article of {length}", "Give the articles of these very prompts")
+        spans.append((annotation.start, annotation.end))
+    return spans
+
+
+def _window(
+    evidence: Sequence[int], size: int, longest: int | None, seed: int, prompt_id: str
+) -> tuple[int, int]:
+    if longest is None or size <= longest:
+        return 0, size
+    digest = hashlib.sha256(json.dumps([seed, prompt_id]).encode()).digest()
+    generator = np.random.default_rng(int.from_bytes(digest))
+    anchor = evidence[int(generator.integers(len(evidence)))]
+    # Anywhere in the window, or its middle would give the evidence away.
+    first = anchor - int(generator.integers(longest))
+    first = min(max(first, 0), size - longest)
+    return first, first + longest

@@ -1,0 +1,114 @@
+"""JSON lines, packed with gzip or not, with faults told by file, line and field."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+
+from cases.errors import InputError
+from cases.files import opened
+from cases.json_border import first_fault
+
+_BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+
+_Fields = TypeVar("_Fields", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """One object of a file."""
+
+    path: Path
+    number: int
+    fields: dict[str, object]
+
+    def fault(self, fault: str, remedy: str = "") -> InputError:
+        """An error that names this line."""
+        return InputError(self.path, f"line {self.number}: {fault}", remedy)
+
+    def read_as(self, model: type[_Fields], known: bool = False) -> _Fields:
+        """Check the fields.
+
+        Args:
+            model: The fields that are read.
+            known: Whether an unknown field's nearest known one is proposed; for models that forbid others.
+
+        Raises:
+            InputError: A field is missing or wrong.
+        """
+        try:
+            return model.model_validate(self.fields)
+        except ValidationError as error:
+            raise self.fault(first_fault(error, {"": model.model_fields} if known else None)) from error
+
+
+def read_json_lines(path: Path) -> Iterator[JsonLine]:
+    """Read the objects of `path` in file order, holding one at a time; blank lines are passed over.
+
+    Raises:
+        InputError: The file cannot be read, is damaged, or a line is no JSON object.
+    """
+    with opened(path) as file:
+        for number, line in enumerate(_unpacked(path, file), start=1):
+            content = line.removeprefix(_BOM) if number == 1 else line
+            if content.strip():
+                yield JsonLine(path, number, _object(path, number, content))
+
+
+class UsedIds:
+    """The ids of a file as far as it is read."""
+
+    def __init__(self) -> None:
+        """None so far."""
+        self._lines: dict[str, int] = {}
+
+    def add(self, line: JsonLine, field: str, value: str) -> None:
+        """Take the id of a line.
+
+        Raises:
+            InputError: An earlier line has it.
+        """
+        first = self._lines.setdefault(value, line.number)
+        if first != line.number:
+            raise line.fault(f"{field}: {value!r} is in line {first} too", "Keep one of them")
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._lines)
+
+
+def _unpacked(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    packed = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    if not packed:
+        yield from file
+        return
+    try:
+        yield from cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(path, f"damaged gzip file: {error}", "Copy or download it again") from error
+
+
+def _object(path: Path, number: int, content: bytes) -> dict[str, object]:
+    place = f"line {number}"
+    try:
+        fields = json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(
+            path, f"{place}, byte {error.start + 1}: not UTF-8", "Save the file as UTF-8"
+        ) from error
+    except json.JSONDecodeError as error:
+        raise InputError(path, f"{place}, column {error.colno}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"{place}: cannot be read as JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InputError(path, f"{place}: not a JSON object", "Put one JSON object on each line")
+    return fields

@@ -1,0 +1,129 @@
+"""Labelled sentences from files of any known format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, TypeAdapter
+
+from cases.errors import InputError
+from ranking.examples import Example
+from ranking.readers.archehr import ArchehrOptions, read_archehr
+from ranking.readers.beside import json_lines_named
+from ranking.readers.evidence_inference import (
+    ARTICLES,
+    PROMPTS,
+    EvidenceInferenceOptions,
+    read_evidence_inference,
+)
+from ranking.readers.json_lines import read_json_lines
+from ranking.readers.plain_jsonl import JsonlOptions, read_plain_jsonl
+from ranking.readers.scifact import CLAIMS, CORPUS, ScifactOptions, read_scifact
+
+ReaderName = Literal["scifact", "evidence_inference", "archehr", "jsonl"]
+ReaderOptions = Annotated[
+    ScifactOptions | EvidenceInferenceOptions | ArchehrOptions | JsonlOptions, Field(discriminator="reader")
+]
+"""A reader by its name, with what it leaves open."""
+
+_OPTIONS: TypeAdapter[ReaderOptions] = TypeAdapter(ReaderOptions)
+_REMEDY = f"Name the reader: one of {', '.join(get_args(ReaderName))}"
+_SIGNS: tuple[tuple[str, ReaderName], ...] = (
+    ("claim", "scifact"),
+    ("prompt_id", "evidence_inference"),
+    ("case_id", "archehr"),
+    ("query", "jsonl"),
+)
+"""A field that every line of a format has, and none of the others."""
+
+
+def load_examples(paths: Sequence[Path], reader: ReaderOptions | ReaderName | None = None) -> list[Example]:
+    """Read examples in the order of the paths.
+
+    Args:
+        paths: Files, and folders of one data set each.
+        reader: A reader by name or with its options; None recognises each path by its files and fields.
+
+    Raises:
+        InputError: A path is missing, damaged or of no known format; two examples have one id; examples of
+            one document differ in its sentences; or none of the labelled sentences is evidence.
+    """
+    if not paths:
+        raise InputError("examples", "no file was given")
+    options = _OPTIONS.validate_python({"reader": reader}) if isinstance(reader, str) else reader
+    found: dict[str, tuple[Path, Example]] = {}
+    documents: dict[str, Example] = {}
+    for path, example in _read(paths, options):
+        if example.id in found:
+            other = f" and in {found[example.id][0]}" if found[example.id][0] != path else ""
+            raise InputError(path, f"example id {example.id!r} is used twice{other}", "Keep one of them")
+        found[example.id] = (path, example)
+        same = documents.setdefault(example.document_id, example)
+        if same.sentences != example.sentences:
+            fault = f"examples {same.id!r} and {example.id!r} are of document {example.document_id!r}"
+            raise InputError(path, f"{fault} and have other sentences", "Give them ids of their own")
+    examples = [example for _, example in found.values()]
+    _check_evidence(paths, examples)
+    return examples
+
+
+def _check_evidence(paths: Sequence[Path], examples: Sequence[Example]) -> None:
+    names = ", ".join(map(str, paths))
+    if not examples:
+        raise InputError(names, "no example in it: no query has evidence")
+    labels = [label for example in examples for label in example.labels or ()]
+    if labels and not any(labels):
+        raise InputError(names, f"none of the {len(labels)} labelled sentences is evidence: nothing to learn")
+
+
+def _read(paths: Sequence[Path], options: ReaderOptions | None) -> Iterator[tuple[Path, Example]]:
+    missing = next((path for path in paths if not path.exists()), None)
+    if missing is not None:
+        raise InputError(missing, "no such file or folder")
+    if isinstance(options, ArchehrOptions):
+        # Together, since one key may be of cases in several files.
+        yield from ((paths[0], example) for example in read_archehr(paths, options))
+        return
+    for path in paths:
+        for file, known in [(path, options)] if options else _recognised(path):
+            yield from ((file, example) for example in _read_as(file, known))
+
+
+def _read_as(path: Path, options: ReaderOptions) -> Iterator[Example]:
+    match options:
+        case ScifactOptions():
+            return read_scifact(path, options)
+        case EvidenceInferenceOptions():
+            return read_evidence_inference(path, options)
+        case ArchehrOptions():
+            return read_archehr([path], options)
+        case JsonlOptions():
+            return read_plain_jsonl(path)
+
+
+def _recognised(path: Path) -> list[tuple[Path, ReaderOptions]]:
+    if not path.is_dir():
+        return [(path, _options_of_file(path))]
+    if json_lines_named(path, CLAIMS) and json_lines_named(path, CORPUS):
+        return [(path, ScifactOptions())]
+    if json_lines_named(path, PROMPTS) and json_lines_named(path, ARTICLES):
+        return [(path, EvidenceInferenceOptions())]
+    files = sorted([*path.glob("[!.]*.xml"), *json_lines_named(path, "")])
+    if not files:
+        raise InputError(path, "no .xml, .jsonl or .jsonl.gz file in this folder")
+    return [(file, _options_of_file(file)) for file in files]
+
+
+def _options_of_file(path: Path) -> ReaderOptions:
+    if path.suffix.lower() == ".xml":
+        return ArchehrOptions()
+    line = next(read_json_lines(path), None)
+    if line is None:
+        raise InputError(path, "is empty", "Put one JSON object on each line")
+    name = next((name for field, name in _SIGNS if field in line.fields), None)
+    if name is None:
+        fields = ", ".join(sorted(line.fields)) or "none"
+        raise InputError(path, f"not of a known format: the fields of its first line are {fields}", _REMEDY)
+    return _OPTIONS.validate_python({"reader": name})

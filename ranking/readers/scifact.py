@@ -1,0 +1,112 @@
+"""SciFact (Wadden et al. 2020): claims against the abstracts that support or contradict them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from cases.errors import InputError
+from cases.json_border import Identifier, Line, not_empty
+from ranking.examples import Example
+from ranking.readers.beside import the_one_named
+from ranking.readers.json_lines import JsonLine, UsedIds, read_json_lines
+
+CLAIMS = "claims"
+CORPUS = "corpus"
+
+
+class ScifactOptions(BaseModel):
+    """How SciFact is read.
+
+    Attributes:
+        corpus: The abstracts; None for the `corpus*.jsonl` beside the claims.
+        cited: Whether abstracts that a claim cites, and that say nothing on it, are examples without
+            evidence.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reader: Literal["scifact"] = "scifact"
+    corpus: Path | None = None
+    cited: bool = False
+
+
+class _Rationale(BaseModel):
+    sentences: list[int]
+
+
+class _Claim(BaseModel):
+    id: Identifier
+    claim: Annotated[Line, AfterValidator(not_empty)]
+    evidence: dict[Identifier, list[_Rationale]]
+    cited_doc_ids: list[Identifier] = []
+
+
+class _Abstract(BaseModel):
+    doc_id: Identifier
+    abstract: list[Line]
+
+
+def read_scifact(path: Path, options: ScifactOptions) -> Iterator[Example]:
+    """Make an example of each claim and each abstract with evidence; the evidence is that of all rationales.
+
+    Examples are of the group of their claim.
+
+    Args:
+        path: The claims, or a folder with one file of claims and one of abstracts.
+        options: How to read them.
+
+    Raises:
+        InputError: A file is missing or damaged, an id is used twice or unknown, or a rationale points past
+            the end of its abstract.
+    """
+    claims = the_one_named(path, CLAIMS) if path.is_dir() else path
+    corpus_path = options.corpus or the_one_named(claims.parent, CORPUS)
+    corpus = _read_corpus(corpus_path)
+    seen = UsedIds()
+    for line in read_json_lines(claims):
+        claim = line.read_as(_Claim)
+        seen.add(line, "id", claim.id)
+        yield from _examples(line, claim, corpus, corpus_path, options.cited)
+    if not seen:
+        raise InputError(claims, "no claim in it", "Put one JSON object on each line")
+
+
+def _read_corpus(path: Path) -> dict[str, tuple[str, ...]]:
+    corpus: dict[str, tuple[str, ...]] = {}
+    seen = UsedIds()
+    for line in read_json_lines(path):
+        abstract = line.read_as(_Abstract)
+        seen.add(line, "doc_id", abstract.doc_id)
+        corpus[abstract.doc_id] = tuple(abstract.abstract)
+    if not corpus:
+        raise InputError(path, "no abstract in it", "Put one JSON object on each line")
+    return corpus
+
+
+def _examples(
+    line: JsonLine, claim: _Claim, corpus: Mapping[str, tuple[str, ...]], corpus_path: Path, cited: bool
+) -> Iterator[Example]:
+    documents = dict.fromkeys([*claim.evidence, *(claim.cited_doc_ids if cited else ())])
+    for document_id in documents:
+        if document_id not in corpus:
+            field = "evidence" if document_id in claim.evidence else "cited_doc_ids"
+            raise line.fault(f"{field}: document {document_id!r} is not in {corpus_path}")
+        sentences = corpus[document_id]
+        rationales = claim.evidence.get(document_id, [])
+        evidence = {position for rationale in rationales for position in rationale.sentences}
+        beyond = [position for position in sorted(evidence) if not 0 <= position < len(sentences)]
+        if beyond:
+            fault = f"sentence {beyond[0]} of an abstract of {len(sentences)}, counted from 0"
+            raise line.fault(f"evidence.{document_id}: {fault}", "Give the corpus of these very claims")
+        yield Example(
+            id=f"{claim.id}/{document_id}",
+            query=claim.claim,
+            sentences=sentences,
+            labels=tuple(position in evidence for position in range(len(sentences))),
+            document_id=document_id,
+            group=claim.id,
+        )
