@@ -33,7 +33,9 @@ RuleKind = Literal["top_k", "threshold", "gap", "adaptive"]
 _TAUS = np.arange(19, 0, -1) / 20
 _ENTROPY_TAUS = np.arange(6, 19) / 20
 _ENTROPY_WEIGHTS = np.arange(-10, 13) / 20
+_CONTINUOUS: tuple[RuleKind, ...] = ("threshold", "adaptive")
 _MOST = 10
+_GAP_LIMITS = [*range(1, _MOST + 1), None]
 _EPSILON = 1e-12
 
 
@@ -84,15 +86,16 @@ def tune(
         kind: Of rule.
         cases: Of the split that tunes.
         fallback: Of thresholds, whether the best sentence is taken where none reaches them.
-        smoothed: Compare means over a grid point and its direct neighbours in place of single points. On few
-            cases F1 jumps from point to point, and a lone peak is mostly luck; a broad one transfers.
+        smoothed: Of the rules with continuous parameters, thresholds and adaptive, compare means over a grid
+            point and its direct neighbours in place of single points: on few cases F1 jumps from point to
+            point, and a lone peak is mostly luck. Neighbouring sizes of a top-k are truly different rules.
 
     Raises:
         ValueError: There are no cases.
     """
     table = _count(kind, cases, fallback)
     f1 = _f1(table.correct.sum(axis=0), table.predicted.sum(axis=0), table.gold.sum())
-    compared = _neighbourhood_mean(f1, table.shape) if smoothed else f1
+    compared = _neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
     best = int(_best(compared, table.predicted.sum(axis=0)))
     return Tuned(table.rules[best], float(f1[best]))
 
@@ -112,7 +115,8 @@ def leave_one_case_out(
     predicted = table.predicted.sum(axis=0) - table.predicted
     gold = (table.gold.sum() - table.gold)[:, None]
     f1 = _f1(correct, predicted, gold)
-    best = _best(_neighbourhood_mean(f1, table.shape) if smoothed else f1, predicted)
+    compared = _neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
+    best = _best(compared, predicted)
     rules = [table.rules[point] for point in best.tolist()]
     return [HeldOut(rule, select(rule, case.scores)) for rule, case in zip(rules, cases, strict=True)]
 
@@ -199,9 +203,6 @@ def _grid(kind: RuleKind, fallback: bool) -> tuple[list[Cutoff], tuple[int, ...]
                 for weight in _ENTROPY_WEIGHTS.tolist()
             ]
             return rules, (_ENTROPY_TAUS.size, _ENTROPY_WEIGHTS.size)
-
-
-_GAP_LIMITS = [*range(1, _MOST + 1), None]
 
 
 def _prefixes(kind: RuleKind, ranked: Floats, fallback: bool) -> Integers:

@@ -84,7 +84,8 @@ def _labels(line: JsonLine, fields: _Line) -> tuple[bool, ...] | None:
     beyond = next((position for position in fields.evidence if not 0 <= position < size), None)
     if beyond is not None:
         raise line.fault(f"evidence: sentence {beyond} of {size}, counted from 0")
-    return tuple(position in set(fields.evidence) for position in range(size))
+    evidence = set(fields.evidence)
+    return tuple(position in evidence for position in range(size))
 
 
 def _digest(sentences: list[str]) -> str:

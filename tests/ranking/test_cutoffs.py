@@ -34,7 +34,7 @@ def test_threshold_takes_all_that_reach_it() -> None:
 
 
 def test_threshold_is_inclusive() -> None:
-    assert select(FixedThreshold(tau=0.5), [0.0, -0.1]) == [0]
+    assert select(FixedThreshold(tau=0.5), [1.0, 0.0, -0.1]) == [0, 1]
 
 
 def test_best_sentence_is_taken_where_none_reaches_the_threshold() -> None:
@@ -65,6 +65,7 @@ def test_first_of_equal_gaps_counts_in_spite_of_rounding() -> None:
         (0.3, -0.5, [0, 0, 0, 0], 1),
         (0.5, 0.3, [3], 1),
         (1, 2, [800, 0, -800], 1),
+        (1, 2, [0, 0, -800], 2),
     ],
 )
 def test_adaptive_size_grows_with_entropy(tau0: float, weight: float, scores: list[float], size: int) -> None:

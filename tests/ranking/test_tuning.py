@@ -83,6 +83,20 @@ def test_smoothing_prefers_a_broad_hill_to_a_lone_peak() -> None:
     assert [peak.f1, hill.f1] == pytest.approx([0.8, 30 / 38])
 
 
+@pytest.mark.parametrize("kind", ["top_k", "gap"])
+@settings(max_examples=10, deadline=None)
+@given(cases=cases_lists)
+def test_sizes_are_not_smoothed(kind: RuleKind, cases: list[ScoredCase]) -> None:
+    assert tune(kind, cases, smoothed=True) == tune(kind, cases)
+    assert leave_one_case_out(kind, cases, smoothed=True) == leave_one_case_out(kind, cases)
+
+
+def test_a_smoothed_choice_is_smoothed_when_a_case_is_left_out() -> None:
+    case = ScoredCase([2.4] * 10 + [1.9] * 8 + [1.5] * 5, [True] * 10 + [False] * 8 + [True] * 5)
+    held_out = leave_one_case_out("threshold", [case, case], smoothed=True)
+    assert [one.cutoff for one in held_out] == [FixedThreshold(tau=0.75)] * 2
+
+
 def test_smoothing_looks_along_both_axes_of_the_adaptive_grid() -> None:
     generator = np.random.default_rng(1)
     cases = [ScoredCase(generator.normal(size=9), (generator.random(9) < 0.3).tolist()) for _ in range(4)]

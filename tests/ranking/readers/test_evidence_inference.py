@@ -123,6 +123,7 @@ def test_windows_have_neighbouring_sentences_with_evidence(tmp_path: Path, longe
         (example,) = load_examples([folder], options)
         first = SENTENCES.index(example.sentences[0])
         assert example.sentences == SENTENCES[first : first + longest]
+        assert len(example.sentences) == longest
         assert evidence_of(example)
 
 
