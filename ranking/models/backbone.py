@@ -70,13 +70,8 @@ class Backbone(nn.Module):
     def pooled(self, rows: Sequence[Row], pooling: Pooling) -> Tensor:
         """One vector a row, in the order of the rows, shape (rows, hidden)."""
         batches = list(self._pool_batches(rows, pooling))
-        vectors = torch.cat([vectors for _, vectors in batches])
-        order = [index for indices, _ in batches for index in indices]
-        if order == list(range(len(order))):
-            return vectors
-        inverse = torch.empty(len(order), dtype=torch.long)
-        inverse[torch.tensor(order)] = torch.arange(len(order))
-        return vectors[inverse.to(vectors.device)]
+        places = [place for places, _ in batches for place in places]
+        return in_order(torch.cat([vectors for _, vectors in batches]), places)
 
     def _pool_batches(self, rows: Sequence[Row], pooling: Pooling) -> Iterator[tuple[list[int], Tensor]]:
         for batch in self(rows):
@@ -96,6 +91,14 @@ class Backbone(nn.Module):
             mask = mask.to(device)
             inputs["attention_mask"] = mask.long()
         return States(indices, self.encoder(**inputs).last_hidden_state, lengths, mask)
+
+
+def in_order(values: Tensor, rows: Sequence[int]) -> Tensor:
+    """Put values back where they came from: `values[i]` belongs to row `rows[i]`."""
+    order = torch.tensor(rows)
+    inverse = torch.empty_like(order)
+    inverse[order] = torch.arange(len(rows))
+    return values[inverse.to(values.device)]
 
 
 def pool(states: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:

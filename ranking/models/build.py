@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ranking.encoders import Encoder
 from ranking.models.backbone import Backbone
-from ranking.models.config import ModelConfig
+from ranking.models.config import Fusion, ModelConfig
 from ranking.models.early import EarlyFusion
+from ranking.models.late import LateFusion
+from ranking.models.mid import MidFusion
 from ranking.models.model import EvidenceModel
 
 
@@ -20,8 +23,6 @@ def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
     Raises:
         ValueError: The limits of the configuration exceed the backbone's positions.
     """
-    if config.fusion != "early":
-        raise ValueError(f"fusion {config.fusion!r} is not built yet: use 'early'")
     backbone = Backbone(encoder)
     longest = config.max_query_tokens + config.max_sentence_tokens + backbone.layout.pair_overhead
     if longest > backbone.max_positions:
@@ -30,4 +31,9 @@ def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
             f" and {backbone.layout.pair_overhead} special tokens are more than the {backbone.max_positions}"
             " positions of the encoder: lower one of them"
         )
-    return EarlyFusion(config, backbone)
+    kinds: dict[Fusion, Callable[[ModelConfig, Backbone], EvidenceModel[Any]]] = {
+        "early": EarlyFusion,
+        "mid": MidFusion,
+        "late": LateFusion,
+    }
+    return kinds[config.fusion](config, backbone)

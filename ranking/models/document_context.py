@@ -7,6 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from ranking.models.config import DocumentContext
+from ranking.models.transformer_layer import TransformerLayer
 
 
 class LstmContext(nn.Module):
@@ -35,9 +36,7 @@ class TransformerContext(nn.Module):
         super().__init__()
         same = input_size == hidden_size
         self.projection = nn.Identity() if same else nn.Linear(input_size, hidden_size)
-        self.layer = nn.TransformerEncoderLayer(
-            hidden_size, heads, 4 * hidden_size, dropout, activation="gelu", batch_first=True
-        )
+        self.layer = TransformerLayer(hidden_size, heads, dropout)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """From shape (queries, sentences, input) to (queries, sentences, hidden)."""

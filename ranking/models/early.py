@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from ranking.models.backbone import Backbone
 from ranking.models.config import ModelConfig
 from ranking.models.head import Head
 from ranking.models.model import EvidenceModel, TokenIds
-
-_PAIRS = 4096
-"""Pairs whose vectors are held at a time, so that many queries of a long document fit into memory."""
 
 
 class EarlyFusion(EvidenceModel[Sequence[TokenIds]]):
@@ -33,13 +29,12 @@ class EarlyFusion(EvidenceModel[Sequence[TokenIds]]):
         """The sentences as they are."""
         return sentences
 
-    def score(self, source: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
-        """Logits, shape (queries, sentences), float32."""
-        at_once = max(1, _PAIRS // max(len(source), 1))
-        groups = [queries[start : start + at_once] for start in range(0, len(queries), at_once)]
-        return torch.cat([self._score(source, group) for group in groups])
+    def sentence_count(self, source: Sequence[TokenIds]) -> int:
+        """Sentences of a source."""
+        return len(source)
 
-    def _score(self, source: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
+    def score_together(self, source: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
+        """Logits, shape (queries, sentences), float32."""
         rows = [self.backbone.layout.two(query, sentence) for query in queries for sentence in source]
         vectors = self.backbone.pooled(rows, self.pooling)
         logits: Tensor = self.head(vectors.view(len(queries), len(source), -1))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from ranking.models.backbone import Backbone
     from ranking.models.head import Head
+    from ranking.models.sources import TensorSource
 
 TokenIds = Sequence[int]
 """Of one text, without special tokens."""
 
 SourceT = TypeVar("SourceT")
+
+_SENTENCES = 4096
+"""Sentences, times queries, whose vectors are held at a time: many queries of a long document fit."""
 
 
 class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
@@ -28,7 +33,10 @@ class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
     Attributes:
         backbone: Pretrained; of all weights outside it, none is.
         head: Document context and classifier.
+        source_type: What a source is, where it is more than token ids and so worth to be cached.
     """
+
+    source_type: ClassVar[type[TensorSource] | None] = None
 
     backbone: Backbone
     head: Head
@@ -38,8 +46,21 @@ class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
         """All that does not depend on the query."""
 
     @abstractmethod
+    def sentence_count(self, source: SourceT) -> int:
+        """Sentences of a source."""
+
+    @abstractmethod
+    def score_together(self, source: SourceT, queries: Sequence[TokenIds]) -> Tensor:
+        """As `score`, for one or more queries whose vectors fit into memory together."""
+
     def score(self, source: SourceT, queries: Sequence[TokenIds]) -> Tensor:
         """Logits, shape (queries, sentences), float32."""
+        sentences = self.sentence_count(source)
+        if not sentences or not queries:
+            return torch.zeros(len(queries), sentences)
+        together = max(1, _SENTENCES // sentences)
+        groups = [queries[start : start + together] for start in range(0, len(queries), together)]
+        return torch.cat([self.score_together(source, group) for group in groups])
 
     def forward(self, sentences: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
         """Logits of a document's queries, shape (queries, sentences), float32."""
