@@ -12,6 +12,10 @@ from ranking.models.early import EarlyFusion
 from ranking.models.late import LateFusion
 from ranking.models.mid import MidFusion
 from ranking.models.model import EvidenceModel
+from ranking.models.window import WindowFusion
+
+_LEAST = 16
+"""Tokens that a window has for sentences beside the longest query."""
 
 
 def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
@@ -24,16 +28,27 @@ def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
         ValueError: The limits of the configuration exceed the backbone's positions.
     """
     backbone = Backbone(encoder)
-    longest = config.max_query_tokens + config.max_sentence_tokens + backbone.layout.pair_overhead
-    if longest > backbone.max_positions:
-        raise ValueError(
-            f"max_query_tokens {config.max_query_tokens}, max_sentence_tokens {config.max_sentence_tokens}"
-            f" and {backbone.layout.pair_overhead} special tokens are more than the {backbone.max_positions}"
-            " positions of the encoder: lower one of them"
-        )
+    _check_limits(config, backbone)
     kinds: dict[Fusion, Callable[[ModelConfig, Backbone], EvidenceModel[Any]]] = {
         "early": EarlyFusion,
         "mid": MidFusion,
         "late": LateFusion,
+        "window": WindowFusion,
     }
     return kinds[config.fusion](config, backbone)
+
+
+def _check_limits(config: ModelConfig, backbone: Backbone) -> None:
+    special = backbone.layout.pair_overhead
+    longest = config.max_query_tokens + config.max_sentence_tokens + special
+    if longest > backbone.max_positions:
+        raise ValueError(
+            f"max_query_tokens {config.max_query_tokens}, max_sentence_tokens {config.max_sentence_tokens}"
+            f" and {special} special tokens are more than the {backbone.max_positions}"
+            " positions of the encoder: lower one of them"
+        )
+    if config.fusion == "window" and config.max_window_tokens < config.max_query_tokens + special + _LEAST:
+        raise ValueError(
+            f"max_window_tokens {config.max_window_tokens} leaves no room for sentences beside"
+            f" max_query_tokens {config.max_query_tokens}: raise the one or lower the other"
+        )
