@@ -1,0 +1,7 @@
+"""What goes wrong with a ranker and is not the fault of the code."""
+
+from __future__ import annotations
+
+
+class RankerError(Exception):
+    """A ranker that cannot be had, or training that cannot be done, in one line that names the remedy."""
