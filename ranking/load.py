@@ -1,0 +1,54 @@
+"""A ranker by its name: packaged, or a checkpoint folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ranking.bm25 import BM25, Bm25Ranker
+from ranking.errors import RankerError
+from ranking.logistic import CHECKPOINT, LOGISTIC, LogisticRanker, packaged_logistic
+from ranking.ranker import Ranker
+
+_PACKAGED: Mapping[str, Callable[[], Ranker]] = {LOGISTIC: packaged_logistic, BM25: Bm25Ranker}
+_KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open}
+"""What opens a checkpoint folder, by the `kind` of its `ranker.json`."""
+
+
+def load_ranker(name: str) -> Ranker:
+    """Make a ranker ready.
+
+    Args:
+        name: `logistic`, `bm25`, or the folder of a trained one.
+
+    Raises:
+        RankerError: It is unknown, or its checkpoint cannot be used.
+        WeightsError: The weights of its encoder are not there.
+    """
+    if name in _PACKAGED:
+        return _PACKAGED[name]()
+    folder = Path(name).expanduser()
+    kind = _kind(name, folder / CHECKPOINT)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise RankerError(f"ranker {name}: unknown kind {kind!r} in {CHECKPOINT}; known: {', '.join(_KINDS)}")
+    return _KINDS[kind](folder)
+
+
+def located(name: str) -> str:
+    """The name of a packaged ranker as it is, and a folder by its absolute path, which holds elsewhere."""
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if name not in _PACKAGED and folder.is_dir() else name
+
+
+def _kind(name: str, path: Path) -> object:
+    if not path.is_file():
+        where = f"its folder has no {CHECKPOINT}" if path.parent.is_dir() else "there is no such folder"
+        raise RankerError(
+            f"ranker {name!r}: {where}; use {', '.join(_PACKAGED)}, or the folder of a trained ranker"
+        )
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise RankerError(f"{path}: it is no JSON: {error}") from error
+    return content.get("kind") if isinstance(content, dict) else None

@@ -1,0 +1,320 @@
+"""The cheapest ranker that learns: logistic regression on meaning, words, place and length of a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cases.files import json_bytes, write_atomically
+from ranking.bm25 import bm25_scores
+from ranking.cutoffs import Cutoff
+from ranking.errors import RankerError
+from ranking.examples import Example
+from ranking.features import FEATURES, Features, sentence_features
+from ranking.ranker import Ranked
+from ranking.tuning import RuleKind, ScoredCase, best_cutoff
+from ranking.vectors import TextVectors, shared_vectors
+
+LOGISTIC = "logistic"
+CHECKPOINT = "ranker.json"
+"""The file of a checkpoint folder that says of which kind it is."""
+
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_RULES: tuple[RuleKind, ...] = ("top_k", "threshold")
+
+
+class Provenance(BaseModel):
+    """What a ranker learned from.
+
+    Attributes:
+        data: Name of the data set.
+        licence: Of its labels and texts, with the attribution that it asks for.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: str = ""
+    licence: str = ""
+    examples: int = 0
+    sentences: int = 0
+    evidence_sentences: int = 0
+
+
+class LogisticWeights(BaseModel):
+    """A fitted regression; `ranker.json` of its folder holds nothing else.
+
+    Attributes:
+        encoder: Identity of the sentence vectors behind the cosines.
+        features: Names of the columns, as are the values of the next three.
+        cutoff: Tuned on scores of examples that the regression had not been fitted on.
+        out_of_fold_f1: Micro F1 of that, the cut-off chosen without the case in hand.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["logistic"] = "logistic"
+    encoder: str
+    features: tuple[str, ...]
+    means: tuple[_Number, ...]
+    scales: tuple[Annotated[_Number, Field(gt=0)], ...]
+    coefficients: tuple[_Number, ...]
+    intercept: _Number
+    cutoff: Cutoff
+    out_of_fold_f1: float | None = None
+    learned_from: Provenance = Provenance()
+
+    @model_validator(mode="after")
+    def _of_this_version(self) -> LogisticWeights:
+        if self.features != FEATURES:
+            raise ValueError("its features are not those of this version of Evigraph; train it again")
+        if {len(self.means), len(self.scales), len(self.coefficients)} != {len(FEATURES)}:
+            raise ValueError(f"it needs {len(FEATURES)} means, scales and coefficients")
+        return self
+
+    @property
+    def sha256(self) -> str:
+        """Of what shapes the scores; the cut-off and the origin do not."""
+        shaping = self.model_dump_json(exclude={"cutoff", "out_of_fold_f1", "learned_from"})
+        return hashlib.sha256(shaping.encode()).hexdigest()
+
+
+class LogisticRanker:
+    """Scores sentences by a fitted regression, with numpy alone but for the sentence vectors."""
+
+    def __init__(self, weights: LogisticWeights, vectors: TextVectors | None = None) -> None:
+        """Hold the regression against the vectors that it will see.
+
+        Args:
+            weights: Of `fit_logistic`, or read from a file.
+            vectors: The packaged encoder's, unless others are given.
+
+        Raises:
+            RankerError: It was fitted on vectors of another encoder.
+            WeightsError: The packaged encoder is not installed.
+        """
+        self.weights = weights
+        self._vectors = vectors or shared_vectors()
+        if weights.encoder != self._vectors.identity:
+            raise RankerError(
+                f"this logistic ranker was fitted on vectors of {weights.encoder}, and here are those of"
+                f" {self._vectors.identity}; train it again"
+            )
+        self._means = np.array(weights.means)
+        self._slopes = np.array(weights.coefficients) / np.array(weights.scales)
+
+    @property
+    def identity(self) -> str:
+        """Name and hash of the regression, which names its encoder."""
+        return f"{LOGISTIC}@{self.weights.sha256[:12]}"
+
+    @property
+    def cutoff(self) -> Cutoff:
+        """As tuned when it was fitted."""
+        return self.weights.cutoff
+
+    def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
+        """Score every sentence."""
+        seen = _look(query, sentences, self._vectors)
+        logits = (seen.features - self._means) @ self._slopes + self.weights.intercept
+        return Ranked(
+            logits.astype(np.float32),
+            tuple(int(position) for position in np.flatnonzero(seen.cut_sentences)),
+            seen.query_cut,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the folder, or its file anew.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / CHECKPOINT, [json_bytes(self.weights.model_dump(mode="json"), indent=2)])
+
+    @classmethod
+    def open(cls, folder: Path) -> LogisticRanker:
+        """Read what `save` wrote.
+
+        Raises:
+            RankerError: The file is missing or damaged, or fits another encoder or version.
+            WeightsError: The packaged encoder is not installed.
+        """
+        path = folder / CHECKPOINT
+        try:
+            return cls(_read(path.read_bytes(), str(path)))
+        except OSError as error:
+            raise RankerError(f"{path}: {error.strerror}") from error
+
+
+def packaged_logistic() -> LogisticRanker:
+    """The one that comes with the package, fitted on claims and abstracts of SciFact.
+
+    Raises:
+        WeightsError: The packaged encoder is not installed.
+    """
+    file = resources.files("ranking").joinpath("packaged", "logistic.json")
+    return LogisticRanker(_read(file.read_bytes(), "ranking/packaged/logistic.json"))
+
+
+def fit_logistic(
+    examples: Sequence[Example],
+    *,
+    vectors: TextVectors | None = None,
+    folds: int = 5,
+    rules: Sequence[RuleKind] = _RULES,
+    data: str = "",
+    licence: str = "",
+) -> LogisticRanker:
+    """Fit on labelled examples, and tune the cut-off on scores of examples that were left out.
+
+    Args:
+        examples: To train on; those without labels or sentences are left out.
+        vectors: The packaged encoder's, unless others are given.
+        folds: Parts that are left out in turn; a group is never parted.
+        rules: Kinds of cut-off to choose from.
+        data: Name of the data set, for the record.
+        licence: Its licence and attribution, for the record.
+
+    Raises:
+        RankerError: There is nothing to learn from, or too few groups to leave any out.
+        WeightsError: The packaged encoder is not installed.
+    """
+    usable = [example for example in examples if example.labels is not None and example.sentences]
+    vectors = vectors or shared_vectors()
+    seen = _look_at_all(usable, vectors)
+    labels = [np.array(example.labels, dtype=np.bool_) for example in usable]
+    _refuse_too_little(usable, labels, folds)
+    whole = _fit(seen, labels)
+    left_out = _out_of_fold(seen, labels, [example.group for example in usable], folds)
+    cases = [ScoredCase(scores, its.tolist()) for scores, its in zip(left_out, labels, strict=True)]
+    tuned = best_cutoff(cases, rules, smoothed=True)
+    weights = LogisticWeights(
+        encoder=vectors.identity,
+        features=FEATURES,
+        means=_rounded(whole.means),
+        scales=_rounded(whole.scales),
+        coefficients=_rounded(whole.coefficients),
+        intercept=round(whole.intercept, _DIGITS),
+        cutoff=tuned.cutoff,
+        out_of_fold_f1=None if tuned.held_out_f1 is None else round(tuned.held_out_f1, 4),
+        learned_from=Provenance(
+            data=data,
+            licence=licence,
+            examples=len(usable),
+            sentences=sum(map(len, labels)),
+            evidence_sentences=int(sum(its.sum() for its in labels)),
+        ),
+    )
+    return LogisticRanker(weights, vectors)
+
+
+_DIGITS = 6
+
+
+class _Seen(NamedTuple):
+    features: Features
+    cut_sentences: NDArray[np.bool_]
+    query_cut: bool
+
+
+class _Fitted(NamedTuple):
+    means: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    intercept: float
+
+    def scores(self, features: Features) -> NDArray[np.float64]:
+        return (features - self.means) / self.scales @ self.coefficients + self.intercept
+
+
+def _look(query: str, sentences: Sequence[str], vectors: TextVectors) -> _Seen:
+    if not sentences:
+        return _Seen(np.zeros((0, len(FEATURES))), np.zeros(0, dtype=np.bool_), False)
+    embedded = vectors.embed([query, *sentences])
+    cosines = embedded.vectors[1:] @ embedded.vectors[0]
+    return _Seen(
+        sentence_features(cosines, bm25_scores(query, sentences), sentences),
+        embedded.cut[1:],
+        bool(embedded.cut[0]),
+    )
+
+
+def _look_at_all(examples: Sequence[Example], vectors: TextVectors) -> list[Features]:
+    """Every text is embedded once, however many queries its document has."""
+    texts = list(dict.fromkeys(text for one in examples for text in (one.query, *one.sentences)))
+    place = {text: row for row, text in enumerate(texts)}
+    unit = vectors.embed(texts).vectors
+    return [
+        sentence_features(
+            unit[[place[text] for text in one.sentences]] @ unit[place[one.query]],
+            bm25_scores(one.query, one.sentences),
+            one.sentences,
+        )
+        for one in examples
+    ]
+
+
+def _refuse_too_little(examples: Sequence[Example], labels: Sequence[NDArray[np.bool_]], folds: int) -> None:
+    positive = sum(int(its.sum()) for its in labels)
+    if positive == 0 or positive == sum(map(len, labels)):
+        what = "no sentence is labelled as evidence" if positive == 0 else "every sentence is evidence"
+        raise RankerError(f"{len(examples)} labelled examples, and {what}: there is nothing to learn")
+    groups = len({example.group for example in examples})
+    if groups < folds:
+        raise RankerError(
+            f"{groups} groups of examples are too few to leave out each of {folds} parts in turn, which the"
+            " cut-off is tuned on; give more labelled examples"
+        )
+
+
+def _fit(seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]]) -> _Fitted:
+    from sklearn.linear_model import LogisticRegression
+
+    columns = np.concatenate(seen)
+    means, scales = columns.mean(axis=0), columns.std(axis=0)
+    # A column that is the same everywhere tells nothing; it must not divide by zero either.
+    scales[scales == 0] = 1.0
+    model = LogisticRegression(max_iter=1000).fit((columns - means) / scales, np.concatenate(labels))
+    return _Fitted(means, scales, model.coef_[0], float(model.intercept_[0]))
+
+
+def _out_of_fold(
+    seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]], groups: Sequence[str], folds: int
+) -> list[NDArray[np.float64]]:
+    """Scores of each example by a regression that was fitted without its group."""
+    from sklearn.model_selection import GroupKFold
+
+    scores: dict[int, NDArray[np.float64]] = {}
+    for kept, left_out in GroupKFold(folds).split(np.arange(len(seen)), groups=groups):
+        fitted = _fit([seen[row] for row in kept], _both_classes([labels[row] for row in kept]))
+        scores |= {int(row): fitted.scores(seen[row]) for row in left_out}
+    return [scores[row] for row in range(len(seen))]
+
+
+def _both_classes(labels: list[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+    if len(set(np.concatenate(labels).tolist())) < 2:
+        raise RankerError(
+            "evidence, or all else, stands in one group of examples alone, so nothing is learned once that is"
+            " left out; give more labelled examples"
+        )
+    return labels
+
+
+def _rounded(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(round(float(value), _DIGITS) for value in values)
+
+
+def _read(content: bytes, origin: str) -> LogisticWeights:
+    try:
+        return LogisticWeights.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "it"
+        raise RankerError(f"{origin}: {field}: {first['msg'].removeprefix('Value error, ')}") from None

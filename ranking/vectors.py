@@ -1,0 +1,136 @@
+"""Sentence vectors of the packaged encoder, for rankers that compare meanings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
+from serving.embedded.loading import LOADING
+from serving.embedded.weights import fingerprint
+
+Vectors = NDArray[np.float32]
+"""Unit vectors, shape (texts, dimensions)."""
+
+MOST_TOKENS = 256
+"""What all-MiniLM-L6-v2 was trained to read of a text."""
+
+_BATCH = 32
+_MAX_CHARACTERS = 20_000
+
+
+class Embedded(NamedTuple):
+    """Vectors of some texts, and which of the texts were cut to their beginning."""
+
+    vectors: Vectors
+    cut: NDArray[np.bool_]
+
+
+class TextVectors(Protocol):
+    """Texts to unit vectors. Safe to use from several threads."""
+
+    @property
+    def identity(self) -> str:
+        """Equal identities give comparable vectors."""
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """A row for every text."""
+
+
+class MiniLmVectors:
+    """Mean over the token states of all-MiniLM-L6-v2, at length 1. Loaded at the first text."""
+
+    def __init__(self) -> None:
+        """Find the weights.
+
+        Raises:
+            WeightsError: The package is not installed.
+        """
+        self._folder = encoder_folder(MINILM)
+        self._encoder: Encoder | None = None
+        self._lock = threading.Lock()
+
+    @cached_property
+    def identity(self) -> str:
+        """Name and hash of the weights."""
+        return f"{MINILM}@{fingerprint(self._folder)}"
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Embed in batches of texts of like length; equal texts are embedded once."""
+        encoder = self._loaded()
+        vectors = np.zeros((len(texts), encoder.hidden_size), dtype=np.float32)
+        cut = np.zeros(len(texts), dtype=np.bool_)
+        places: dict[str, list[int]] = {}
+        for index, text in enumerate(texts):
+            places.setdefault(text, []).append(index)
+        by_length = sorted(places, key=lambda text: (len(text), text))
+        for start in range(0, len(by_length), _BATCH):
+            batch = by_length[start : start + _BATCH]
+            with self._lock:
+                found = _mean_states(encoder, batch)
+            for text, vector, was_cut in zip(batch, found.vectors, found.cut, strict=True):
+                vectors[places[text]] = vector
+                cut[places[text]] = was_cut
+        return Embedded(vectors, cut)
+
+    def _loaded(self) -> Encoder:
+        with LOADING:
+            if self._encoder is None:
+                self._encoder = load_encoder(self._folder)
+            return self._encoder
+
+
+_shared: MiniLmVectors | None = None
+
+
+def shared_vectors() -> MiniLmVectors:
+    """The one copy of the encoder in this process.
+
+    Raises:
+        WeightsError: The package is not installed.
+    """
+    global _shared
+    with LOADING:
+        if _shared is None:
+            _shared = MiniLmVectors()
+        return _shared
+
+
+def _mean_states(encoder: Encoder, texts: Sequence[str]) -> Embedded:
+    import torch
+
+    inputs = encoder.tokenizer(
+        [_readable(text) for text in texts],
+        padding=True,
+        truncation=True,
+        max_length=MOST_TOKENS,
+        return_tensors="pt",
+    )
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    with torch.inference_mode():
+        states = encoder.model(input_ids=ids, attention_mask=mask).last_hidden_state
+        weights = mask.unsqueeze(-1).to(states.dtype)
+        mean = (states * weights).sum(1) / weights.sum(1)
+        unit = torch.nn.functional.normalize(mean, dim=1)
+    full = mask.sum(1).numpy() == MOST_TOKENS
+    cut = np.array([bool(at) and _is_cut(encoder, text) for at, text in zip(full, texts, strict=True)])
+    return Embedded(unit.numpy(), cut)
+
+
+def _is_cut(encoder: Encoder, text: str) -> bool:
+    """Whether a text that fills the limit goes beyond it."""
+    tokens = encoder.tokenizer(_readable(text), truncation=True, max_length=MOST_TOKENS + 1)["input_ids"]
+    return len(text) > _MAX_CHARACTERS or len(tokens) > MOST_TOKENS
+
+
+def _readable(text: str) -> str:
+    """The beginning of a text, without lone surrogates, on which the tokenizer fails.
+
+    Tokenising a whole document that stands in place of a sentence would take seconds.
+    """
+    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
