@@ -9,6 +9,7 @@ from evals.scoring.matching import ScoringError
 from graph.recipe import RecipeError
 from graph.systems import UnknownSystem
 from prompts import PromptError
+from ranking.errors import RankerError
 from runs.manifest import RunError, RunStopped
 from serving.embedded.weights import WeightsError
 from serving.errors import CallError, ModelError
@@ -19,6 +20,7 @@ _EXPECTED = (
     RecipeError,
     UnknownSystem,
     PromptError,
+    RankerError,
     RunError,
     WeightsError,
     ModelError,

@@ -41,6 +41,23 @@ ThresholdOption = Annotated[
         show_default=False,
     ),
 ]
+EvidenceOption = Annotated[
+    Literal["llm", "ranker", "both"] | None,
+    typer.Option(
+        "--evidence",
+        help="Who votes on evidence: the model, a ranker alone, or both. (default: the recipe's)",
+        show_default=False,
+    ),
+]
+RankerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ranker",
+        help="logistic, bm25, or the folder of a trained ranker. (default: the recipe's)",
+        metavar="NAME|FOLDER",
+        show_default=False,
+    ),
+]
 DemosOption = Annotated[
     Path | None,
     typer.Option(

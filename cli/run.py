@@ -10,6 +10,7 @@ import typer
 from cli.options import (
     ConcurrencyOption,
     DemosOption,
+    EvidenceOption,
     JsonOption,
     MaxConnectionsOption,
     MaxCostOption,
@@ -18,6 +19,7 @@ from cli.options import (
     ModelOption,
     PricesOption,
     ProbeOption,
+    RankerOption,
     RetriesOption,
     RpmOption,
     StartConnectionsOption,
@@ -61,6 +63,8 @@ def run(
     ] = None,
     votes: VotesOption = None,
     threshold: ThresholdOption = None,
+    evidence: EvidenceOption = None,
+    ranker: RankerOption = None,
     demos: DemosOption = None,
     out: Annotated[
         Path | None,
@@ -99,6 +103,7 @@ def run(
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, override
     from graph.systems import build_system
+    from ranking.load import located
     from runs.assemble import Request
     from runs.sessions import start
     from serving.limits import Limits
@@ -109,10 +114,18 @@ def run(
     loaded = load_recipe(origin)
     if loaded.system != system:
         raise RecipeError(f"recipe {origin} is for system {loaded.system!r}, not {system!r}")
-    given = {"evidence.votes": votes, "evidence.threshold": threshold}
+    given = {
+        "evidence.voters": evidence,
+        "evidence.ranker": None if ranker is None else located(ranker),
+        "evidence.votes": votes,
+        "evidence.threshold": threshold,
+    }
     overrides = {field: value for field, value in given.items() if value is not None}
+    wanted = override(loaded, overrides, origin)
+    if ranker is not None and not wanted.ranks:
+        raise typer.BadParameter("--ranker needs --evidence ranker, or both")
     request = Request(
-        recipe=override(loaded, overrides, origin),
+        recipe=wanted,
         recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
         inputs=tuple(cases),
         keys=tuple(key or ()),

@@ -106,6 +106,11 @@ def _details(step: Line) -> list[tuple[str, str]]:
         found.append((f"vote {vote['vote']}", f"essential {_ids(vote['essential'])}"))
     for index, fault in facts.get("failed_votes", {}).items():
         found.append((f"vote {index}", f"missing, {fault}"))
+    if step["node"] == "rank_evidence":
+        found.append((f"vote {facts['vote']}", f"essential {_ids(facts['essential'])}, by {facts['ranker']}"))
+        found.append(("scores", " ".join(f"{id_}:{score:.2f}" for id_, score in facts["scores"].items())))
+        if facts["cut_sentences"]:
+            found.append(("read in part", _ids(facts["cut_sentences"])))
     if step["node"] == "reflect_on_labels":
         found.append((f"vote {facts['vote']}", f"{_ids(facts['before'])} -> {_ids(facts['after'])}"))
     if step["node"] in ("check_votes", "aggregate_votes"):
@@ -137,9 +142,11 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     table.add_column("id", justify="right")
     table.add_column("votes")
     table.add_column("label")
-    sure, counts = line.get("label_confidence"), line["vote_counts"]
+    sure, counts, scored = line.get("label_confidence"), line["vote_counts"], line.get("ranker_scores")
     if sure:
         table.add_column("P(essential)", justify="right")
+    if scored:
+        table.add_column("ranker", justify="right")
     if labels:
         table.add_column("weak key" if case.gold.label_source == "weak" else "key")
     table.add_column("sentence", overflow="fold")
@@ -151,6 +158,8 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         if sure:
             share = sure.get(sentence.id)
             row.append("-" if share is None else f"{share:.2f}")
+        if scored:
+            row.append(_score(sentence.id, line))
         if labels:
             key = labels.get(sentence.id, "")
             row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))
@@ -158,6 +167,11 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         table.add_row(*row)
     console.print()
     console.print(table)
+
+
+def _score(id_: str, line: Line) -> str:
+    """The ranker's score; a star where it votes for the sentence."""
+    return f"{'* ' if id_ in line['ranker_vote']['essential'] else ''}{line['ranker_scores'][id_]:.2f}"
 
 
 def _alignment(console: Console, case: Case | None, line: Line) -> None:

@@ -12,7 +12,7 @@ from cases.errors import InputError
 from cli.terminal import duration, output, safe
 from evals.scoring.counts import Counts, PrecisionRecallF1, count, macro, micro
 from evals.scoring.run_gold import gold_of_run
-from nodes.vote_range import vote_bounds
+from nodes.settings import EvidenceSettings
 from runs.folder import RunFolder
 
 
@@ -173,14 +173,14 @@ def summarise(folder: RunFolder) -> Summary:
 
 def _votes(folder: RunFolder) -> VoteUse:
     """A case that failed has saved nothing."""
-    first, most = vote_bounds(folder.manifest.recipe.get("evidence", {}).get("votes", 1))
+    evidence = EvidenceSettings.model_validate(folder.manifest.recipe.get("evidence", {}))
     asked = saved = 0
     for line in folder.cases():
         of_case = line.get("asked_votes") or 0
         asked += of_case
         if line["status"] == "done" and of_case:
-            saved += most - of_case
-    return VoteUse(asked, saved, adaptive=first < most)
+            saved += evidence.most_votes - of_case
+    return VoteUse(asked, saved, adaptive=evidence.adaptive)
 
 
 def _evidence(folder: RunFolder) -> tuple[list[Counts], list[Counts], int]:

@@ -106,11 +106,15 @@ def override(recipe: Recipe, changes: Mapping[str, Any], origin: str) -> Recipe:
         return recipe
     values = recipe.model_dump(mode="json")
     for field, value in changes.items():
-        *sections, name = field.split(".")
+        # The word alone would put all other fields of the section back to their defaults.
+        whole = "evidence.voters" if field == "evidence" and isinstance(value, str) else field
+        *sections, name = whole.split(".")
         place = values
         for section in sections:
             # A section that is not there is refused with all other unknown fields.
-            place = place.setdefault(section, {})
+            if place.get(section) is None:
+                place[section] = {}
+            place = place[section]
             if not isinstance(place, dict):
                 raise RecipeError(f"recipe {origin}: there is no field {field!r}: {section!r} is no section")
         place[name] = value
@@ -124,7 +128,7 @@ def check_prompts(recipe: Recipe, prompts: PromptSet, origin: str) -> None:
     Raises:
         RecipeError: It wants replies in a form that a prompt cannot ask for.
     """
-    if recipe.evidence.reply == "labels":
+    if recipe.evidence.reply == "labels" or not recipe.evidence.asks_model:
         # The paper's form, which prompts may ask for in words of their own.
         return
     for name in (
@@ -157,15 +161,19 @@ def _explain(error: ValidationError) -> str:
     if first["type"] != "extra_forbidden":
         return f"{field}: {first['msg'].removeprefix('Value error, ')}"
     known = _fields(place[:-1])
+    if not known:
+        return f"unknown field {field!r}"
     near = difflib.get_close_matches(place[-1], known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     return f"unknown field {field!r}; {hint}"
 
 
 def _fields(place: list[str]) -> list[str]:
+    """Of a section; none where it can be of several kinds."""
     model: type[BaseModel] = Recipe
     for name in place:
         annotation = model.model_fields[name].annotation
-        assert isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
         model = annotation
     return list(model.model_fields)

@@ -33,12 +33,16 @@ class State(TypedDict, total=False):
     votes: Annotated[list[Vote], operator.add]
     """Before reflection; further votes are added."""
     asked_votes: int
-    """Those that failed included."""
+    """Of the model; those that failed included."""
     more_votes: int
     """To be asked for next, where the recipe wants as many as it takes."""
     reflected_votes: Annotated[list[Vote], operator.add]
+    ranker_vote: Vote
+    ranker_scores: dict[str, float]
+    """By sentence id; higher is more likely to be evidence."""
     vote_counts: dict[str, int]
     usable_votes: int
+    """That of a ranker counts with its weight, here and in `vote_counts`."""
     label_confidence: dict[str, float | None]
     """Mean P(essential) by sentence id."""
     evidence: dict[AnswerEvidence, list[str]]

@@ -1,4 +1,7 @@
-"""TAMU-NLP at ArchEHR-QA 2026: evidence by reflected votes, then an intent-aware answer. Wiring only."""
+"""TAMU-NLP at ArchEHR-QA 2026: evidence by reflected votes or a ranker, then an intent-aware answer.
+
+Wiring only.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from nodes.context import Context
 from nodes.generate_answer import generate_answer
 from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
+from nodes.rank_evidence import rank_evidence
 from nodes.records import Vote
 from nodes.reflect_on_labels import (
     ReflectOnLabelsInput,
@@ -31,52 +35,63 @@ from nodes.reflect_on_labels import (
 )
 from nodes.retrieve_answer_demonstrations import retrieve_answer_demonstrations
 from nodes.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
-from nodes.settings import Settings
 from nodes.widen_evidence import widen_evidence
 
-Beginning = Literal["classify_intent", "retrieve_evidence_demonstrations"]
+Step = Literal[
+    "classify_intent",
+    "interpret_question",
+    "adopt_patient_question",
+    "retrieve_evidence_demonstrations",
+    "label_evidence",
+    "rank_evidence",
+    "align_answer",
+    "__end__",
+]
 
 
-def first_step(settings: Settings) -> Beginning:
-    """Demonstrations, unless the recipe chooses them by the intent."""
-    return "classify_intent" if settings.evidence.intent_aware else "retrieve_evidence_demonstrations"
+def first_steps(state: State | CaseInput, context: Context) -> list[Step]:
+    """Demonstrations, or the intent where the recipe chooses them by it; a ranker alone needs neither."""
+    if not context.settings.evidence.asks_model:
+        return ["rank_evidence", *side_steps(state, context)]
+    return ["classify_intent" if context.settings.intent_first else "retrieve_evidence_demonstrations"]
 
 
-def begin(
-    state: CaseInput, runtime: Runtime[Context]
-) -> Beginning | Literal["interpret_question", "adopt_patient_question"]:
+def begin(state: CaseInput, runtime: Runtime[Context]) -> list[Step]:
     """A case without a clinician question needs one first: read out of the message, or the patient's own."""
     context = runtime.context
     if context.settings.stop_after == "question":
-        return "interpret_question"
+        return ["interpret_question"]
     case = context.cases[state["case_id"]]
     if case.question.strip():
-        return first_step(context.settings)
+        return first_steps(state, context)
     if context.settings.interprets and case.narrative.strip():
-        return "interpret_question"
-    return "adopt_patient_question"
+        return ["interpret_question"]
+    return ["adopt_patient_question"]
 
 
-def after_adoption(state: State, runtime: Runtime[Context]) -> Beginning:
+def after_adoption(state: State, runtime: Runtime[Context]) -> list[Step]:
     """As with a clinician question."""
-    return first_step(runtime.context.settings)
+    return first_steps(state, runtime.context)
 
 
-def after_interpretation(state: State, runtime: Runtime[Context]) -> list[Beginning | Literal["__end__"]]:
+def after_interpretation(state: State, runtime: Runtime[Context]) -> list[Step]:
     """As with a clinician question, where the case had none; else nobody waits for the interpreted one."""
     if runtime.context.settings.stop_after == "question":
         return ["__end__"]
-    return [first_step(runtime.context.settings)] if "patient_question" in state else []
+    return first_steps(state, runtime.context) if "patient_question" in state else []
 
 
-def after_retrieval(
-    state: State, runtime: Runtime[Context]
-) -> list[Literal["label_evidence", "classify_intent", "interpret_question", "align_answer"]]:
+def after_retrieval(state: State, runtime: Runtime[Context]) -> list[Step]:
+    """The votes, and a ranker's beside them."""
+    ranked: list[Step] = ["rank_evidence"] if runtime.context.settings.ranks else []
+    return ["label_evidence", *ranked, *side_steps(state, runtime.context)]
+
+
+def side_steps(state: State | CaseInput, context: Context) -> list[Step]:
     """All that can be asked now is asked side by side: nodes of one step end together, so all wait once."""
-    settings = runtime.context.settings
-    has_question = bool(runtime.context.cases[state["case_id"]].question.strip())
-    steps: list[Literal["label_evidence", "classify_intent", "interpret_question", "align_answer"]]
-    steps = ["label_evidence"]
+    settings = context.settings
+    has_question = bool(context.cases[state["case_id"]].question.strip())
+    steps: list[Step] = []
     if settings.needs_intent and "intent" not in state:
         steps.append("classify_intent")
     if settings.question.interpret == "always" and has_question:
@@ -86,11 +101,14 @@ def after_retrieval(
     return steps
 
 
-def after_intent(
-    state: State, runtime: Runtime[Context]
-) -> list[Literal["retrieve_evidence_demonstrations"]]:
+def after_intent(state: State, runtime: Runtime[Context]) -> list[Step]:
     """Evidence demonstrations wait for the intent only where the recipe chooses them by it."""
-    return ["retrieve_evidence_demonstrations"] if runtime.context.settings.evidence.intent_aware else []
+    return ["retrieve_evidence_demonstrations"] if runtime.context.settings.intent_first else []
+
+
+def after_ranking(state: State, runtime: Runtime[Context]) -> list[Literal["aggregate_votes"]]:
+    """A ranker that stands alone is counted at once; beside a model it ends with the first votes."""
+    return [] if runtime.context.settings.evidence.asks_model else ["aggregate_votes"]
 
 
 def after_labelling(
@@ -159,6 +177,7 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_node("interpret_question", interpret_question)
     builder.add_node("classify_intent", classify_intent)
     builder.add_node("retrieve_evidence_demonstrations", retrieve_evidence_demonstrations)
+    builder.add_node("rank_evidence", rank_evidence)
     builder.add_node("label_evidence", label_evidence)
     builder.add_node("reflect_on_labels", reflect_on_labels, error_handler=keep_first_labels)
     builder.add_node("check_votes", check_votes)
@@ -170,17 +189,18 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
     builder.add_node("check_answer", check_answer)
     builder.add_node("align_answer", align_answer)
 
-    beginnings = ["classify_intent", "retrieve_evidence_demonstrations"]
+    beginnings = ["classify_intent", "retrieve_evidence_demonstrations", "rank_evidence", "align_answer"]
     questions = ["interpret_question", "adopt_patient_question"]
     builder.add_conditional_edges(START, inline(begin), [*questions, *beginnings])
     builder.add_conditional_edges("interpret_question", inline(after_interpretation), [*beginnings, END])
     builder.add_conditional_edges("adopt_patient_question", inline(after_adoption), beginnings)
-    builder.add_conditional_edges("classify_intent", inline(after_intent), beginnings[1:])
+    builder.add_conditional_edges("classify_intent", inline(after_intent), beginnings[1:2])
     builder.add_conditional_edges(
         "retrieve_evidence_demonstrations",
         inline(after_retrieval),
-        ["label_evidence", "classify_intent", "interpret_question", "align_answer"],
+        ["label_evidence", "rank_evidence", "classify_intent", "interpret_question", "align_answer"],
     )
+    builder.add_conditional_edges("rank_evidence", inline(after_ranking), ["aggregate_votes"])
     counting = ["check_votes", "aggregate_votes"]
     builder.add_conditional_edges("label_evidence", inline(after_labelling), ["reflect_on_labels", *counting])
     builder.add_conditional_edges("reflect_on_labels", inline(after_reflected_vote), counting)

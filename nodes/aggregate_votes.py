@@ -19,9 +19,10 @@ class AggregateVotesInput(TypedDict):
     """What the node reads. Without reflection there are no reflected votes."""
 
     case_id: str
-    votes: list[Vote]
+    votes: NotRequired[list[Vote]]
     reflected_votes: NotRequired[list[Vote]]
     asked_votes: NotRequired[int]
+    ranker_vote: NotRequired[Vote]
 
 
 class AggregateVotesUpdate(TypedDict):
@@ -37,9 +38,20 @@ class AggregateVotesUpdate(TypedDict):
     decisions: list[Decision]
 
 
-def count_votes(votes: Sequence[Vote], sentence_ids: Sequence[str]) -> dict[str, int]:
-    """How many votes call each sentence essential; every sentence has a count."""
+def count_votes(
+    votes: Sequence[Vote], sentence_ids: Sequence[str], ranked: Vote | None = None, weight: int = 0
+) -> dict[str, int]:
+    """How many votes call each sentence essential; every sentence has a count.
+
+    Args:
+        votes: Of the model.
+        sentence_ids: In note order.
+        ranked: A ranker's vote.
+        weight: Votes that it counts for.
+    """
     named = Counter(id_ for vote in votes for id_ in vote["essential"])
+    if ranked is not None:
+        named.update(dict.fromkeys(ranked["essential"], weight))
     return {id_: named[id_] for id_ in sentence_ids}
 
 
@@ -57,34 +69,40 @@ def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
 
 
 def effective_threshold(settings: EvidenceSettings, usable: int, asked: int) -> int:
-    """T where votes have failed. Votes that nobody asked for are not missing: T stays that of all R."""
+    """T where votes of the model have failed; `usable` and `asked` count those.
+
+    Votes that nobody asked for are not missing: T stays that of all R.
+    """
     failed = asked - usable
-    return scaled_threshold(settings.threshold, settings.most_votes - failed, settings.most_votes)
+    return scaled_threshold(settings.vote_threshold, settings.all_votes - failed, settings.all_votes)
 
 
 async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context]) -> AggregateVotesUpdate:
     """Count, and apply the threshold and the high- and low-recall settings."""
     settings = runtime.context.settings.evidence
     sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
-    votes = state.get("reflected_votes") or state["votes"]
-    usable = len(votes)
+    votes = state.get("reflected_votes") or state.get("votes", [])
     asked = state.get("asked_votes", settings.most_votes)
-    threshold = effective_threshold(settings, usable, asked)
-    counts = count_votes(votes, sentence_ids)
+    threshold = effective_threshold(settings, len(votes), asked)
+    ranked, weight = state.get("ranker_vote"), settings.ranker_weight
+    counts = count_votes(votes, sentence_ids, ranked, weight)
+    usable = len(votes) + weight
     evidence: dict[AnswerEvidence, list[str]] = {
         "threshold": select(counts, threshold),
         "high_recall": select(counts, 1),
         "low_recall": select(counts, max(1, usable - 1)),
     }
-    named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
     chosen = evidence["threshold"]
-    because = f"{len(chosen)} of {len(sentence_ids)} sentences have at least {threshold} of {named}"
+    because = f"{len(chosen)} of {len(sentence_ids)} sentences "
+    because += _by_votes(threshold, usable, asked + weight, weight) if votes else "are the ranker's selection"
     facts: dict[str, Any] = {
         "counts": counts,
         "usable_votes": usable,
         "threshold": threshold,
         "essential": chosen,
     }
+    if weight:
+        facts["ranker_votes"] = weight
     if settings.adaptive:
         saved = settings.most_votes - asked
         because += f"; asked {asked} of at most {settings.most_votes} votes; {saved} saved"
@@ -97,3 +115,9 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
         "aggregate_votes", because, facts, flags=[] if chosen else ["no_essential_sentence"]
     )
     return update
+
+
+def _by_votes(threshold: int, usable: int, asked: int, of_ranker: int) -> str:
+    named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
+    ranker = f" ({of_ranker} of them the ranker's)" if of_ranker else ""
+    return f"have at least {threshold} of {named}{ranker}"

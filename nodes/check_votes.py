@@ -19,6 +19,7 @@ class CheckVotesInput(TypedDict):
     votes: list[Vote]
     reflected_votes: NotRequired[list[Vote]]
     asked_votes: int
+    ranker_vote: NotRequired[Vote]
 
 
 class CheckVotesUpdate(TypedDict):
@@ -53,7 +54,8 @@ async def check_votes(state: CheckVotesInput, runtime: Runtime[Context]) -> Chec
     asked = state["asked_votes"]
     remaining = settings.most_votes - asked
     threshold = effective_threshold(settings, len(votes), asked)
-    counts = count_votes(votes, runtime.context.cases[state["case_id"]].sentence_ids)
+    sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
+    counts = count_votes(votes, sentence_ids, state.get("ranker_vote"), settings.ranker_weight)
     open_ids = undecided(counts, threshold, remaining)
     more = votes_until_settled(counts, threshold, remaining)
     lacking = max(0, (settings.minimum_votes or 0) - len(votes))

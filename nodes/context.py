@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cases.records import Case
 from nodes.settings import Settings
 from prompts import PromptSet
+from ranking.ranker import Ranker
 from serving.client import ModelClient
 from serving.demonstrations import DemonstrationPool
 
@@ -21,6 +22,9 @@ class Context:
     prompts: PromptSet = field(metadata={"description": "the version of prompts that the recipe names"})
     demonstrations: DemonstrationPool | None = field(
         default=None, metadata={"description": "annotated cases; None where the recipe wants none"}
+    )
+    ranker: Ranker | None = field(
+        default=None, metadata={"description": "scores sentences; None where the recipe wants none"}
     )
     settings: Settings = field(
         default_factory=Settings, metadata={"description": "the recipe's values for the nodes"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from nodes.records import AnswerEvidence, ReplyFormName
-from nodes.vote_range import read_votes, vote_bounds
+from nodes.vote_range import MOST_VOTES, read_votes, vote_bounds
+from ranking.bm25 import BM25
+from ranking.cutoffs import Cutoff
 
 
 class _Section(BaseModel):
@@ -42,17 +44,26 @@ class IntentSettings(_Section):
 
 
 class EvidenceSettings(_Section):
-    """Evidence demonstrations, votes and reflection.
+    """Who votes on evidence, demonstrations, votes and reflection.
+
+    `evidence: ranker` is short for `evidence: {voters: ranker}`.
 
     Attributes:
+        voters: `llm` labels by a language model's votes, `ranker` by a ranker's selection alone, which asks
+            no model and reads nothing of this section but `ranker` and `cutoff`; `both` counts the ranker's
+            selection among the model's votes.
+        ranker: `logistic`, `bm25`, or the folder of a trained ranker.
+        ranker_votes: How many votes the ranker's selection counts for, beside those of the model.
+        cutoff: The rule from scores to a selection; None is the ranker's own.
         demonstrations: K of section 4.1.3.
         intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
         order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
             `similar_last` puts the nearest one beside the case.
         votes: R, samples of the labelling prompt. A range such as `3..9` asks for the first number, and for
             more up to the second only while they could still change a label.
-        threshold: T of equation 22: essential iff at least T of the R votes say so.
-        minimum_votes: Fewest usable votes that a case can be decided on; None is a majority of those asked.
+        threshold: T of equation 22: essential iff at least T of the votes say so, those of a ranker counted.
+        minimum_votes: Fewest usable votes of the model that a case can be decided on; None is a majority of
+            those asked.
         reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
             essential sentences alone, which takes a fraction of the tokens.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
@@ -60,6 +71,10 @@ class EvidenceSettings(_Section):
             get several times larger. Only replies in `labels` show it.
     """
 
+    voters: Literal["llm", "ranker", "both"] = "llm"
+    ranker: str = "logistic"
+    ranker_votes: int = Field(1, ge=1, le=MOST_VOTES)
+    cutoff: Cutoff | None = None
     demonstrations: int = Field(5, ge=0, le=50)
     intent_aware: bool = False
     order: Literal["canonical", "similar_last"] = "canonical"
@@ -72,24 +87,67 @@ class EvidenceSettings(_Section):
     reflection_temperature: float = Field(0.7, ge=0, le=2)
     confidence: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _a_word_names_the_voters(cls, values: Any) -> Any:
+        return {"voters": values} if isinstance(values, str) else values
+
     @model_validator(mode="after")
     def _votes_reach_threshold(self) -> EvidenceSettings:
-        most = self.most_votes
-        if self.threshold > most:
-            raise ValueError(f"threshold {self.threshold} is above the number of votes {most}")
+        if not self.asks_model:
+            return self
+        most, every = self.most_votes, self.all_votes
+        if self.threshold > every:
+            raise ValueError(f"threshold {self.threshold} is above the number of votes {every}")
         if self.minimum_votes is not None and self.minimum_votes > most:
             raise ValueError(f"minimum_votes {self.minimum_votes} is above the number of votes {most}")
         return self
 
+    @model_validator(mode="after")
+    def _probabilities_where_a_rule_needs_them(self) -> EvidenceSettings:
+        if self.ranker == BM25 and self.cutoff is not None and self.cutoff.rule == "threshold":
+            raise ValueError(
+                "cutoff.rule is 'threshold', but scores of bm25 are no probabilities;"
+                " use 'top_k', 'gap' or 'adaptive'"
+            )
+        return self
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model votes."""
+        return self.voters != "ranker"
+
+    @property
+    def asks_ranker(self) -> bool:
+        """Whether a ranker votes."""
+        return self.voters != "llm"
+
     @property
     def first_votes(self) -> int:
-        """Votes that every case is asked for."""
-        return vote_bounds(self.votes)[0]
+        """Votes that the model is asked for on every case."""
+        return vote_bounds(self.votes)[0] if self.asks_model else 0
 
     @property
     def most_votes(self) -> int:
-        """R: votes that a case is asked for at most."""
-        return vote_bounds(self.votes)[1]
+        """Votes that the model is asked for at most."""
+        return vote_bounds(self.votes)[1] if self.asks_model else 0
+
+    @property
+    def ranker_weight(self) -> int:
+        """Votes that the ranker's selection counts for; one where it stands alone."""
+        if not self.asks_ranker:
+            return 0
+        return self.ranker_votes if self.asks_model else 1
+
+    @property
+    def all_votes(self) -> int:
+        """R: votes that there can be on a case, those of a ranker counted."""
+        return self.most_votes + self.ranker_weight
+
+    @property
+    def vote_threshold(self) -> int:
+        """T; a ranker that stands alone decides alone."""
+        return self.threshold if self.asks_model else 1
 
     @property
     def adaptive(self) -> bool:
@@ -97,9 +155,10 @@ class EvidenceSettings(_Section):
         return self.first_votes < self.most_votes
 
     def needed_votes(self, asked: int) -> int:
-        """Fewest usable ones among the votes asked so far; below that a case has failed.
+        """Fewest usable ones among the model's votes asked so far; below that a case has failed.
 
-        A `minimum_votes` of the recipe can still be reached by those that are left to ask.
+        A ranker never stands in for a model that fails. A `minimum_votes` of the recipe can still be reached
+        by those that are left to ask.
         """
         if self.minimum_votes is None:
             return asked // 2 + 1
@@ -194,14 +253,18 @@ class Settings(_Section):
     @property
     def switched_off(self) -> frozenset[str]:
         """Nodes that only some recipes ask for, and this one does not."""
-        wanted = {"interpret_question": self.interprets, "align_answer": self.aligns}
+        wanted = {
+            "interpret_question": self.interprets,
+            "align_answer": self.aligns,
+            "rank_evidence": self.ranks,
+        }
         return frozenset(name for name, used in wanted.items() if not used)
 
     @property
     def needs_demonstrations(self) -> bool:
         """Whether any node looks for demonstrations."""
         wanted = (
-            self.evidence.demonstrations if self.stop_after != "question" else 0,
+            self.evidence.demonstrations if self.evidence.asks_model and self.stop_after != "question" else 0,
             self.answer.demonstrations if self.stop_after == "answer" else 0,
             self.question.demonstrations if self.interprets else 0,
             self.alignment.demonstrations if self.aligns else 0,
@@ -209,7 +272,17 @@ class Settings(_Section):
         return any(wanted)
 
     @property
+    def intent_first(self) -> bool:
+        """Whether evidence demonstrations, and so labelling, wait for the intent."""
+        return self.evidence.asks_model and self.evidence.intent_aware
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a ranker is needed."""
+        return self.evidence.asks_ranker and self.stop_after != "question"
+
+    @property
     def needs_intent(self) -> bool:
         """Whether any node reads the intent."""
-        of_evidence = self.evidence.intent_aware and self.stop_after != "question"
+        of_evidence = self.intent_first and self.stop_after != "question"
         return self.stop_after == "answer" or of_evidence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
@@ -14,6 +14,7 @@ class WidenEvidenceInput(TypedDict):
     """What the node reads."""
 
     vote_counts: dict[str, int]
+    ranker_scores: NotRequired[dict[str, float]]
 
 
 class WidenEvidenceUpdate(TypedDict):
@@ -29,14 +30,22 @@ def next_best(counts: dict[str, int]) -> list[str]:
     return [id_ for id_, count in counts.items() if count == best and best > 0]
 
 
+def best_ranked(scores: dict[str, float]) -> list[str]:
+    """The sentence that a ranker scores best, the first of equals."""
+    return [max(scores, key=lambda id_: scores[id_])] if scores else []
+
+
 async def widen_evidence(state: WidenEvidenceInput, runtime: Runtime[Context]) -> WidenEvidenceUpdate:
-    """Fall back to the sentences with most votes; without any vote the whole note stands alone."""
+    """Fall back to the sentences with most votes, then to the best ranked, then to the whole note."""
     chosen = next_best(state["vote_counts"])
-    because = (
-        f"no sentence met the setting; the {len(chosen)} with most votes are used"
-        if chosen
-        else "no vote named any sentence; the answer is built on the whole note"
-    )
+    because = f"no sentence met the setting; the {len(chosen)} with most votes are used"
+    if not chosen:
+        chosen = best_ranked(state.get("ranker_scores", {}))
+        because = (
+            "no vote named any sentence; the one that the ranker scores best is used"
+            if chosen
+            else "no vote named any sentence; the answer is built on the whole note"
+        )
     return {
         "answer_evidence": chosen,
         "decisions": decision("widen_evidence", because, {"chosen": chosen}, flags=["widened_evidence"]),

@@ -13,9 +13,12 @@ from cases.records import Case
 from graph.recipe import Recipe, RecipeError, check_prompts
 from graph.systems import build_system
 from prompts import OPTIONAL, PromptSet, load_prompts
+from ranking.load import load_ranker
+from ranking.ranker import Ranker
 from runs.case_run import Graph
 from runs.manifest import (
     Demonstrations,
+    EvidenceRanker,
     Inputs,
     Manifest,
     Model,
@@ -39,6 +42,7 @@ VOTE_CHECK = "check_votes"
 
 INTERPRETATION = "interpret_question"
 ALIGNMENT = "align_answer"
+RANKING = "rank_evidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Assembly:
     graph: Graph
     prompts: PromptSet
     pool: DemonstrationPool | None
+    ranker: Ranker | None
     backends: Mapping[Role, Backend]
     manifest: Manifest
 
@@ -93,6 +98,7 @@ async def assemble(
     Raises:
         InputError: The case or key files.
         UnknownSystem, PromptError, RecipeError: The recipe.
+        RankerError: The ranker.
         ModelError: A model, the embedding or the pool.
     """
     recipe = request.recipe
@@ -106,6 +112,7 @@ async def assemble(
     pool = None
     if recipe.needs_demonstrations:
         pool = await open_pool(request.demonstrations, recipe.embedding, report)
+    ranker = load_ranker(recipe.evidence.ranker) if recipe.ranks else None
     # Last, because a model may take minutes to load, and is to be closed by the run.
     backends, findings = await _probe_roles(connected, probing, recorded, report)
     found = summary.cases + summary.invalid
@@ -145,9 +152,10 @@ async def assemble(
             for role, backend in backends.items()
         },
         demonstrations=_describe(pool),
+        ranker=_describe_ranker(recipe, ranker),
         versions=versions(),
     )
-    return Assembly(recipe, source, graph, prompts, pool, backends, manifest)
+    return Assembly(recipe, source, graph, prompts, pool, ranker, backends, manifest)
 
 
 def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
@@ -160,6 +168,7 @@ def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
         (recipe.evidence.adaptive, VOTE_CHECK, f"evidence.votes is {recipe.evidence.votes}", "a number"),
         (recipe.interprets, INTERPRETATION, f"question.interpret is {recipe.question.interpret}", "never"),
         (recipe.aligns, ALIGNMENT, f"alignment.answer is {recipe.alignment.answer}", "none"),
+        (recipe.ranks, RANKING, f"evidence.voters is {recipe.evidence.voters}", "llm"),
     )
     for asked, node, field_, instead in wanted:
         if asked and node not in graph.nodes:
@@ -271,4 +280,14 @@ def _describe(pool: DemonstrationPool | None) -> Demonstrations | None:
         sha256=pool.sha256,
         embedder=str(pool.metadata["embedder"]),
         count=len(pool),
+    )
+
+
+def _describe_ranker(recipe: Recipe, ranker: Ranker | None) -> EvidenceRanker | None:
+    if ranker is None:
+        return None
+    return EvidenceRanker(
+        name=recipe.evidence.ranker,
+        identity=ranker.identity,
+        cutoff=(recipe.evidence.cutoff or ranker.cutoff).model_dump(),
     )

@@ -161,6 +161,7 @@ class _Batch:
                     client=self.client,
                     prompts=self.assembly.prompts,
                     demonstrations=self.assembly.pool,
+                    ranker=self.assembly.ranker,
                     settings=self.assembly.recipe,
                 )
                 try:

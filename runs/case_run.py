@@ -21,6 +21,8 @@ RECURSION_LIMIT = 500
 _RESULTS = (
     "interpreted_question",
     "intent",
+    "ranker_scores",
+    "ranker_vote",
     "vote_counts",
     "usable_votes",
     "asked_votes",

@@ -94,6 +94,17 @@ class Demonstrations(_Record):
     count: int
 
 
+class EvidenceRanker(_Record):
+    """What votes on evidence beside a model, or in its place.
+
+    `name` is that of the recipe; `identity` tells its weights; `cutoff` is the rule in use.
+    """
+
+    name: str
+    identity: str
+    cutoff: dict[str, Any]
+
+
 class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
@@ -135,6 +146,7 @@ class Manifest(_Record):
     inputs: Inputs
     models: dict[Role, Model]
     demonstrations: Demonstrations | None
+    ranker: EvidenceRanker | None = None
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
@@ -174,6 +186,7 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
         ("case files", recorded.inputs.sha256, current.inputs.sha256),
         ("limit", recorded.inputs.limit, current.inputs.limit),
         ("demonstrations", _pool(recorded), _pool(current)),
+        ("ranker", recorded.ranker, current.ranker),
     ]
     found = [name for name, one, other in pairs if one != other]
     found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]

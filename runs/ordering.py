@@ -45,7 +45,7 @@ def demonstration_keys(pool: DemonstrationPool | None, settings: Settings) -> Ke
     are ordered by similarity hardly ever begin with the same one.
     """
     evidence = settings.evidence
-    if pool is None or len(pool) == 0 or evidence.demonstrations == 0:
+    if pool is None or len(pool) == 0 or evidence.demonstrations == 0 or not evidence.asks_model:
         return None
     if settings.stop_after == "question" or evidence.intent_aware or evidence.order != "canonical":
         return None

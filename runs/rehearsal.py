@@ -138,6 +138,7 @@ class _Rehearsal:
                 client=client,
                 prompts=self._assembly.prompts,
                 demonstrations=self._assembly.pool,
+                ranker=self._assembly.ranker,
                 settings=self._assembly.recipe,
             )
             self._foreseen[case.id] = await _foresee(self._assembly.pool, case)

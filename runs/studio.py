@@ -16,6 +16,8 @@ from graph.systems import build_system
 from nodes.context import Context
 from nodes.settings import Settings
 from prompts import PromptSet, load_prompts
+from ranking.load import load_ranker
+from ranking.ranker import Ranker
 from runs.assemble import connect_roles, open_pool, sample_cases
 from runs.folder import CALLS
 from serving.client import ModelClient
@@ -56,6 +58,11 @@ class StudioContext:
         return _load(self).demonstrations
 
     @property
+    def ranker(self) -> Ranker | None:
+        """The recipe's, where it wants one."""
+        return _load(self).ranker
+
+    @property
     def settings(self) -> Settings:
         """The recipe."""
         return _load(self).settings
@@ -77,6 +84,7 @@ def _load(context: StudioContext) -> Context:
         client=ModelClient(backends, Journal(_FOLDER / CALLS)),
         prompts=prompts,
         demonstrations=pool,
+        ranker=load_ranker(recipe.evidence.ranker) if recipe.ranks else None,
         settings=recipe,
     )
 

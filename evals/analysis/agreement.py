@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import krippendorff
@@ -33,10 +33,11 @@ class Agreement:
 
 
 def vote_agreement(cases: Sequence[VotedCase], votes: int) -> Agreement | None:
-    """Agreement over all sentences; None where no case has two votes. No key is needed."""
-    rows = [
-        (case.usable - number, number) for case in cases if case.usable > 1 for number in case.counts.values()
-    ]
+    """Agreement over all sentences; None where no case has two votes. No key is needed.
+
+    A ranker is one voter, whatever its vote counts for: it cannot agree with itself.
+    """
+    rows = [row for case in cases for row in _rows(case) if sum(row) > 1]
     if not rows:
         return None
     counts = np.asarray(rows)
@@ -58,3 +59,11 @@ def vote_agreement(cases: Sequence[VotedCase], votes: int) -> Agreement | None:
             )
         ),
     )
+
+
+def _rows(case: VotedCase) -> Iterator[tuple[int, int]]:
+    """Voters against and for each sentence."""
+    repeated = max(0, case.ranker_weight - 1)
+    for id_, number in case.counts.items():
+        essential = number - (repeated if case.ranked is not None and id_ in case.ranked else 0)
+        yield case.usable - repeated - essential, essential

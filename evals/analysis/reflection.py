@@ -42,7 +42,7 @@ def reflection_changes(
         cases: All cases.
         keyed: Those of them that the key labels.
         threshold: T of the recipe.
-        votes: R of the recipe.
+        votes: R of the recipe, that of a ranker counted.
     """
     every = [vote for case in cases for vote in case.votes]
     if not every:
@@ -82,6 +82,8 @@ def _chosen(case: VotedCase, name: str, threshold: int, votes: int) -> frozenset
     for vote in case.votes:
         for id_ in _labels(vote, name):
             number[id_] = number.get(id_, 0) + 1
+    for id_ in case.ranked or ():
+        number[id_] = number.get(id_, 0) + case.ranker_weight
     return frozenset(id_ for id_, its in number.items() if its >= least)
 
 

@@ -19,10 +19,9 @@ from evals.analysis.sweep import (
     tune,
     tuned_elsewhere,
 )
-from evals.analysis.voted_cases import VotedCase, read_voted_cases
+from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
 from evals.scoring.gold import GoldCase
 from evals.scoring.matching import ScoringError
-from nodes.vote_range import vote_bounds
 from runs.folder import RunFolder
 
 
@@ -35,7 +34,7 @@ class Analysis:
         labelled_cases: Those of them that the key labels.
         weak_cases: Those of the labelled ones whose labels are weak.
         threshold: T of the recipe.
-        votes: R, the most votes that a case was asked for.
+        votes: R, the most votes that a case could have, that of a ranker with its weight.
         adaptive: Votes stopped as soon as labels were settled at T; other thresholds had fewer votes than
             they might have needed.
         by_threshold: One entry a threshold, empty without labels, as are `by_setting` and `by_intent`.
@@ -87,8 +86,8 @@ def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | No
     if not cases:
         raise ScoringError(f"{run.path}: no case of this run is done and has votes")
     keyed = labelled(cases)
-    evidence = run.manifest.recipe["evidence"]
-    first, votes = vote_bounds(evidence["votes"])
+    evidence = evidence_settings(run)
+    threshold, votes = evidence.vote_threshold, evidence.all_votes
     predicted = {
         line["case_id"]: (line["intent"]["primary"], line["intent"]["secondary"])
         for line in run.cases()
@@ -98,16 +97,14 @@ def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | No
         run=str(run.path),
         cases=len(cases),
         labelled_cases=len(keyed),
-        threshold=evidence["threshold"],
+        threshold=threshold,
         votes=votes,
-        adaptive=first < votes,
+        adaptive=evidence.adaptive,
         by_threshold=sweep(keyed, votes) if keyed else [],
         by_setting=settings(keyed),
         tuned=_tuned(keyed, votes, tuning),
         agreement=vote_agreement(cases, votes),
-        reflection=(
-            reflection_changes(cases, keyed, evidence["threshold"], votes) if evidence["reflection"] else None
-        ),
+        reflection=(reflection_changes(cases, keyed, threshold, votes) if evidence.reflection else None),
         by_intent=evidence_by_intent(keyed),
         intents=intent_scores(predicted, gold),
         weak_cases=sum(case.gold is not None and case.gold.weak for case in keyed),
@@ -118,7 +115,7 @@ def _tuned(keyed: list[VotedCase], votes: int, tuning: TuningRun | None) -> Tune
     if tuning is None:
         return leave_one_out(keyed, votes) if len(keyed) > 1 else None
     others = labelled(read_voted_cases(tuning.run, tuning.gold, with_votes=False))
-    _, its_votes = vote_bounds(tuning.run.manifest.recipe["evidence"]["votes"])
+    its_votes = evidence_settings(tuning.run).all_votes
     if not others or not keyed:
         place = tuning.run.path if keyed else "this run"
         raise ScoringError(f"{place}: no case is labelled by a key, so no threshold can be tuned")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evals.scoring.gold import GoldCase
+from nodes.settings import EvidenceSettings
 from runs.folder import Line, RunFolder
 
 
@@ -23,12 +24,14 @@ class VotedCase:
 
     Attributes:
         counts: Votes that call a sentence essential, for every sentence, in note order.
-        usable: Number of votes that were counted.
-        asked: Number of votes that were asked for; those that failed included.
+        usable: Number of votes that were counted, that of a ranker with its weight.
+        asked: Number of votes that were asked for; those that failed included, and those of a ranker.
         evidence: Sentence ids of each evidence setting.
         intent: The predicted primary intent; None where none was predicted.
         gold: What the key says of the case.
-        votes: Each vote before and after reflection; empty unless asked for.
+        votes: Each vote of the model before and after reflection; empty unless asked for.
+        ranked: Sentence ids of the ranker's vote; None where none voted.
+        ranker_weight: Votes that it counts for.
     """
 
     case_id: str
@@ -39,6 +42,13 @@ class VotedCase:
     intent: str | None
     gold: GoldCase | None
     votes: tuple[LabelledVote, ...] = field(default=())
+    ranked: frozenset[str] | None = None
+    ranker_weight: int = 0
+
+
+def evidence_settings(run: RunFolder) -> EvidenceSettings:
+    """The evidence section of a run's recipe; fields that it had not when it began have their defaults."""
+    return EvidenceSettings.model_validate(run.manifest.recipe["evidence"])
 
 
 def read_voted_cases(
@@ -52,23 +62,27 @@ def read_voted_cases(
         with_votes: Read each vote from the trace as well, which takes longer.
     """
     votes = _votes(run) if with_votes else {}
+    weight = evidence_settings(run).ranker_weight
     return [
-        _voted_case(line, gold.get(line["case_id"]), votes.get(line["case_id"], ()))
+        _voted_case(line, gold.get(line["case_id"]), votes.get(line["case_id"], ()), weight)
         for line in run.cases()
         if line["status"] == "done" and line.get("usable_votes")
     ]
 
 
-def _voted_case(line: Line, gold: GoldCase | None, votes: tuple[LabelledVote, ...]) -> VotedCase:
+def _voted_case(line: Line, gold: GoldCase | None, votes: tuple[LabelledVote, ...], weight: int) -> VotedCase:
+    ranked, asked = line.get("ranker_vote"), line.get("asked_votes")
     return VotedCase(
         case_id=line["case_id"],
         counts=line["vote_counts"],
         usable=line["usable_votes"],
-        asked=line.get("asked_votes") or line["usable_votes"],
+        asked=asked + weight if asked else line["usable_votes"],
         evidence={name: frozenset(ids) for name, ids in line["evidence"].items()},
         intent=(line.get("intent") or {}).get("primary"),
         gold=gold,
         votes=votes,
+        ranked=frozenset(ranked["essential"]) if ranked else None,
+        ranker_weight=weight,
     )
 
 
@@ -78,7 +92,7 @@ def _votes(run: RunFolder) -> dict[str, tuple[LabelledVote, ...]]:
 
 
 def votes_of_pass(lines: list[Line]) -> Iterator[tuple[int, LabelledVote]]:
-    """The votes of one pass through the graph by their number, from its trace."""
+    """The model's votes of one pass through the graph by their number, from its trace."""
     first: dict[int, frozenset[str]] = {}
     reflected: dict[int, frozenset[str]] = {}
     for line in lines:

@@ -36,6 +36,7 @@ def _others(manifest: Manifest) -> dict[str, str]:
         f"model of {role}": _model(model.name, model.revision) for role, model in manifest.models.items()
     }
     found |= {f"prompt {name}": sha256[:12] for name, sha256 in manifest.prompts.items()}
+    found["ranker"] = manifest.ranker.identity if manifest.ranker else _NONE
     found["demonstrations"] = f"{pool.count} cases, {pool.embedder}, {pool.sha256[:12]}" if pool else _NONE
     found |= {f"version of {name}": version for name, version in manifest.versions.items()}
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from cases.files import write_atomically
 from cases.submissions.prediction import Prediction
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
-from evals.analysis.voted_cases import VotedCase, read_voted_cases
+from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
 from evals.experiments.definition import Experiment, Table
 from evals.experiments.page import render_page
 from evals.experiments.render import comma_separated, markdown
@@ -23,7 +23,6 @@ from evals.scoring.run_predictions import predictions
 from evals.scoring.score import score
 from evals.scoring.scored_tasks import score_predictions
 from evals.scoring.task_scores import TaskScores
-from nodes.vote_range import vote_bounds
 from runs.folder import RunFolder
 
 _FEW = 50
@@ -89,7 +88,7 @@ def _tuned(
     name: str, run: RunFolder, gold: Mapping[str, GoldCase], tuning: RunFolder | None
 ) -> dict[str, TaskScores]:
     """The row of a voting cell with its threshold tuned; none for a cell without a choice of thresholds."""
-    _, votes = vote_bounds(run.manifest.recipe["evidence"]["votes"])
+    votes = evidence_settings(run).all_votes
     cases = labelled(read_voted_cases(run, gold, with_votes=False))
     if votes == 1 or len(cases) < 2:
         return {}

@@ -160,7 +160,7 @@ async def _run_cell(
 
 
 def _is_voted(recipe: Recipe) -> bool:
-    return recipe.evidence.most_votes > 1
+    return recipe.evidence.all_votes > 1
 
 
 def _keep_plan(path: Path, planned: Sequence[PlannedCell]) -> None:

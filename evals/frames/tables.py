@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from evals.analysis.voted_cases import votes_of_pass
+from evals.analysis.voted_cases import LabelledVote, votes_of_pass
 from evals.scoring.gold import GoldCase
 from runs.folder import Line, RunFolder
 
@@ -77,12 +77,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("essential_votes", _WHOLE),
         ("usable_votes", _WHOLE),
         ("confidence", _REAL),
+        ("ranker_score", _REAL),
         ("high_recall", _FLAG),
         ("low_recall", _FLAG),
     ),
     "votes": _schema(
         *_OF_CASE,
         ("vote", _WHOLE),
+        ("voter", _TEXT),
         ("sentence_id", _TEXT),
         ("essential_before", _FLAG),
         ("essential_after", _FLAG),
@@ -150,15 +152,25 @@ def rows_of_case(run: NamedRun, line: Line, trace: list[Line]) -> Iterator[tuple
     yield "cases", of_case | _case(line, gold, trace)
     for row in _sentences(line, gold):
         yield "sentences", of_case | row
-    for number, vote in votes_of_pass(trace):
-        for id_ in line["vote_counts"] or ():
-            row = {"vote": number, "sentence_id": id_}
-            row |= {"essential_before": id_ in vote.before, "essential_after": id_ in vote.after}
-            yield "votes", of_case | row
+    for row in _votes(line, trace):
+        yield "votes", of_case | row
     columns = [name for name in SCHEMAS["calls"].names if name not in ("run", "case_id", "node")]
     for step in trace:
         for call in step.get("calls", ()):
             yield "calls", of_case | {"node": step["node"]} | {name: call.get(name) for name in columns}
+
+
+def _votes(line: Line, trace: list[Line]) -> Iterator[Row]:
+    """The votes of the model, then that of a ranker, which nothing reflects on."""
+    votes = [("llm", number, vote) for number, vote in votes_of_pass(trace)]
+    ranked = line.get("ranker_vote")
+    if ranked:
+        chosen = frozenset(ranked["essential"])
+        votes.append(("ranker", ranked["vote"], LabelledVote(chosen, chosen)))
+    for voter, number, vote in votes:
+        for id_ in line["vote_counts"] or ():
+            row = {"vote": number, "voter": voter, "sentence_id": id_}
+            yield row | {"essential_before": id_ in vote.before, "essential_after": id_ in vote.after}
 
 
 def _case(line: Line, gold: GoldCase | None, trace: list[Line]) -> Row:
@@ -187,6 +199,7 @@ def _case(line: Line, gold: GoldCase | None, trace: list[Line]) -> Row:
 def _sentences(line: Line, gold: GoldCase | None) -> Iterator[Row]:
     evidence = line.get("evidence") or {}
     confidence = line.get("label_confidence") or {}
+    scored = line.get("ranker_scores") or {}
     # A column of that name must not hold weak labels.
     known = (gold.labels if gold and not gold.weak else None) or {}
     for id_, label in line["labels"].items():
@@ -197,6 +210,7 @@ def _sentences(line: Line, gold: GoldCase | None) -> Iterator[Row]:
             "essential_votes": (line["vote_counts"] or {}).get(id_),
             "usable_votes": line["usable_votes"],
             "confidence": confidence.get(id_),
+            "ranker_score": scored.get(id_),
             "high_recall": id_ in evidence.get("high_recall", ()),
             "low_recall": id_ in evidence.get("low_recall", ()),
         }

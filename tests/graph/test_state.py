@@ -64,5 +64,6 @@ async def test_no_node_returns_a_key_that_the_state_does_not_know(
     await run(bench.context(case(question=""), question={"interpret": "missing"}))
     await run(bench.context(alignment={"answer": "generated"}))
     await run(bench.context(evidence={"votes": "3..9", "threshold": 5}, replies=script(label=nothing)))
+    await run(bench.context(evidence={"voters": "both"}))
     assert set(updates) == set(GRAPH.builder.nodes)
     assert all(keys <= KEYS for keys in updates.values())

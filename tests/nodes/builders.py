@@ -17,6 +17,9 @@ from nodes.context import Context
 from nodes.records import Shown
 from nodes.settings import Settings
 from prompts import load_prompts
+from ranking.bm25 import Bm25Ranker
+from ranking.cutoffs import TopK
+from ranking.ranker import Ranker
 from serving.backends.backend import CallParameters, Server
 from serving.backends.scripted import (
     Script,
@@ -207,9 +210,13 @@ class Bench:
         prompts: str = "default",
         one_by_one: bool = False,
         context_length: int | None = None,
+        ranker: Ranker | None = None,
         **settings: Any,
     ) -> Context:
-        """A context of `cases`, else of the case "q"; the rest are a recipe's values."""
+        """A context of `cases`, else of the case "q"; the rest are a recipe's values.
+
+        Without a `ranker` a recipe that wants one is given BM25 with its best two.
+        """
         journal = Journal(self.folder / f"{len(self._journals)}.sqlite")
         self._journals.append(journal)
         backend = replace(
@@ -219,12 +226,14 @@ class Bench:
             context_length=context_length,
             count_tokens=count_words,
         )
+        values = Settings.model_validate(settings)
         return Context(
             cases={one.id: one for one in cases or [case()]},
             client=ModelClient(dict.fromkeys(ROLES, backend), journal, Limits(max_retries=0)),
             prompts=load_prompts(prompts),
             demonstrations=pool or self.pool,
-            settings=Settings.model_validate(settings),
+            ranker=ranker or (Bm25Ranker(TopK(k=2)) if values.ranks else None),
+            settings=values,
         )
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evals.analysis.agreement import vote_agreement
@@ -37,3 +39,12 @@ def test_sentences_by_count_are_of_cases_with_all_votes() -> None:
     found = vote_agreement([voted("1", "3101"), voted("2", "22", usable=2)], 3)
     assert found is not None
     assert found.by_count == {0: 1, 1: 2, 3: 1}
+
+
+def test_a_ranker_whose_vote_counts_twice_does_not_agree_with_itself() -> None:
+    # One vote of a model against one of a ranker, which counts for two: counts are 2 and 1 of 3.
+    ranked = replace(voted("1", "21"), ranked=frozenset("1"), ranker_weight=2)
+    found = vote_agreement([ranked], 3)
+    assert found is not None
+    assert (found.pairwise, found.unanimous) == (0, 0)
+    assert found.by_count == {1: 1, 2: 1}

@@ -1,0 +1,186 @@
+"""Runs whose evidence a model, a ranker or both have voted on, from start to what is read of them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from cli.show_case import show_case
+from evals.analysis.report import analyse
+from evals.frames.export import export
+from evals.frames.tables import NamedRun
+from evals.scoring.run_gold import gold_of_run
+from evals.scoring.run_predictions import predictions
+from evals.scoring.score import score
+from graph.recipe import RecipeError, make_recipe
+from ranking.errors import RankerError
+from runs import RunFolder
+from runs.assemble import Request, assemble
+from runs.batch import Options
+from runs.manifest import EvidenceRanker, differences
+from runs.rehearsal import dry_run
+from runs.servers import Servers
+from runs.sessions import start
+from runs.watcher import Progress
+from serving.model_name import assign_roles
+from tests.evigraph import evigraph, write_recipe
+
+BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
+VOTERS = ("llm", "ranker", "both")
+Runs = Mapping[str, RunFolder]
+
+
+class Silent:
+    def remark(self, text: str) -> None: ...
+
+    def update(self, progress: Progress) -> None: ...
+
+
+def request(voters: str, **evidence: Any) -> Request:
+    values = {"voters": voters, "ranker": "bm25", "demonstrations": 1, "votes": 3, "threshold": 2, **evidence}
+    recipe = make_recipe({"system": "tamu", "embedding": "lexical:256", "evidence": values}, "r")
+    return Request(recipe, "r", (BATCH,), (), assign_roles(["scripted:auto"], {}), limit=3)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("rankers")
+
+    async def run(voters: str) -> RunFolder:
+        return await start(
+            request(voters), folder / voters, Options("run"), stop=asyncio.Event(), watcher=Silent()
+        )
+
+    return {voters: asyncio.run(run(voters)) for voters in VOTERS}
+
+
+def test_a_ranker_alone_leaves_the_model_the_intent_and_the_answer(runs: Runs) -> None:
+    assert {line["usage"]["calls"] for line in runs["ranker"].cases()} == {2}
+    # Three votes and their reflections.
+    assert {line["usage"]["calls"] for line in runs["both"].cases()} == {8}
+
+
+def test_a_line_tells_scores_and_votes_of_the_ranker(runs: Runs) -> None:
+    line = runs["both"].require_case("101")
+    assert list(line["ranker_scores"]) == list(line["labels"])
+    assert line["ranker_vote"]["vote"] == 3
+    assert (line["asked_votes"], line["usable_votes"]) == (3, 4)
+    assert runs["llm"].require_case("101")["ranker_vote"] is None
+
+
+def test_the_manifest_tells_the_ranker(runs: Runs) -> None:
+    ranker = runs["ranker"].manifest.ranker
+    assert ranker == EvidenceRanker(name="bm25", identity="bm25", cutoff={"rule": "top_k", "k": 3})
+    assert runs["llm"].manifest.ranker is None
+    assert runs["ranker"].manifest.demonstrations is not None
+
+
+@pytest.mark.parametrize("voters", VOTERS)
+def test_the_labels_of_every_kind_are_scored(runs: Runs, voters: str) -> None:
+    found = runs[voters]
+    assert len(score("2026-2", list(predictions(found)), gold_of_run(found)).cases) == 3
+
+
+@pytest.mark.parametrize(("voters", "votes", "own"), [("llm", 3, 2), ("ranker", 1, 1), ("both", 4, 2)])
+def test_thresholds_of_every_kind_are_swept(runs: Runs, voters: str, votes: int, own: int) -> None:
+    found = analyse(runs[voters], gold_of_run(runs[voters]))
+    assert (found.votes, found.threshold, len(found.by_threshold)) == (votes, own, votes)
+    assert found.by_threshold[own - 1].strict_micro == found.by_setting[0].strict_micro
+    if voters == "ranker":
+        assert (found.agreement, found.reflection) == (None, None)
+    else:
+        assert found.agreement is not None
+        assert found.reflection is not None
+        assert found.reflection.after is not None
+        assert found.reflection.after.strict_micro == found.by_setting[0].strict_micro
+
+
+@pytest.mark.parametrize("voters", VOTERS)
+def test_votes_of_every_kind_are_exported_and_add_up(runs: Runs, voters: str, tmp_path: Path) -> None:
+    found = runs[voters]
+    export([NamedRun(voters, found, gold_of_run(found))], tmp_path)
+    votes = [row for row in _table(tmp_path, "votes") if row["case_id"] == "101"]
+    line = found.require_case("101")
+    counted = dict.fromkeys(line["labels"], 0)
+    for row in votes:
+        counted[row["sentence_id"]] += row["essential_after"]
+    assert counted == line["vote_counts"]
+    assert {row["voter"] for row in votes} == ({"llm", "ranker"} if voters == "both" else {voters})
+    scores = [row["ranker_score"] for row in _table(tmp_path, "sentences") if row["case_id"] == "101"]
+    assert scores == list((line["ranker_scores"] or dict.fromkeys(line["labels"])).values())
+
+
+def test_two_kinds_are_compared(runs: Runs) -> None:
+    found = evigraph("compare", runs["llm"].path, runs["both"].path, "--json", folder=BATCH.parent).summary
+    assert {"evidence.voters", "ranker"} <= {one["name"] for one in found["settings"]}
+    assert found["labels"]["sentences"] == sum(len(line["labels"]) for line in runs["llm"].cases())
+    assert any("rank_evidence" in change["B"] for change in found["routes"])
+
+
+@pytest.mark.parametrize("voters", ["ranker", "both"])
+def test_a_case_shows_scores_and_vote_of_the_ranker(
+    runs: Runs, voters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    monkeypatch.setattr("cli.show_case.output", lambda: console)
+    show_case(runs[voters], "101", with_calls=False)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    vote = runs[voters].require_case("101")["ranker_vote"]
+    assert f"vote {vote['vote']}: essential [{' '.join(vote['essential'])}], by bm25" in shown
+    assert "3 of 14 sentences by bm25, cut-off top_k (k 3)" in shown
+
+
+def test_another_ranker_is_a_change_that_a_resume_refuses(runs: Runs) -> None:
+    recorded = runs["ranker"].manifest
+    assert recorded.ranker is not None
+    other = recorded.model_copy(
+        update={"ranker": recorded.ranker.model_copy(update={"identity": "logistic@0"})}
+    )
+    assert differences(recorded, recorded) == []
+    assert differences(recorded, other) == differences(other, recorded) == ["ranker"]
+
+
+async def test_a_dry_run_counts_no_call_for_what_a_ranker_labels() -> None:
+    estimate = await dry_run(request("ranker"), Options("run"), stop=asyncio.Event(), watcher=Silent())
+    assert set(estimate.tallies) == {"classify", "answer"}
+
+
+async def test_an_unknown_ranker_is_told_before_anything_runs() -> None:
+    with pytest.raises(RankerError, match="ranker 'none': there is no such folder; use logistic, bm25, or"):
+        await assemble(request("both", ranker="none"), print, Servers(print))
+
+
+async def test_a_system_that_ranks_nothing_refuses_a_ranker() -> None:
+    asked = request("ranker")
+    weak = asked.recipe.model_copy(update={"system": "weak_labels"})
+    with pytest.raises(RecipeError, match=r"evidence\.voters is ranker, but .* has no rank_evidence"):
+        await assemble(replace(asked, recipe=weak), print, Servers(print))
+
+
+def test_the_flags_replace_the_recipes_values(tmp_path: Path) -> None:
+    flags = ("--evidence", "both", "--ranker", "bm25", "--dry-run", "--json", "--limit", "1")
+    command = ("run", "tamu", BATCH, "--recipe", write_recipe(tmp_path), "--model", "scripted:auto", *flags)
+    ended = evigraph(*command, folder=tmp_path)
+    assert ended.summary["roles"]["label"]["calls"] == 3
+
+
+def test_a_ranker_that_nobody_asks_is_refused(tmp_path: Path) -> None:
+    ended = evigraph(*("run", "tamu", BATCH, "--ranker", "bm25", "--model", "scripted:auto"), folder=tmp_path)
+    assert ended.code == 2
+    assert "--ranker needs --evidence ranker, or both" in ended.err
+
+
+def _table(folder: Path, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(json.dumps(pq.read_table(folder / f"{name}.parquet").to_pylist()))
+    return rows
