@@ -1,0 +1,111 @@
+"""From examples to what a training step takes: a document's token ids, its queries, their labels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranking.examples import Example
+from ranking.models.config import ModelConfig
+from ranking.models.model import TokenIds
+from ranking.models.tokens import tokenize
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document with all its queries.
+
+    Attributes:
+        sentences: Token ids of each sentence.
+        queries: Token ids of each query.
+        examples: What each query came from.
+        places: Of each sentence, its place in the examples' labels; not all where a document was shortened.
+    """
+
+    sentences: tuple[TokenIds, ...]
+    queries: tuple[TokenIds, ...]
+    examples: tuple[Example, ...]
+    places: tuple[int, ...]
+
+    def labels(self, query: int) -> list[bool]:
+        """Of a query, in the order of `sentences`."""
+        labels = self.examples[query].labels
+        assert labels is not None
+        return [labels[place] for place in self.places]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Documents, and what was left out of them.
+
+    Attributes:
+        cut_sentences: How many sentences are longer than the model's limit and lose their end.
+        cut_queries: How many queries are.
+        shortened: How many documents have more sentences than a training step takes.
+    """
+
+    documents: tuple[Document, ...]
+    cut_sentences: int = 0
+    cut_queries: int = 0
+    shortened: int = 0
+
+
+def prepare(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    config: ModelConfig,
+    *,
+    max_sentences: int | None = None,
+    seed: int = 0,
+) -> Prepared:
+    """Group examples by document and read them as tokens.
+
+    Examples without sentences are left out.
+
+    Args:
+        examples: In any order.
+        tokenizer: Of the backbone.
+        config: Limits of length.
+        max_sentences: Of a longer document, every sentence that is evidence for some query and a random
+            choice of the others stays, in order; None keeps all.
+        seed: Of that choice.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], list[Example]] = {}
+    for example in examples:
+        if example.sentences:
+            groups.setdefault((example.document_id, example.sentences), []).append(example)
+    documents = []
+    cut_sentences = cut_queries = shortened = 0
+    for (name, texts), of_document in groups.items():
+        places = _places(of_document, max_sentences, random.Random(f"{seed}:{name}"))  # noqa: S311
+        shortened += len(places) < len(texts)
+        sentences = tokenize(tokenizer, [texts[place] for place in places], config.max_sentence_tokens)
+        queries = tokenize(tokenizer, [example.query for example in of_document], config.max_query_tokens)
+        cut_sentences += len(sentences.cut)
+        cut_queries += len(queries.cut)
+        documents.append(Document(sentences.ids, queries.ids, tuple(of_document), places))
+    return Prepared(tuple(documents), cut_sentences, cut_queries, shortened)
+
+
+def query_groups(document: Document, max_pairs: int) -> list[range]:
+    """Queries that are scored together, so that their pairs with the sentences fit into memory."""
+    at_once = max(1, max_pairs // len(document.sentences))
+    count = len(document.queries)
+    return [range(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+
+def _places(
+    examples: Sequence[Example], max_sentences: int | None, chooser: random.Random
+) -> tuple[int, ...]:
+    count = len(examples[0].sentences)
+    if max_sentences is None or count <= max_sentences:
+        return tuple(range(count))
+    evidence = {place for example in examples for place, label in enumerate(example.labels or ()) if label}
+    kept = sorted(evidence)[:max_sentences]
+    others = [place for place in range(count) if place not in evidence]
+    return tuple(sorted([*kept, *chooser.sample(others, max_sentences - len(kept))]))

@@ -1,0 +1,127 @@
+"""What a training was asked to do, kept in its folder so that it can go on."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from cases.files import json_bytes, write_atomically
+from ranking.errors import RankerError
+from ranking.examples import Example
+from ranking.splits import data_sha256
+from ranking.training.recipe import TrainingRecipe
+
+WORKPLACE = "training"
+"""Folder, inside of the ranker's, that is gone when the training has ended."""
+
+_JOB = "job.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Examples as the readers give them; unlabelled ones are left out later, and counted."""
+
+    examples: Sequence[Example]
+    pretraining: Sequence[Example] = ()
+
+    @property
+    def sha256(self) -> str:
+        """Of both parts, whatever their order."""
+        return data_sha256([*self.examples, *self.pretraining])
+
+
+class TrainingJob(BaseModel):
+    """A training.
+
+    Attributes:
+        name: Of the recipe.
+        recipe: All values, with what the command line changed.
+        data: Paths that the examples come from.
+        reader: Of these paths; None lets each path tell.
+        limit: Only so many examples.
+        data_sha256: Of what was read from the paths when the training began.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    recipe: TrainingRecipe
+    data: tuple[str, ...] = ()
+    reader: str | None = None
+    limit: int | None = None
+    data_sha256: str = ""
+
+
+def write_job(folder: Path, job: TrainingJob) -> None:
+    """Begin a training in a folder that is new or empty.
+
+    Raises:
+        RankerError: There is something in it.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        unfinished = (folder / WORKPLACE / _JOB).is_file()
+        hint = f"go on with evigraph train --resume {folder}, or name" if unfinished else "name"
+        raise RankerError(f"{folder}: not empty; {hint} another folder with --out")
+    workplace = folder / WORKPLACE
+    workplace.mkdir(parents=True, exist_ok=True)
+    write_atomically(workplace / _JOB, [json_bytes(job.model_dump(mode="json"), indent=2)])
+
+
+def read_job(folder: Path) -> TrainingJob:
+    """What the training in a folder was asked to do.
+
+    Raises:
+        RankerError: No training was begun there, it has ended, or its record is damaged.
+    """
+    path = folder / WORKPLACE / _JOB
+    try:
+        return TrainingJob.model_validate_json(path.read_text("utf-8"))
+    except FileNotFoundError:
+        ended = (folder / "ranker.json").is_file()
+        reason = "its training has ended" if ended else "no training was begun there"
+        raise RankerError(f"{folder}: {reason}, so there is nothing to resume") from None
+    except (OSError, ValueError) as error:
+        raise RankerError(f"{path}: damaged ({type(error).__name__}); train anew elsewhere") from None
+
+
+def require_same(folder: Path, begun: TrainingJob, now: TrainingJob) -> None:
+    """Hold a resume against what was begun.
+
+    Raises:
+        RankerError: Recipe or data are not the same: the result would be that of neither.
+    """
+    if now.recipe.sha256 != begun.recipe.sha256:
+        fields = [
+            name
+            for name in TrainingRecipe.model_fields
+            if getattr(now.recipe, name) != getattr(begun.recipe, name)
+        ]
+        raise RankerError(
+            f"{folder}: begun with other values of {', '.join(fields)}; resume without a recipe, or train"
+            " into another folder"
+        )
+    if now.data_sha256 != begun.data_sha256:
+        raise RankerError(
+            f"{folder}: the data are not those that the training began with ({', '.join(begun.data)});"
+            " restore them, or train into another folder"
+        )
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep a second process out of the same training.
+
+    Raises:
+        RankerError: There is one already.
+    """
+    with (folder / WORKPLACE / ".lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RankerError(f"{folder}: another process is training in it") from None
+        yield

@@ -1,0 +1,31 @@
+"""In which numbers a training multiplies."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+import torch
+
+from ranking.training.recipe import Precision
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Literal["float32", "bfloat16"]:
+    """What `auto` means on a device."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+    return "bfloat16" if device.type == "cpu" and _multiplies_bfloat16() else "float32"
+
+
+def autocast(precision: Literal["float32", "bfloat16"], device: torch.device) -> AbstractContextManager[None]:
+    """Within it, matrices are multiplied in a precision; weights and their gradients stay float32."""
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for it; without them bfloat16 is slower than float32."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

@@ -1,0 +1,58 @@
+"""How far a training is, for whoever shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Phase = Literal["pretrain", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """After a step.
+
+    Attributes:
+        phase: Pre-training comes before training.
+        epoch: From 1.
+        epochs: Of this phase at most; early stopping may end it before.
+        step: Documents learned from in this phase.
+        steps: Of this phase at most.
+        pairs: Query-sentence pairs learned from in this process.
+        seconds: Spent on them, validation not counted.
+        loss: Mean over the last steps.
+    """
+
+    phase: Phase
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    pairs: int
+    seconds: float
+    loss: float
+
+    @property
+    def pairs_per_second(self) -> float:
+        """Speed of the steps of this process."""
+        return self.pairs / max(self.seconds, 1e-9)
+
+
+class TrainingWatcher(Protocol):
+    """Is told what happens; must not take long."""
+
+    def update(self, progress: TrainingProgress) -> None:
+        """After every step."""
+
+    def remark(self, text: str) -> None:
+        """One line on something that a person should know."""
+
+
+class SilentWatcher:
+    """Shows nothing."""
+
+    def update(self, progress: TrainingProgress) -> None:
+        """Nothing."""
+
+    def remark(self, text: str) -> None:
+        """Nothing."""

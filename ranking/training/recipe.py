@@ -1,0 +1,207 @@
+"""A training recipe is one YAML file: an architecture, an objective, and how it is learned."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ranking.errors import RankerError
+from ranking.models.config import ModelConfig
+from ranking.noise import NoiseSettings
+from ranking.objectives import ObjectiveSettings
+
+Precision = Literal["auto", "float32", "bfloat16"]
+Metric = Literal["average_precision", "micro_f1"]
+CutoffRule = Literal["best", "threshold", "gap", "adaptive", "top_k"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SplitSettings(_Section):
+    """What is held out for early stopping, for tuning the cut-off and for the reported figures.
+
+    Attributes:
+        held_out: Share of the groups of examples.
+        seed: Of the choice of groups.
+    """
+
+    held_out: float = Field(0.2, gt=0, lt=1)
+    seed: int = 42
+
+
+class Pretraining(_Section):
+    """Question answering as sentence classification, before the training proper (Abridge 2025, section 3.3).
+
+    Attributes:
+        data: Paths of labelled examples.
+        epochs: Over them.
+        max_examples: A random choice of as many; None takes all.
+        head: `carry` goes on with everything that was learned, `fresh` with the backbone alone.
+    """
+
+    data: tuple[str, ...] = ()
+    epochs: int = Field(1, ge=1)
+    max_examples: int | None = Field(None, ge=1)
+    head: Literal["carry", "fresh"] = "carry"
+
+
+class TrainingRecipe(_Section):
+    """A recipe.
+
+    Attributes:
+        model: The architecture.
+        objective: What is minimised (TAMU 2026, section 4.1.2); its `pos_weight` is that below.
+        pos_weight: Weight of evidence in pointwise classification: `auto` is negatives over positives of
+            the training examples, `off` is 1.
+        epochs: At most.
+        patience: Epochs without a better `metric` before training stops; None never stops early.
+        metric: Of the held-out examples; the epoch where it is best is kept.
+        encoder_lr: Of the backbone.
+        head_lr: Of everything above it.
+        weight_decay: Of matrices.
+        warmup: Share of all steps in which the rates rise.
+        clip: Largest norm of a gradient.
+        precision: `auto` takes bfloat16 where the processor has instructions for it.
+        noise: In the queries of training examples (Abridge 2025, section 5.2); None adds none.
+        max_sentences: Of a longer document, a step takes all evidence and a random choice of the rest.
+        max_pairs: Query-sentence pairs of one pass; more are split, their gradients summed.
+        split: What is held out.
+        cutoff: The rule that is tuned; `best` is the one that does best on the held-out examples.
+        pretrain: None starts from the encoder alone.
+        seed: Of weights, dropout, order and noise.
+    """
+
+    model: ModelConfig = ModelConfig()
+    objective: ObjectiveSettings = ObjectiveSettings()
+    pos_weight: Literal["auto", "off"] | Annotated[float, Field(gt=0)] = "auto"
+    epochs: int = Field(10, ge=1)
+    patience: int | None = Field(None, ge=1)
+    metric: Metric = "average_precision"
+    encoder_lr: float = Field(2e-5, gt=0)
+    head_lr: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    warmup: float = Field(0.1, ge=0, lt=1)
+    clip: float = Field(1.0, gt=0)
+    precision: Precision = "auto"
+    noise: NoiseSettings | None = None
+    max_sentences: int = Field(256, ge=2)
+    max_pairs: int = Field(256, ge=1)
+    split: SplitSettings = SplitSettings()
+    cutoff: CutoffRule = "best"
+    pretrain: Pretraining | None = None
+    seed: int = 42
+
+    @model_validator(mode="after")
+    def _one_pos_weight(self) -> TrainingRecipe:
+        if self.objective.pos_weight != 1:
+            raise ValueError("objective.pos_weight is not read: set pos_weight beside objective")
+        return self
+
+    @property
+    def sha256(self) -> str:
+        """Of all values, defaults included; comments and order do not count."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def packaged_training_recipes() -> list[str]:
+    """Names of the recipes that come with the package."""
+    return sorted(
+        entry.name.removesuffix(".yaml")
+        for entry in resources.files("ranking").joinpath("recipes").iterdir()
+        if entry.name.endswith(".yaml")
+    )
+
+
+def load_training_recipe(name_or_path: str) -> TrainingRecipe:
+    """Load a packaged recipe by its name, or a file of the user's.
+
+    Raises:
+        RankerError: It does not exist, is no YAML, or has an unknown field or a wrong value.
+    """
+    known = packaged_training_recipes()
+    if name_or_path in known:
+        text = resources.files("ranking").joinpath("recipes", f"{name_or_path}.yaml").read_text("utf-8")
+    else:
+        try:
+            text = Path(name_or_path).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            near = difflib.get_close_matches(name_or_path, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"packaged recipes: {', '.join(known)}"
+            reason = getattr(error, "strerror", None) or str(error)
+            raise RankerError(f"training recipe {name_or_path}: {reason}; {hint}") from None
+    try:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise RankerError(f"training recipe {name_or_path}: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise RankerError(f"training recipe {name_or_path}: it must be a mapping of fields to values")
+    return make_training_recipe(values, name_or_path)
+
+
+def make_training_recipe(values: Mapping[str, Any], origin: str) -> TrainingRecipe:
+    """Check values.
+
+    Raises:
+        RankerError: Names the first wrong field, and the nearest known one for a typo.
+    """
+    try:
+        return TrainingRecipe.model_validate(values)
+    except ValidationError as error:
+        raise RankerError(f"training recipe {origin}: {_explain(error)}") from None
+
+
+def override(recipe: TrainingRecipe, changes: Mapping[str, Any], origin: str) -> TrainingRecipe:
+    """A recipe with some values replaced.
+
+    Args:
+        recipe: Where all other values come from.
+        changes: New values by dotted field, such as `model.encoder`.
+        origin: Where the recipe came from, for messages.
+
+    Raises:
+        RankerError: A new value is wrong.
+    """
+    if not changes:
+        return recipe
+    values = recipe.model_dump(mode="json")
+    for field, value in changes.items():
+        *sections, name = field.split(".")
+        place = values
+        for section in sections:
+            if place.get(section) is None:
+                place[section] = {}
+            place = place[section]
+        place[name] = value
+    return make_training_recipe(values, origin)
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    field = ".".join(place) or "recipe"
+    if first["type"] != "extra_forbidden":
+        return f"{field}: {first['msg'].removeprefix('Value error, ')}"
+    known = list(_SECTIONS.get(".".join(place[:-1]), TrainingRecipe).model_fields)
+    near = difflib.get_close_matches(place[-1], known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"unknown field {field!r}; {hint}"
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "": TrainingRecipe,
+    "model": ModelConfig,
+    "objective": ObjectiveSettings,
+    "noise": NoiseSettings,
+    "split": SplitSettings,
+    "pretrain": Pretraining,
+}

@@ -1,0 +1,133 @@
+"""What a model is worth on held-out examples: one pass of scores, the cut-offs tuned on them, the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict
+
+from ranking.cutoffs import Cutoff
+from ranking.errors import RankerError
+from ranking.scoring import average_precision
+from ranking.training.documents import Document, query_groups
+from ranking.training.recipe import CutoffRule, Metric
+from ranking.tuning import RuleKind, ScoredCase, best_cutoff
+
+if TYPE_CHECKING:
+    from ranking.models.model import EvidenceModel
+    from ranking.ranker import Scores
+
+
+class TunedCutoff(BaseModel):
+    """A cut-off with its micro F1.
+
+    Attributes:
+        micro_f1: On the cases that it was tuned on, which is optimistic.
+        left_out_micro_f1: Where each case is selected by the cut-off that the others tuned.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cutoff: Cutoff
+    micro_f1: float
+    left_out_micro_f1: float
+
+
+class Validation(BaseModel):
+    """Figures on the held-out examples.
+
+    Attributes:
+        epoch: From 1.
+        average_precision: Mean over the examples that have evidence.
+        micro_f1: Of the chosen rule; each case is selected by the cut-off that the others tuned.
+        cutoff: The chosen rule, tuned on all cases.
+        tuned: Every rule by its name.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    epoch: int
+    average_precision: float
+    micro_f1: float
+    cutoff: Cutoff
+    tuned: dict[RuleKind, TunedCutoff]
+
+    def metric(self, name: Metric) -> float:
+        """What is to be maximised."""
+        return self.average_precision if name == "average_precision" else self.micro_f1
+
+
+def score_documents(
+    model: EvidenceModel[Any], documents: Sequence[Document], max_pairs: int
+) -> list[tuple[Document, list[Scores]]]:
+    """Scores of every query of every document, in evaluation mode and float32.
+
+    Raises:
+        RankerError: A score is not finite; names the example.
+    """
+    was_training = model.training
+    model.eval()
+    found = []
+    with torch.inference_mode():
+        for document in documents:
+            of_document: list[Scores] = []
+            for group in query_groups(document, max_pairs):
+                logits = model(document.sentences, [document.queries[query] for query in group])
+                of_document += [np.asarray(row, dtype=np.float32) for row in logits.float().cpu().numpy()]
+            for example, scores in zip(document.examples, of_document, strict=True):
+                if not np.isfinite(scores).all():
+                    raise RankerError(f"a score of held-out example {example.id!r} is not finite")
+            found.append((document, of_document))
+    model.train(was_training)
+    return found
+
+
+def validate(
+    model: EvidenceModel[Any],
+    epoch: int,
+    *,
+    documents: Sequence[Document],
+    rule: CutoffRule,
+    max_pairs: int,
+) -> Validation:
+    """Score the held-out documents once; from the scores come all figures and cut-offs.
+
+    Raises:
+        RankerError: A score is not finite, or no held-out example has evidence.
+    """
+    cases = [
+        ScoredCase(scores, document.labels(query))
+        for document, of_document in score_documents(model, documents, max_pairs)
+        for query, scores in enumerate(of_document)
+    ]
+    tuned = tune_cutoffs(cases)
+    chosen = _best_rule(tuned) if rule == "best" else tuned[rule]
+    precisions = [average_precision(case.scores, case.labels) for case in cases]
+    with_evidence = [precision for precision in precisions if precision is not None]
+    if not with_evidence:
+        raise RankerError("no held-out example has a sentence of evidence: hold more out, or give more data")
+    return Validation(
+        epoch=epoch,
+        average_precision=float(np.mean(with_evidence)),
+        micro_f1=chosen.left_out_micro_f1,
+        cutoff=chosen.cutoff,
+        tuned=tuned,
+    )
+
+
+def tune_cutoffs(cases: Sequence[ScoredCase]) -> dict[RuleKind, TunedCutoff]:
+    """Tune every rule on cases, at least two. What F1 is reported leaves out the case that is selected in."""
+    found: dict[RuleKind, TunedCutoff] = {}
+    for kind in get_args(RuleKind):
+        tuned = best_cutoff(cases, [kind])
+        assert tuned.held_out_f1 is not None
+        found[kind] = TunedCutoff(cutoff=tuned.cutoff, micro_f1=tuned.f1, left_out_micro_f1=tuned.held_out_f1)
+    return found
+
+
+def _best_rule(tuned: dict[RuleKind, TunedCutoff]) -> TunedCutoff:
+    """The first of the best: rules come from the simplest on."""
+    return max(tuned.values(), key=lambda one: round(one.left_out_micro_f1, 12))
