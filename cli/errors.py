@@ -29,6 +29,7 @@ _EXPECTED = (
     BenchError,
     ScoringError,
     ExperimentError,
+    RankerError,
     OSError,
 )
 

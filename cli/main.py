@@ -22,6 +22,7 @@ from cli.score import score
 from cli.serve import serve
 from cli.show import show
 from cli.submit import submit
+from cli.train import train
 from cli.validate import validate
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ app.command()(compare)
 app.command()(graph)
 app.command()(serve)
 app.command()(bench)
+app.command()(train)
 app.add_typer(models, name="models")
 app.add_typer(demos, name="demos")
 

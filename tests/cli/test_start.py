@@ -45,6 +45,7 @@ COMMANDS = (
     ["graph"],
     ["serve"],
     ["bench"],
+    ["train"],
     ["models", "list"],
     ["models", "pull"],
     ["demos", "build"],
