@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ranking.errors import RankerError
 from ranking.models.config import ModelConfig
@@ -40,7 +40,7 @@ class SplitSettings(_Section):
 
 
 class Pretraining(_Section):
-    """Question answering as sentence classification, before the training proper (Abridge 2025, section 3.3).
+    """Question answering as sentence classification, before the training proper (Abridge 2025, section 4.3).
 
     Attributes:
         data: Paths of labelled examples.
@@ -100,6 +100,12 @@ class TrainingRecipe(_Section):
     cutoff: CutoffRule = "best"
     pretrain: Pretraining | None = None
     seed: int = 42
+
+    @field_validator("pos_weight", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: Any) -> Any:
+        """YAML reads it as false."""
+        return "off" if value is False else value
 
     @model_validator(mode="after")
     def _one_pos_weight(self) -> TrainingRecipe:

@@ -33,6 +33,18 @@ def test_moved_without_its_encoder_it_gives_the_same_scores(tiny_train: Train, t
     np.testing.assert_array_equal(before.scores, after.scores)
 
 
+@pytest.mark.parametrize("fusion", ["mid", "late", "window"])
+def test_every_fusion_type_trains_and_reopens(
+    tiny_train: Train, tmp_path: Path, encoder_folder: str, fusion: str
+) -> None:
+    model = {"fusion": fusion, "context": "lstm", "encoder": encoder_folder, "pooling": "mean"}
+    limits = {"max_query_tokens": 8, "max_sentence_tokens": 8, "max_window_tokens": 32}
+    manifest = tiny_train(tmp_path / "r", epochs=1, model={**model, **limits})
+    ranker = NeuralRanker.open(tmp_path / "r")
+    assert ranker.rank("lung", SENTENCES).scores.shape == (4,)
+    assert ranker.identity.endswith(manifest.weights_sha256[:12])
+
+
 def test_no_path_is_in_the_manifest(trained: Path, encoder_folder: str) -> None:
     assert str(Path(encoder_folder).parent) not in (trained / "ranker.json").read_text()
 
