@@ -12,11 +12,13 @@ import torch
 
 from ranking.checkpoint import RankerManifest, open_checkpoint
 from ranking.cutoffs import Cutoff
+from ranking.device import choose_placement
 from ranking.encoders import Encoder
 from ranking.errors import RankerError
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 from ranking.ranker import Ranked
+from ranking.source_cache import SourceCache
 
 _IDENTITY_DIGITS = 12
 
@@ -28,21 +30,33 @@ class NeuralRanker:
         manifest: What the checkpoint says about itself.
     """
 
-    def __init__(self, manifest: RankerManifest, model: EvidenceModel[Any], encoder: Encoder) -> None:
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(
+        self,
+        manifest: RankerManifest,
+        model: EvidenceModel[Any],
+        encoder: Encoder,
+        *,
+        cache_folder: Path | None = None,
+    ) -> None:
         self.manifest = manifest
-        self._model = model.to(device).eval()
+        self._model = model.to(choose_placement().device).eval()
         self._tokenizer = encoder.tokenizer
+        limit = manifest.recipe.model.max_sentence_tokens
+        self._cache = SourceCache(self._model, encoder.tokenizer, limit, folder=cache_folder)
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path) -> NeuralRanker:
+    def open(cls, folder: Path, *, cache_folder: Path | None = None) -> NeuralRanker:
         """Open a checkpoint.
+
+        Args:
+            folder: Of the ranker.
+            cache_folder: Where encoded documents are kept between processes; None keeps them in memory.
 
         Raises:
             RankerError: It is missing, damaged, unfinished or of another version.
         """
-        return cls(*open_checkpoint(folder))
+        return cls(*open_checkpoint(folder), cache_folder=cache_folder)
 
     @property
     def identity(self) -> str:
@@ -60,7 +74,7 @@ class NeuralRanker:
         return ranked
 
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
-        """Score every sentence for several queries; the document is encoded once.
+        """Score every sentence for several queries; the document is encoded once, and kept for the next call.
 
         Raises:
             RankerError: The weights give scores that are not finite.
@@ -69,16 +83,15 @@ class NeuralRanker:
             return [Ranked(np.zeros(0, np.float32)) for _ in queries]
         if not queries:
             return []
-        limits = self.manifest.recipe.model
+        limit = self.manifest.recipe.model.max_query_tokens
         # A tokenizer, too, is used by one thread at a time: it keeps its truncation inside.
         with self._lock, torch.inference_mode():
-            texts = tokenize(self._tokenizer, sentences, limits.max_sentence_tokens)
-            asked = tokenize(self._tokenizer, queries, limits.max_query_tokens)
-            source = self._model.encode_source(texts.ids)
-            scores = self._model.score(source, asked.ids).float().cpu().numpy()
+            document = self._cache.encode(sentences)
+            asked = tokenize(self._tokenizer, queries, limit)
+            scores = self._model.score(document.source, asked.ids).float().cpu().numpy()
         if not np.isfinite(scores).all():
             raise RankerError(f"{self.identity} gives scores that are not finite: train it anew")
         return [
-            Ranked(row, cut_sentences=texts.cut, query_cut=number in asked.cut)
+            Ranked(row, cut_sentences=document.cut, query_cut=number in asked.cut)
             for number, row in enumerate(scores)
         ]

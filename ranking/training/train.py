@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ranking.checkpoint import DataRecord, EncoderRecord, RankerManifest, SplitRecord, save_checkpoint
+from ranking.device import choose_placement
 from ranking.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
 from ranking.examples import Example
@@ -112,7 +113,7 @@ def train(
             write_job(folder, job)
         with alone(folder):
             position = read_position(folder / WORKPLACE) if resume else None
-            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            device = choose_placement().device
             session = Session(
                 recipe=recipe,
                 device=device,
