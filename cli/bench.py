@@ -95,6 +95,8 @@ def _print_result(result: Result) -> None:
     table.add_row(
         f"{result.figure}, the first {sign} the second", f"{result.value:.3f}{spread}", style="bold"
     )
+    for name, figure in result.figures.items():
+        table.add_row(name.replace("_", " "), f"{figure:.3f}", style="bold")
     for name, value in result.details.items():
         table.add_row(name.replace("_", " "), safe(str(value)))
     output().print(table)

@@ -38,6 +38,7 @@ class Result:
         denominator: The other side.
         figure: `ratio` is numerator over denominator; `growth_mb` is numerator minus denominator.
         details: Whatever else helps to read the figure; values that JSON knows.
+        figures: Further figures by name, where a benchmark has more than one.
     """
 
     benchmark: str
@@ -45,6 +46,7 @@ class Result:
     denominator: Part
     figure: Figure = "ratio"
     details: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def value(self) -> float:
@@ -65,6 +67,7 @@ class Result:
         return {
             "benchmark": self.benchmark,
             self.figure: round(self.value, 4),
+            **{name: round(value, 4) for name, value in self.figures.items()},
             "numerator": _part(self.numerator),
             "denominator": _part(self.denominator),
             "spread": {"min": round(min(self.repeats), 4), "max": round(max(self.repeats), 4)},

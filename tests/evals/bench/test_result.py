@@ -19,7 +19,7 @@ from evals.bench.saturation import Options as SaturationOptions
 from evals.bench.saturation import result as saturation_result
 from evals.bench.tap import Sent
 
-LIGHT = [name for name in BENCHMARKS if name != "embedded"]
+LIGHT = [name for name in BENCHMARKS if name not in {"embedded", "fusion"}]
 
 
 def sent(*times: tuple[float, float], tokens: int = 10) -> list[Sent]:
