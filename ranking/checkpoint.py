@@ -14,6 +14,7 @@ from cases.files import json_bytes, write_atomically
 from ranking.cutoffs import Cutoff
 from ranking.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
+from ranking.logistic import LogisticWeights
 from ranking.models.build import build_model
 from ranking.training.recipe import TrainingRecipe
 from ranking.training.validation import Validation
@@ -104,6 +105,7 @@ class RankerManifest(_Record):
         split: The held-out examples.
         data: The training examples.
         pretraining: What came before.
+        prior: The regression that the model adds to.
         precision: Of the training.
         weights_sha256: Of `weights.safetensors`.
         versions: Of the libraries.
@@ -120,6 +122,7 @@ class RankerManifest(_Record):
     data: DataRecord
     pretraining: DataRecord | None = None
     encoder: EncoderRecord
+    prior: LogisticWeights | None = None
     precision: str
     weights_sha256: str
     versions: dict[str, str] = Field(default_factory=dict)

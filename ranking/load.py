@@ -11,8 +11,16 @@ from ranking.errors import RankerError
 from ranking.logistic import CHECKPOINT, LOGISTIC, LogisticRanker, packaged_logistic
 from ranking.ranker import Ranker
 
+
+def _open_neural(folder: Path) -> Ranker:
+    # Imports torch.
+    from ranking.neural import NeuralRanker
+
+    return NeuralRanker.open(folder)
+
+
 _PACKAGED: Mapping[str, Callable[[], Ranker]] = {LOGISTIC: packaged_logistic, BM25: Bm25Ranker}
-_KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open}
+_KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open, "neural": _open_neural}
 """What opens a checkpoint folder, by the `kind` of its `ranker.json`."""
 
 

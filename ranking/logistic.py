@@ -18,7 +18,7 @@ from ranking.cutoffs import Cutoff
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.features import FEATURES, Features, sentence_features
-from ranking.ranker import Ranked
+from ranking.ranker import Ranked, Scores
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 from ranking.vectors import TextVectors, shared_vectors
 
@@ -121,13 +121,27 @@ class LogisticRanker:
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
         """Score every sentence."""
-        seen = _look(query, sentences, self._vectors)
-        logits = (seen.features - self._means) @ self._slopes + self.weights.intercept
-        return Ranked(
-            logits.astype(np.float32),
-            tuple(int(position) for position in np.flatnonzero(seen.cut_sentences)),
-            seen.query_cut,
-        )
+        (ranked,) = self.rank_many([query], sentences)
+        return ranked
+
+    def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
+        """As `rank` for each query; the sentences are embedded once."""
+        return [
+            Ranked(
+                self._logits(seen.features),
+                tuple(int(position) for position in np.flatnonzero(seen.cut_sentences)),
+                seen.query_cut,
+            )
+            for seen in _look(queries, sentences, self._vectors)
+        ]
+
+    def rank_examples(self, examples: Sequence[Example]) -> list[Scores]:
+        """Scores of each example's sentences; every text is embedded once, whatever examples share it."""
+        return [self._logits(features) for features in _look_at_all(examples, self._vectors)]
+
+    def _logits(self, features: Features) -> Scores:
+        logits: Scores = ((features - self._means) @ self._slopes + self.weights.intercept).astype(np.float32)
+        return logits
 
     def save(self, folder: Path) -> None:
         """Write the folder, or its file anew.
@@ -234,16 +248,19 @@ class _Fitted(NamedTuple):
         return (features - self.means) / self.scales @ self.coefficients + self.intercept
 
 
-def _look(query: str, sentences: Sequence[str], vectors: TextVectors) -> _Seen:
+def _look(queries: Sequence[str], sentences: Sequence[str], vectors: TextVectors) -> list[_Seen]:
     if not sentences:
-        return _Seen(np.zeros((0, len(FEATURES))), np.zeros(0, dtype=np.bool_), False)
-    embedded = vectors.embed([query, *sentences])
-    cosines = embedded.vectors[1:] @ embedded.vectors[0]
-    return _Seen(
-        sentence_features(cosines, bm25_scores(query, sentences), sentences),
-        embedded.cut[1:],
-        bool(embedded.cut[0]),
-    )
+        return [_Seen(np.zeros((0, len(FEATURES))), np.zeros(0, dtype=np.bool_), False) for _ in queries]
+    embedded = vectors.embed([*queries, *sentences])
+    asked, known = embedded.vectors[: len(queries)], embedded.vectors[len(queries) :]
+    return [
+        _Seen(
+            sentence_features(known @ vector, bm25_scores(query, sentences), sentences),
+            embedded.cut[len(queries) :],
+            bool(embedded.cut[row]),
+        )
+        for row, (query, vector) in enumerate(zip(queries, asked, strict=True))
+    ]
 
 
 def _look_at_all(examples: Sequence[Example], vectors: TextVectors) -> list[Features]:

@@ -15,6 +15,7 @@ from ranking.cutoffs import Cutoff
 from ranking.device import choose_placement
 from ranking.encoders import Encoder
 from ranking.errors import RankerError
+from ranking.logistic import LogisticRanker
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 from ranking.ranker import Ranked
@@ -43,6 +44,7 @@ class NeuralRanker:
         self._tokenizer = encoder.tokenizer
         limit = manifest.recipe.model.max_sentence_tokens
         self._cache = SourceCache(self._model, encoder.tokenizer, limit, folder=cache_folder)
+        self._prior = None if manifest.prior is None else LogisticRanker(manifest.prior)
         self._lock = threading.Lock()
 
     @classmethod
@@ -89,6 +91,9 @@ class NeuralRanker:
             document = self._cache.encode(sentences)
             asked = tokenize(self._tokenizer, queries, limit)
             scores = self._model.score(document.source, asked.ids).float().cpu().numpy()
+        if self._prior is not None:
+            priors = self._prior.rank_many(queries, sentences)
+            scores = scores + np.stack([prior.scores for prior in priors])
         if not np.isfinite(scores).all():
             raise RankerError(f"{self.identity} gives scores that are not finite: train it anew")
         return [

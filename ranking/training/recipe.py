@@ -60,6 +60,7 @@ class TrainingRecipe(_Section):
 
     Attributes:
         model: The architecture.
+        prior: `logistic` fits that ranker on the training examples first, and the model adds to its scores.
         objective: What is minimised (TAMU 2026, section 4.1.2); its `pos_weight` is that below.
         pos_weight: Weight of evidence in pointwise classification: `auto` is negatives over positives of
             the training examples, `off` is 1.
@@ -82,6 +83,7 @@ class TrainingRecipe(_Section):
     """
 
     model: ModelConfig = ModelConfig()
+    prior: Literal["none", "logistic"] = "none"
     objective: ObjectiveSettings = ObjectiveSettings()
     pos_weight: Literal["auto", "off"] | Annotated[float, Field(gt=0)] = "auto"
     epochs: int = Field(10, ge=1)

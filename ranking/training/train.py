@@ -8,7 +8,7 @@ import platform
 import random
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ from ranking.device import choose_placement
 from ranking.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
 from ranking.examples import Example
+from ranking.logistic import LogisticRanker
 from ranking.models.build import build_model
 from ranking.noise import add_noise
 from ranking.objectives import ObjectiveSettings, balanced_pos_weight
@@ -45,6 +46,7 @@ from ranking.training.loop import (
     run_phase,
 )
 from ranking.training.precision import resolve_precision
+from ranking.training.prior import fit_prior, start_at_prior, with_prior
 from ranking.training.progress import Phase, SilentWatcher, TrainingWatcher
 from ranking.training.recipe import Pretraining, TrainingRecipe
 from ranking.training.state import Position, read_position
@@ -109,6 +111,12 @@ def train(
         model = _build(recipe, encoder)
         parts = _parts(job, data, parted, encoder)
         held_out = prepare(parted.held_out, encoder.tokenizer, recipe.model)
+        prior = None if recipe.prior == "none" else fit_prior(parted.train)
+        if prior is not None:
+            held_out = with_prior(held_out, prior)
+            parts = {
+                name: replace(part, prepared=with_prior(part.prepared, prior)) for name, part in parts.items()
+            }
         if not resume:
             write_job(folder, job)
         with alone(folder):
@@ -137,12 +145,12 @@ def train(
             except TrainingDiverged as error:
                 if session.position.best is None:
                     raise
-                manifest = _manifest(job, parts, parted, path, session, history=(str(error),))
+                manifest = _manifest(job, parts, parted, path, session, prior, history=(str(error),))
                 _finish(folder, manifest, model, encoder, session)
                 raise TrainingDiverged(
                     f"{error}. The ranker of epoch {manifest.held_out.epoch} is in {folder}"
                 ) from None
-            manifest = _manifest(job, parts, parted, path, session)
+            manifest = _manifest(job, parts, parted, path, session, prior)
             return _finish(folder, manifest, model, encoder, session)
 
 
@@ -163,9 +171,12 @@ def _split(examples: Sequence[Example], recipe: TrainingRecipe) -> Split:
 
 def _build(recipe: TrainingRecipe, encoder: Encoder) -> EvidenceModel[Any]:
     try:
-        return build_model(recipe.model, encoder)
+        model = build_model(recipe.model, encoder)
     except ValueError as error:
         raise RankerError(f"model: {error}") from None
+    if recipe.prior != "none":
+        start_at_prior(model.head.linear)
+    return model
 
 
 def _parts(job: TrainingJob, data: TrainingData, parted: Split, encoder: Encoder) -> dict[Phase, _Part]:
@@ -284,6 +295,7 @@ def _manifest(
     parted: Split,
     encoder: Path,
     session: Session,
+    prior: LogisticRanker | None,
     history: tuple[str, ...] = (),
 ) -> RankerManifest:
     recipe, best = job.recipe, session.position.best
@@ -306,6 +318,7 @@ def _manifest(
         data=parts["train"].record,
         pretraining=None if pretraining is None else pretraining.record,
         encoder=EncoderRecord(name=Path(recipe.model.encoder).name, fingerprint=fingerprint(encoder)),
+        prior=None if prior is None else prior.weights,
         precision=session.precision,
         weights_sha256="",
         versions={

@@ -13,6 +13,7 @@ from ranking.cutoffs import Cutoff
 from ranking.errors import RankerError
 from ranking.scoring import average_precision
 from ranking.training.documents import Document, query_groups
+from ranking.training.prior import add_prior
 from ranking.training.recipe import CutoffRule, Metric
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 
@@ -76,7 +77,8 @@ def score_documents(
             of_document: list[Scores] = []
             for group in query_groups(document, max_pairs):
                 logits = model(document.sentences, [document.queries[query] for query in group])
-                of_document += [np.asarray(row, dtype=np.float32) for row in logits.float().cpu().numpy()]
+                logits = add_prior(logits.float(), document, group)
+                of_document += [np.asarray(row, dtype=np.float32) for row in logits.cpu().numpy()]
             for example, scores in zip(document.examples, of_document, strict=True):
                 if not np.isfinite(scores).all():
                     raise RankerError(f"a score of held-out example {example.id!r} is not finite")
