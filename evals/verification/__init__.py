@@ -1,0 +1,1 @@
+"""A verified text as a page and as JSON."""

@@ -1,0 +1,176 @@
+"""For each line of a generated text, the sentences of its source that support it (Abridge 2025, section 3).
+
+A line is supported where a sentence reaches the probability that the ranker was tuned to. There is no
+fallback to the best sentence, because a line without evidence is what a reader has to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from ranking.bm25 import BM25
+from ranking.cutoffs import Cutoff, FixedThreshold, select
+from ranking.errors import RankerError
+from ranking.prefixes import Floats, checked_scores, probabilities, ranking_order
+from ranking.ranker import Ranked, Ranker
+
+Support = Literal["supported", "weak", "unsupported"]
+
+WEAK_SHARE = 0.5
+"""A line is weak where its best sentence reaches this share of the threshold."""
+
+MOST_WEAK = 3
+"""Sentences that are named for a weak line."""
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A sentence of the source.
+
+    Attributes:
+        sentence: Its position, from 0.
+        score: As the ranker gave it.
+        probability: The logistic function of the score; None where the ranker's scores are no logits.
+    """
+
+    sentence: int
+    score: float
+    probability: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedLine:
+    """A line of the generated text.
+
+    Attributes:
+        support: `supported` where a sentence reaches the threshold, `weak` where one reaches half of it.
+        evidence: Best first: all sentences from the threshold on, or of a weak line the best few. None of an
+            unsupported one.
+        cut: Whether the line is over the ranker's limit of length, so that its end was not read.
+    """
+
+    text: str
+    support: Support
+    evidence: tuple[Evidence, ...]
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A generated text against its source.
+
+    Attributes:
+        sentences: Of the source.
+        threshold: Probability from which on a sentence supports a line; None where there are only scores.
+        cut_sentences: Positions of sentences of which only the beginning was read.
+    """
+
+    lines: tuple[VerifiedLine, ...]
+    sentences: tuple[str, ...]
+    threshold: float | None
+    cut_sentences: tuple[int, ...]
+
+    def count(self, support: Support) -> int:
+        """How many lines have this support."""
+        return sum(line.support == support for line in self.lines)
+
+
+@runtime_checkable
+class SourceRanker(Protocol):
+    """A ranker that reads a source once for many queries."""
+
+    def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> Sequence[Ranked]:
+        """One result a query, each equal to that of `rank`."""
+
+
+def verify(
+    ranker: Ranker,
+    lines: Sequence[str],
+    sentences: Sequence[str],
+    *,
+    threshold: float | None = None,
+    report: Callable[[int], None] = lambda done: None,
+) -> Verification:
+    """Find the support of every line.
+
+    Args:
+        ranker: Scores sentences for a line. BM25 has no probabilities: of its lines, those that share a word
+            with the source are weak and none is supported.
+        lines: Of the generated text.
+        sentences: Of the source, in its order.
+        threshold: Probability in place of the ranker's own.
+        report: Is told how many lines are done.
+
+    Raises:
+        RankerError: The ranker gave a score that is no number, or has no probabilities to hold against
+            `threshold`.
+    """
+    tau = _threshold(ranker, threshold)
+    found: list[VerifiedLine] = []
+    cut: set[int] = set()
+    for line, ranked in zip(lines, _rankings(ranker, lines, sentences), strict=True):
+        scores = _checked(ranked, ranker, line)
+        cut.update(ranked.cut_sentences)
+        support, evidence = _by_words(scores, ranker.cutoff) if tau is None else _by_probability(scores, tau)
+        found.append(VerifiedLine(line, support, evidence, ranked.query_cut))
+        report(len(found))
+    return Verification(tuple(found), tuple(sentences), tau, tuple(sorted(cut)))
+
+
+def gives_logits(ranker: Ranker) -> bool:
+    """Whether a ranker's scores are logits; those of BM25 only put sentences in order."""
+    return ranker.identity.partition("@")[0] != BM25
+
+
+def _threshold(ranker: Ranker, given: float | None) -> float | None:
+    """The tuned one; for a ranker that was tuned to another rule, that of TAMU 2026, section 4.1.2."""
+    if not gives_logits(ranker):
+        if given is not None:
+            raise RankerError(
+                f"{ranker.identity} gives no probabilities to hold against {given:g}; leave the threshold"
+                " out, or take the ranker 'logistic'"
+            )
+        return None
+    if given is not None:
+        return given
+    return ranker.cutoff.tau if isinstance(ranker.cutoff, FixedThreshold) else FixedThreshold().tau
+
+
+def _rankings(ranker: Ranker, lines: Sequence[str], sentences: Sequence[str]) -> Iterator[Ranked]:
+    if not isinstance(ranker, SourceRanker):
+        yield from (ranker.rank(line, sentences) for line in lines)
+        return
+    for start in range(0, len(lines), _AT_ONCE):
+        yield from ranker.rank_many(lines[start : start + _AT_ONCE], sentences)
+
+
+def _checked(ranked: Ranked, ranker: Ranker, line: str) -> Floats:
+    try:
+        return checked_scores(ranked.scores)
+    except ValueError as error:
+        raise RankerError(f"ranker {ranker.identity}, line {line[:60]!r}: {error}") from None
+
+
+def _by_probability(scores: Floats, tau: float) -> tuple[Support, tuple[Evidence, ...]]:
+    values = probabilities(scores)
+    order = ranking_order(scores)
+    supporting = [place for place in order if values[place] >= tau]
+    if supporting:
+        return "supported", tuple(_evidence(place, scores, values) for place in supporting)
+    near = [place for place in order[:MOST_WEAK] if values[place] >= WEAK_SHARE * tau]
+    return ("weak" if near else "unsupported"), tuple(_evidence(place, scores, values) for place in near)
+
+
+def _by_words(scores: Floats, cutoff: Cutoff) -> tuple[Support, tuple[Evidence, ...]]:
+    near = sorted(
+        (place for place in select(cutoff, scores) if scores[place] > 0), key=lambda place: -scores[place]
+    )
+    return ("weak" if near else "unsupported"), tuple(_evidence(place, scores, None) for place in near)
+
+
+def _evidence(place: int, scores: Floats, values: Floats | None) -> Evidence:
+    return Evidence(int(place), float(scores[place]), None if values is None else float(values[place]))

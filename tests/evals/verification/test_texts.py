@@ -1,0 +1,89 @@
+"""What is verified against what."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from cases.errors import InputError
+from evals.verification.texts import read_lines, read_run, read_source
+from runs.manifest import RunError
+from tests.evals.scoring.runs import done, failed, make_run
+from tests.evigraph import write_cases
+
+SAMPLES = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_sentences_of_a_text_are_numbered_from_1(tmp_path: Path) -> None:
+    source = read_source(write(tmp_path / "s.txt", b"\xef\xbb\xbfOne. Two.\r\nThree"), None)
+    assert source.ids == ("1", "2", "3")
+    assert source.sentences == ("One.", "Two.", "Three")
+
+
+def test_sentences_of_a_case_keep_their_ids() -> None:
+    source = read_source(SAMPLES, "101")
+    assert source.ids[0] == "1"
+    assert source.name.endswith("batch.xml, case 101")
+
+
+def test_the_only_case_needs_no_id(tmp_path: Path) -> None:
+    assert read_source(write_cases(tmp_path / "one.jsonl", 1), None).name.endswith("case k0")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "has no sentence in it"),
+        (b" \n---\n", "has no sentence in it"),
+        (b"%PDF\0\x01", "is no text file: it has null bytes"),
+        (b"caf\xe9", "not UTF-8 at byte 4"),
+    ],
+    ids=["empty", "rules", "binary", "latin-1"],
+)
+def test_what_is_no_text_is_told(tmp_path: Path, content: bytes, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_lines(write(tmp_path / "n.txt", content))
+
+
+@pytest.mark.parametrize(
+    ("case", "words"), [(None, "Choose one with --case: k0, k1"), ("k9", "no case 'k9' in it")]
+)
+def test_a_case_has_to_be_chosen(tmp_path: Path, case: str | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_source(write_cases(tmp_path / "two.jsonl", 2), case)
+
+
+def test_a_text_has_no_cases(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no case file"):
+        read_source(write(tmp_path / "s.txt", b"One."), "1")
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_lines(tmp_path / "gone.txt")
+
+
+def test_a_run_brings_its_answer_and_its_note(tmp_path: Path) -> None:
+    make_run(tmp_path, ["7"], [done("7")])
+    lines, source = read_run(tmp_path / "run", "7")
+    assert lines == ("He was ill.", "It helped.")
+    assert (source.ids, source.sentences) == (("1", "2", "3"), ("A.", "B.", "C."))
+
+
+def test_a_case_without_an_answer_is_told(tmp_path: Path) -> None:
+    make_run(tmp_path, ["7"], [failed("7")])
+    with pytest.raises(InputError, match="case '7' has no answer"):
+        read_run(tmp_path / "run", "7")
+
+
+def test_a_case_that_is_not_in_the_run_is_told(tmp_path: Path) -> None:
+    make_run(tmp_path, ["7"], [done("7")])
+    with pytest.raises(RunError, match="no case '8' has ended"):
+        read_run(tmp_path / "run", "8")

@@ -1,0 +1,118 @@
+"""Ranked files: cut-offs, rows, and going on after an interruption."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from cases.errors import InputError
+from ranking.cutoffs import TopK
+from ranking.examples import Example
+from ranking.partial_file import PartialFile
+from ranking.rank_file import ROW, rank_examples
+from ranking.ranked_rows import read_row
+from tests.ranking.word_ranker import SourceWordRanker, WordRanker
+
+BEST = TopK(k=1)
+MADE_BY = {"ranker": "words@1", "cutoff": "top_k=1"}
+
+
+def example(number: int, **changes: object) -> Example:
+    fields = {
+        "id": f"e{number}",
+        "query": f"word{number}",
+        "sentences": ("word0 here", "word1 and word2"),
+        "labels": (False, True),
+        "document_id": "d",
+        "group": "g",
+    }
+    return Example(**(fields | changes))  # type: ignore[arg-type]
+
+
+EXAMPLES = [example(number) for number in range(3)]
+
+
+def test_a_row_names_sentences_as_the_source_does() -> None:
+    named = example(1, sentence_ids=("s1", "s2"))
+    (row,) = rank_examples(WordRanker(), BEST, [named])
+    assert (row.selected, row.gold, row.scores) == (("s2",), ("s2",), {"s1": -4.0, "s2": 0.0})
+
+
+def test_sentences_without_ids_are_named_by_position() -> None:
+    (row,) = rank_examples(WordRanker(), BEST, [example(1)])
+    assert row.selected == ("1",)
+
+
+def test_an_unlabelled_example_has_no_gold() -> None:
+    (row,) = rank_examples(WordRanker(), BEST, [example(1, labels=None)])
+    assert row.gold is None and row.labels is None
+
+
+def test_queries_on_one_document_are_ranked_in_one_reading() -> None:
+    ranker = SourceWordRanker()
+    found = list(rank_examples(ranker, BEST, EXAMPLES))
+    assert ranker.readings == 1
+    assert found == list(rank_examples(WordRanker(), BEST, EXAMPLES))
+
+
+def test_rows_survive_the_file() -> None:
+    (row,) = rank_examples(WordRanker(), BEST, [example(1)])
+    assert read_row(json.loads(json.dumps(row.as_json()))) == row
+
+
+def test_an_interrupted_file_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "ranked.jsonl"
+    with PartialFile(path, MADE_BY) as file:
+        list(islice(rank_examples(WordRanker(), BEST, EXAMPLES, file), 2))
+    assert not path.exists()
+    ranker = WordRanker()
+    with PartialFile(path, MADE_BY) as file:
+        rows = list(rank_examples(ranker, BEST, EXAMPLES, file))
+        file.finish(ROW)
+    assert ranker.queries == ["word2"]
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["e0", "e1", "e2"]
+    assert [row.id for row in rows] == ["e0", "e1", "e2"]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_torn_line_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "ranked.jsonl"
+    with PartialFile(path, MADE_BY) as file:
+        list(islice(rank_examples(WordRanker(), BEST, EXAMPLES, file), 2))
+    content = file.partial.read_bytes()
+    file.partial.write_bytes(content[:-20])
+    with PartialFile(path, MADE_BY) as file:
+        assert [row.id for row in rank_examples(WordRanker(), BEST, EXAMPLES, file)] == ["e0", "e1", "e2"]
+
+
+def test_another_cutoff_does_not_go_on_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ranked.jsonl"
+    PartialFile(path, MADE_BY).close()
+    with pytest.raises(InputError, match="was begun with another cutoff"):
+        PartialFile(path, {**MADE_BY, "cutoff": "gap"})
+
+
+def test_other_examples_do_not_go_on_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "ranked.jsonl"
+    with PartialFile(path, MADE_BY) as file:
+        list(rank_examples(WordRanker(), BEST, EXAMPLES, file))
+    changed = [example(0, query="another"), *EXAMPLES[1:]]
+    with PartialFile(path, MADE_BY) as file, pytest.raises(InputError, match="begun with other examples"):
+        list(rank_examples(WordRanker(), BEST, changed, file))
+
+
+def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "ranked.jsonl"
+    with PartialFile(path, MADE_BY), pytest.raises(InputError, match="another process is writing it"):
+        PartialFile(path, MADE_BY)
+
+
+def test_a_foreign_file_in_the_place_is_left_alone(tmp_path: Path) -> None:
+    partial = tmp_path / "ranked.jsonl.partial"
+    partial.write_text("my own notes\n")
+    with pytest.raises(InputError, match="is no begun ranking"):
+        PartialFile(tmp_path / "ranked.jsonl", MADE_BY)
+    assert partial.read_text() == "my own notes\n"
