@@ -15,6 +15,7 @@ from cli.experiment import experiment
 from cli.export import export
 from cli.graph import graph
 from cli.models import models
+from cli.rank import rank
 from cli.resume import resume
 from cli.retry import retry
 from cli.run import run
@@ -24,6 +25,7 @@ from cli.show import show
 from cli.submit import submit
 from cli.train import train
 from cli.validate import validate
+from cli.verify import verify
 
 app = typer.Typer(
     name="evigraph",
@@ -47,6 +49,8 @@ app.command()(submit)
 app.command()(validate)
 app.command()(compare)
 app.command()(graph)
+app.command()(rank)
+app.command()(verify)
 app.command()(serve)
 app.command()(bench)
 app.command()(train)

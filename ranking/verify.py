@@ -6,7 +6,7 @@ fallback to the best sentence, because a line without evidence is what a reader 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -93,7 +93,6 @@ def verify(
     sentences: Sequence[str],
     *,
     threshold: float | None = None,
-    report: Callable[[int], None] = lambda done: None,
 ) -> Verification:
     """Find the support of every line.
 
@@ -103,7 +102,6 @@ def verify(
         lines: Of the generated text.
         sentences: Of the source, in its order.
         threshold: Probability in place of the ranker's own.
-        report: Is told how many lines are done.
 
     Raises:
         RankerError: The ranker gave a score that is no number, or has no probabilities to hold against
@@ -117,7 +115,6 @@ def verify(
         cut.update(ranked.cut_sentences)
         support, evidence = _by_words(scores, ranker.cutoff) if tau is None else _by_probability(scores, tau)
         found.append(VerifiedLine(line, support, evidence, ranked.query_cut))
-        report(len(found))
     return Verification(tuple(found), tuple(sentences), tau, tuple(sorted(cut)))
 
 

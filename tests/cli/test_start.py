@@ -43,6 +43,8 @@ COMMANDS = (
     ["export"],
     ["compare"],
     ["graph"],
+    ["rank"],
+    ["verify"],
     ["serve"],
     ["bench"],
     ["train"],

@@ -1,0 +1,238 @@
+"""`evigraph rank`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli.options import JsonOption, KeyOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cases.submissions.fault import Fault
+    from cli.counted_progress import CountedProgress
+    from evals.rankings.scores import RankingScores
+    from ranking.cutoffs import Cutoff
+    from ranking.examples import Example
+    from ranking.ranked_rows import RankedRow
+
+
+def rank(
+    ranker: Annotated[
+        str,
+        typer.Argument(
+            help="logistic, bm25, or the folder of a trained ranker.", metavar="RANKER", show_default=False
+        ),
+    ],
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files of examples (ArchEHR XML, .jsonl), and folders of SciFact or Evidence Inference.",
+            metavar="DATA...",
+            show_default=False,
+        ),
+    ],
+    reader: Annotated[
+        Literal["scifact", "evidence_inference", "archehr", "jsonl"] | None,
+        typer.Option(
+            "--reader", help="Format of the data. (default: by its files and fields)", show_default=False
+        ),
+    ] = None,
+    key: KeyOption = None,
+    cutoff: Annotated[
+        str | None,
+        typer.Option(
+            "--cutoff",
+            help="threshold=P, gap, adaptive=TAU0,WEIGHT or top_k=K; threshold=P,empty may select nothing."
+            " (default: the ranker's own)",
+            metavar="RULE",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["held-out", "all"],
+        typer.Option("--split", help="held-out: only the examples that the ranker's training held out."),
+    ] = "all",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="JSON lines, one an example.", metavar="FILE", show_default=False),
+    ] = None,
+    submission: Annotated[
+        Path | None,
+        typer.Option(
+            "--submission",
+            help="Write a submission to subtask 2 of ArchEHR-QA 2026 as well (.zip or .json).",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score the sentences of each example for its query, select some, and score the selection.
+
+    Scores need labels of people in the data. Brackets are 95 % intervals by bootstrap over examples. With
+    --out, the same command after an interruption goes on where it was.
+
+    Example: evigraph rank bm25 cases.xml --out ranked.jsonl
+    """
+    from cli.counted_progress import CountedProgress
+    from cli.terminal import messages, print_json, safe
+    from evals.rankings.scores import score_rows
+    from evals.rankings.submission import check_target, write_ranked
+    from ranking.cutoff_text import cutoff_text
+    from ranking.load import load_ranker
+    from ranking.partial_file import PartialFile
+    from ranking.rank_file import ROW, rank_examples
+
+    given = _given_cutoff(cutoff)
+    examples = _examples(ranker, data, reader, key, split)
+    if submission is not None:
+        check_target(submission, examples)
+    loaded = load_ranker(ranker)
+    rule = given or loaded.cutoff
+    made_by = {"ranker": loaded.identity, "cutoff": cutoff_text(rule)}
+    file = PartialFile(out, made_by) if out else None
+    kept: list[RankedRow] = []
+    try:
+        with CountedProgress("examples", len(examples)) as progress:
+            rows = _shown(rank_examples(loaded, rule, examples, file), progress)
+            scores = score_rows(_kept(rows, kept) if submission else rows)
+        if file is not None:
+            file.finish(ROW)
+    except KeyboardInterrupt:
+        if file is not None:
+            messages().print(safe(f"kept in {file.partial}; the same command goes on"), soft_wrap=True)
+        raise
+    finally:
+        if file is not None:
+            file.close()
+    faults = write_ranked(submission, kept, examples) if submission else []
+    if as_json:
+        print_json(_fields(loaded.identity, rule, split, scores, out, None if faults else submission))
+    else:
+        _print(loaded.identity, rule, scores, out, None if faults else submission)
+    if faults:
+        _refuse(faults)
+
+
+def _given_cutoff(text: str | None) -> Cutoff | None:
+    from ranking.cutoff_text import parse_cutoff
+
+    if text is None:
+        return None
+    try:
+        return parse_cutoff(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--cutoff") from None
+
+
+def _examples(
+    ranker: str,
+    data: list[Path],
+    reader: Literal["scifact", "evidence_inference", "archehr", "jsonl"] | None,
+    keys: list[Path] | None,
+    split: Literal["held-out", "all"],
+) -> list[Example]:
+    from ranking.held_out import held_out_examples, held_out_record
+    from ranking.readers.archehr import ArchehrOptions
+    from ranking.readers.load import load_examples
+
+    if keys and reader not in (None, "archehr"):
+        raise typer.BadParameter(f"the reader {reader!r} takes no key", param_hint="--key")
+    record = held_out_record(ranker) if split == "held-out" else None
+    examples = load_examples(data, ArchehrOptions(keys=tuple(keys)) if keys else reader)
+    return held_out_examples(examples, record) if record else examples
+
+
+def _shown(rows: Iterable[RankedRow], progress: CountedProgress) -> Iterator[RankedRow]:
+    for done, row in enumerate(rows, start=1):
+        progress.update(done)
+        yield row
+
+
+def _kept(rows: Iterable[RankedRow], kept: list[RankedRow]) -> Iterator[RankedRow]:
+    for row in rows:
+        kept.append(row)
+        yield row
+
+
+def _fields(
+    ranker: str, rule: Cutoff, split: str, scores: RankingScores, out: Path | None, submission: Path | None
+) -> dict[str, Any]:
+    return {
+        "ranker": ranker,
+        "cutoff": rule.model_dump(),
+        "split": split,
+        "examples": scores.examples,
+        "scored": scores.scored,
+        "weak": scores.weak,
+        "sentences": scores.sentences,
+        "selected": scores.selected,
+        "cut_sentences": scores.cut_sentences,
+        "cut_queries": scores.cut_queries,
+        "scores": {
+            name: {"value": its.value, "interval": None if its.method == "none" else [its.low, its.high]}
+            for name, its in scores.values.items()
+        },
+        "file": str(out) if out else None,
+        "submission": str(submission) if submission else None,
+    }
+
+
+def _print(
+    ranker: str, rule: Cutoff, scores: RankingScores, out: Path | None, submission: Path | None
+) -> None:
+    from cli.terminal import output, safe
+    from ranking.cutoff_text import cutoff_text
+
+    console = output()
+    console.print(
+        safe(
+            f"{ranker}, cut-off {cutoff_text(rule)}: {scores.examples:,} examples,"
+            f" {scores.selected:,} of {scores.sentences:,} sentences selected"
+        ),
+        soft_wrap=True,
+    )
+    if scores.cut_sentences or scores.cut_queries:
+        cut = f"{scores.cut_sentences:,} sentences and {scores.cut_queries:,} queries"
+        console.print(safe(f"over the ranker's limit of length, the end not read: {cut}", "yellow"))
+    if scores.weak:
+        console.print(safe(f"weak labels are not scored against: {scores.weak:,} examples", "yellow"))
+    if scores.values:
+        _print_values(scores)
+    else:
+        console.print(safe("no scores: no example is labelled by people"))
+    for path in (out, submission):
+        if path is not None:
+            console.print(safe(str(path)), soft_wrap=True)
+    if out is None and submission is None and not scores.values:
+        console.print(safe("nothing kept: --out FILE writes what is selected"))
+
+
+def _print_values(scores: RankingScores) -> None:
+    from rich.table import Table
+
+    from cli.terminal import output, safe
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(f"{scores.scored:,} examples")
+    table.add_column("", justify="right")
+    table.add_column("95 %")
+    for name, its in scores.values.items():
+        bracket = "" if its.method == "none" else f"[{its.low:.2f}, {its.high:.2f}]"
+        table.add_row(name.replace("_", " "), f"{its.value:.2f}", safe(bracket))
+    output().print(table)
+
+
+def _refuse(faults: list[Fault]) -> None:
+    from cli.terminal import messages, safe
+
+    for fault in faults:
+        line = " ".join(f"{fault.severity}: {fault.line}. {fault.remedy}".split())
+        messages().print(safe(line, "red"), soft_wrap=True)
+    messages().print(safe("no submission written", "red"))
+    raise typer.Exit(1)

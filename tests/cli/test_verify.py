@@ -1,0 +1,65 @@
+"""`evigraph verify`, as a user runs it. All texts are invented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.evigraph import Ended, evigraph
+
+SOURCE = """\
+Sputum culture grew Streptococcus pneumoniae.
+Metformin was held because creatinine rose.
+She was started on ceftriaxone.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "note.txt").write_text(
+        "Metformin was held because creatinine rose.\n\nKnee surgery went well.\n"
+    )
+    (tmp_path / "source.txt").write_text(SOURCE)
+    return tmp_path
+
+
+def verify(folder: Path, *arguments: str, ranker: str = "bm25") -> Ended:
+    return evigraph("verify", *arguments, "--ranker", ranker, folder=folder)
+
+
+def test_the_logistic_ranker_keeps_its_reading_of_the_source(folder: Path) -> None:
+    ended = evigraph(
+        *("verify", "note.txt", "source.txt", "--json", "--html", "page.html"),
+        folder=folder,
+        environment={"EVIGRAPH_CACHE": str(folder / "cache")},
+    )
+    found = ended.summary
+    line = found["lines"][0]
+    assert (line["supported"], line["evidence"][0]["sentence"]) == (True, "2")
+    assert (found["source_encoded"], found["html"]) == (True, "page.html")
+    assert "Knee surgery went well." in (folder / "page.html").read_text()
+    assert len(list((folder / "cache" / "sources").iterdir())) == 1
+
+
+def test_each_line_is_shown_and_strict_tells_of_the_unsupported(folder: Path) -> None:
+    ended = verify(folder, "note.txt", "source.txt", "--strict")
+    assert ended.code == 1
+    assert "1  weak         Metformin was held because creatinine rose." in ended.out
+    assert "2  unsupported  Knee surgery went well." in ended.out
+    assert "2 lines: 0 supported, 1 weak, 1 unsupported" in ended.out
+
+
+def test_control_codes_do_not_reach_the_terminal(folder: Path) -> None:
+    (folder / "note.txt").write_text("Creatinine \x1b[31m[bold]rose\x1b]0;x\x07\u202e.\n")
+    ended = verify(folder, "note.txt", "source.txt")
+    assert ended.code == 0
+    assert "[bold]rose" in ended.out
+    assert not {"\x1b", "\x07", "\u202e"} & set(ended.out)
+
+
+def test_a_checkpoint_of_another_kind_is_one_line(folder: Path) -> None:
+    (folder / "ranker.json").write_text('{"kind": "oracle"}')
+    ended = verify(folder, "note.txt", "source.txt", ranker=".")
+    assert (ended.code, ended.out) == (2, "")
+    assert "unknown kind 'oracle'" in ended.line
