@@ -5,6 +5,7 @@ from __future__ import annotations
 from cases.errors import InputError
 from evals.bench.result import BenchError
 from evals.experiments.errors import ExperimentError
+from evals.rankers.errors import StudyError
 from evals.scoring.matching import ScoringError
 from graph.recipe import RecipeError
 from graph.systems import UnknownSystem
@@ -30,6 +31,7 @@ _EXPECTED = (
     ScoringError,
     ExperimentError,
     RankerError,
+    StudyError,
     OSError,
 )
 

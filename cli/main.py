@@ -22,6 +22,7 @@ from cli.run import run
 from cli.score import score
 from cli.serve import serve
 from cli.show import show
+from cli.study import study
 from cli.submit import submit
 from cli.train import train
 from cli.validate import validate
@@ -44,6 +45,7 @@ app.command()(show)
 app.command()(score)
 app.command()(analyse)
 app.command()(experiment)
+app.command()(study)
 app.command()(export)
 app.command()(submit)
 app.command()(validate)

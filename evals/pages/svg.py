@@ -59,6 +59,27 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def new_grid(width: float, panel_height: float, panels: int, across: int) -> tuple[Figure, list[Axes]]:
+    """As many axes as panels, `across` in a row, from left to right and then downwards."""
+    from matplotlib.figure import Figure
+
+    down = -(-panels // across)
+    figure = Figure(figsize=(width, panel_height * down), layout="constrained")
+    figure.patch.set_visible(False)
+    found = [figure.add_subplot(down, across, number + 1) for number in range(panels)]
+    for axes in found:
+        axes.patch.set_visible(False)
+    return figure, found
+
+
+def standalone(svg: str) -> str:
+    """A page's plot as a file of its own, which has no page to take colours from."""
+    light = {INK: "#1b1f24", MUTED: "#6a737d", UP: "#0b6e4f", DOWN: "#b3401f"}
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(variable, light[colour])
+    return svg
+
+
 def as_svg(figure: Figure, name: str) -> str:
     """The figure as an element of a page, the same bytes for the same figure.
 

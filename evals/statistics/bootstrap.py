@@ -24,7 +24,7 @@ SEED = 42
 _CHUNK = 2_000_000
 """Weights at once: 16 MB each of draws, counts and weights."""
 
-Method = Literal["bca", "percentile", "none"]
+Method = Literal["bca", "percentile", "t", "none"]
 
 
 class Interval(NamedTuple):
@@ -32,7 +32,8 @@ class Interval(NamedTuple):
 
     Attributes:
         method: `bca` (bias-corrected and accelerated); `percentile` where that is not defined, as when no
-            resample differs from the value; `none` with fewer than two cases, where the ends are nan.
+            resample differs from the value; `t` of a mean over repetitions (`seed_interval`); `none` with
+            fewer than two cases or repetitions, where the ends are nan.
     """
 
     value: float

@@ -40,6 +40,7 @@ COMMANDS = (
     ["score"],
     ["analyse"],
     ["experiment"],
+    ["study"],
     ["export"],
     ["compare"],
     ["graph"],

@@ -1,0 +1,1 @@
+"""Studies: rankers trained in a grid of recipes and seeds, and the tables that come of them."""

@@ -1,0 +1,196 @@
+"""Which columns and rows each table of the papers has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evals.experiments.tables import Unit
+from evals.rankers.data import HELD_OUT, NOISY, domain_set
+from evals.rankers.definition import Row, Study, TableName
+from evals.rankers.measures import Measure
+from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK
+from ranking.tuning import RuleKind
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A rule whose parameters are those that give the best micro F1 on the tuning part.
+
+    Attributes:
+        fallback: Of thresholds, whether the best sentence is taken where none reaches them.
+    """
+
+    kind: RuleKind
+    fallback: bool = True
+
+
+Rule = Cutoff | Tuned
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure on some sets, all cases of theirs together."""
+
+    title: str
+    sets: tuple[str, ...]
+    measure: Measure
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a table: which ranker, and its rule where it is not that of the columns."""
+
+    label: str
+    row: str
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLayout:
+    """A part of a table with rows and columns of its own.
+
+    Attributes:
+        headline: Title of the column that rows are compared by.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    headline: str
+
+
+TITLES: Mapping[TableName, str] = {
+    "tamu-1": "TAMU 2026, table 1: training objectives",
+    "tamu-2": "TAMU 2026, table 2: cut-offs",
+    "abridge-2": "Abridge 2025, table 2: fusion types, without and with (++) pre-training",
+    "abridge-3": "Abridge 2025, table 3: trained on one domain, tested on others",
+    "abridge-5": "Abridge 2025, table 5: noisy queries",
+    "abridge-9": "Abridge 2025, table 9: LSTM against Transformer over the sentences",
+}
+UNITS: Mapping[TableName, Unit] = {name: "share" if name.startswith("tamu") else "points" for name in TITLES}
+"""Each paper's own."""
+
+_THRESHOLD = Tuned("threshold")
+_CORPUS = Tuned("threshold", fallback=False)
+"""Abridge's one global threshold; a query may have no evidence."""
+
+_CUTOFFS: Mapping[str, Rule] = {
+    "Fixed Threshold 0.4": FixedThreshold(tau=0.4),
+    "Fixed Threshold, tuned": _THRESHOLD,
+    "Score-Gap Selection": ScoreGap(),
+    "Score-Gap Selection, limit tuned": Tuned("gap"),
+    "Adaptive Soft Dynamic-k, tuned": Tuned("adaptive"),
+    "Top-k, tuned": Tuned("top_k"),
+}
+
+
+_CORPUS_PARTS: Mapping[str, Measure] = {"F-Score": "micro_f1", "P": "micro_p", "R": "micro_r"}
+
+
+def layout(table: TableName, study: Study) -> list[BlockLayout]:
+    """The blocks of a table, with the study's rows."""
+    rows = study.tables[table]
+    lines = tuple(Line(study.rows[name].label or name, name) for name in rows)
+    match table:
+        case "tamu-1":
+            return _objectives(lines)
+        case "tamu-2":
+            return [_cutoffs(line) for line in lines]
+        case "abridge-2" | "abridge-9":
+            columns = tuple(
+                Column(title, (HELD_OUT,), part, _CORPUS) for title, part in _CORPUS_PARTS.items()
+            )
+            return [BlockLayout("", columns, lines, "F-Score")]
+        case "abridge-3":
+            return [_domains(lines, study)]
+        case "abridge-5":
+            return [_noise(lines)]
+
+
+def rule_of(line: Line, column: Column, row: Row) -> Rule:
+    """The rule of a cell. Scores of most baselines are no probabilities: they have rules of their own."""
+    from evals.rankers.baselines import own_cutoff
+
+    rule = line.rule or column.rule
+    if row.baseline in (None, "logistic"):
+        return rule
+    if row.baseline == "bm25" and rule == Tuned("top_k"):
+        return rule
+    assert row.baseline is not None
+    return own_cutoff(row.baseline)
+
+
+def cutoff_text(cutoff: Cutoff) -> str:
+    """For people, in a few characters."""
+    match cutoff:
+        case FixedThreshold():
+            return f"p>={cutoff.tau:.2f}"
+        case ScoreGap():
+            return "gap" if cutoff.max_k is None else f"gap<={cutoff.max_k}"
+        case AdaptiveSoftK():
+            return f"tau0={cutoff.tau0:.2f} lambda={cutoff.entropy_weight:+.2f}"
+        case TopK():
+            return f"k={cutoff.k}"
+
+
+def _objectives(lines: Sequence[Line]) -> list[BlockLayout]:
+    blocks: Mapping[str, Rule] = {
+        "Fixed threshold 0.4, as in the paper": FixedThreshold(tau=0.4),
+        "Threshold tuned on the tuning part": _THRESHOLD,
+        "Fixed top-k, k tuned on the tuning part": Tuned("top_k"),
+    }
+    made = [
+        BlockLayout(
+            title,
+            tuple(
+                Column(f"{average} {part}", (HELD_OUT,), measure, rule)
+                for average, parts in _AVERAGES.items()
+                for part, measure in parts.items()
+            ),
+            tuple(lines),
+            "Micro F1",
+        )
+        for title, rule in blocks.items()
+    ]
+    ap = Column("Average precision", (HELD_OUT,), "ap", FixedThreshold(tau=0.4))
+    return [*made, BlockLayout("Order alone, no cut-off", (ap,), tuple(lines), ap.title)]
+
+
+_AVERAGES: Mapping[str, Mapping[str, Measure]] = {
+    "Macro": {"P": "macro_p", "R": "macro_r", "F1": "macro_f1"},
+    "Micro": {"P": "micro_p", "R": "micro_r", "F1": "micro_f1"},
+}
+
+
+def _cutoffs(line: Line) -> BlockLayout:
+    columns = [
+        Column(part, (HELD_OUT,), measure, FixedThreshold(tau=0.4))
+        for part, measure in _AVERAGES["Micro"].items()
+    ]
+    lines = [Line(label, line.row, rule) for label, rule in _CUTOFFS.items()]
+    return BlockLayout(line.label, tuple(columns), tuple(lines), "F1")
+
+
+def _domains(lines: Sequence[Line], study: Study) -> BlockLayout:
+    trained_on = {study.rows[line.row].train_on for line in lines}
+    elsewhere = tuple(domain_set(name) for name in study.domains if name not in trained_on)
+    columns = [
+        Column(
+            name + (" (trained on)" if name in trained_on else ""), (domain_set(name),), "micro_f1", _CORPUS
+        )
+        for name in study.domains
+    ]
+    together = Column("All others", elsewhere, "micro_f1", _CORPUS)
+    return BlockLayout("", (*columns, together), tuple(lines), together.title)
+
+
+def _noise(lines: Sequence[Line]) -> BlockLayout:
+    parts: Mapping[str, Measure] = {"P": "char_p", "R": "char_r", "F": "char_f1"}
+    columns = [
+        Column(f"{kind} {part}", (name,), measure, _CORPUS)
+        for kind, name in (("Clean", HELD_OUT), ("Noisy", NOISY))
+        for part, measure in parts.items()
+    ]
+    return BlockLayout("", tuple(columns), tuple(lines), "Noisy F")
