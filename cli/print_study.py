@@ -40,7 +40,7 @@ def print_study(plan: Plan, outcome: Outcome, made: Report) -> None:
 
 def _print_block(table: StudyTable, block: Block) -> None:
     title = f"{table.title}{f': {block.title}' if block.title else ''}"
-    shown = Table(title=safe(title), title_justify="left", box=None, pad_edge=False)
+    shown = Table(box=None, pad_edge=False)
     shown.add_column("", overflow="fold")
     shown.add_column(safe(block.headline), justify="right")
     for label in labels_compared(block):
@@ -52,6 +52,7 @@ def _print_block(table: StudyTable, block: Block) -> None:
             *(safe(text) for text in comparison_texts(block, row, table.unit)),
         )
     output().print()
+    output().print(safe(title), soft_wrap=True)
     output().print(shown)
 
 

@@ -53,7 +53,7 @@ def _training(table: TableName, plan: Plan) -> list[str]:
     backbones = ", ".join(sorted({Path(recipe.model.encoder).name for recipe in recipes}))
     epochs = "/".join(map(str, sorted({recipe.epochs for recipe in recipes})))
     counts = "/".join(map(str, sorted({plan.trained_on[name] for name in plan.study.tables[table]})))
-    found = [f"Backbone {backbones}, {epochs} epochs, {counts} training examples."]
+    found = [f"Backbone {backbones}, epochs {epochs}, {counts} training examples."]
     pretrained = {len(job.pretraining) for job in jobs if job.pretraining}
     if any(row.pretrain for row in rows) and pretrained:
         passes = plan.study.pretraining.epochs
@@ -84,7 +84,7 @@ def _domains(plan: Plan) -> str:
     own = [name for name, domain in plan.study.domains.items() if domain.of == "pretrain"]
     if own and any(row.pretrain for row in plan.study.rows.values()):
         sentence += (
-            f" {' and '.join(own)} come from the collection of the pre-training data (other articles), so"
+            f" Of the collection of the pre-training data (other articles): {', '.join(own)};"
             " there ++ is no pure shift of domain."
         )
     return sentence
