@@ -137,7 +137,11 @@ class _Crew:
             except OSError:
                 continue
         for worker in self.busy:
-            worker.process.terminate()
+            if worker.job is not None and worker.job.baseline is not None:
+                # It has nothing to save, and may fit for long without asking whether to stop.
+                worker.process.kill()
+            else:
+                worker.process.terminate()
         deadline = time.monotonic() + _GRACE_S
         for worker in [*self._idle, *self.busy]:
             # The connection stays open until then: who cannot report would die before he has saved.
