@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,13 @@ def test_a_packaged_name_wins_over_a_folder_of_that_name(
     for name in ("bm25", "mine"):
         (tmp_path / name).mkdir()
     assert [located(name) for name in ("bm25", "mine", "gone")] == ["bm25", str(tmp_path / "mine"), "gone"]
+
+
+@pytest.mark.parametrize("name", ["bm25", "logistic"])
+def test_threads_get_the_scores_that_one_gets(name: str) -> None:
+    ranker = load_ranker(name)
+    queries = ["heparin", "platelets", "diet", "Why was it stopped?"] * 2
+    alone = [ranker.rank(query, NOTE).scores for query in queries]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda query: ranker.rank(query, NOTE).scores, queries))
+    np.testing.assert_array_equal(together, alone)
