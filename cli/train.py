@@ -110,26 +110,32 @@ def train(
     Example: evigraph train pointwise --data scifact/ --out rankers/scifact
     """
     from cli.terminal import messages, safe
-    from cli.training_progress import ProgressBar, stop_on_signal
     from ranking.training.data import load_data
     from ranking.training.job import read_job
-    from ranking.training.loop import TrainingInterrupted
-    from ranking.training.train import train as run_training
+    from ranking.training.recipe import override
 
     changes = _changes(encoder, epochs, seed, held_out, pretrain)
     if resume is not None:
         folder, job = resume, read_job(resume)
         if recipe is not None or changes:
-            job = job.model_copy(update={"recipe": _recipe(recipe or job.name, changes)})
+            changed = _recipe(recipe, changes) if recipe else override(job.recipe, changes, job.name)
+            job = job.model_copy(update={"recipe": changed})
         if data:
             job = job.model_copy(update={"data": tuple(str(path.resolve()) for path in data)})
     else:
         job = _new_job(recipe, data, reader, limit, changes)
         folder = out or _new_folder(job.name)
+    examples = load_data(job)
+
+    # After all that can be wrong with files: these bring torch, which takes seconds.
+    from cli.training_progress import ProgressBar, stop_on_signal
+    from ranking.training.loop import TrainingInterrupted
+    from ranking.training.train import train as run_training
+
     with ProgressBar() as bar, stop_on_signal(bar) as stopping:
         try:
             manifest = run_training(
-                job, load_data(job), folder, resume=resume is not None, watcher=bar, stopping=stopping
+                job, examples, folder, resume=resume is not None, watcher=bar, stopping=stopping
             )
         except TrainingInterrupted as interrupted:
             messages().print(safe(f"evigraph: {interrupted}"), soft_wrap=True)

@@ -69,7 +69,7 @@ def _draw_figures(axes: Axes, epochs: Sequence[tuple[int, Mapping[str, Any]]]) -
         values = [point[name] for _, point in epochs]
         beside.plot(steps, values, "o-", color=colour, markersize=5, linewidth=1.6)
         beside.annotate(
-            name.replace("_", " "),
+            name.replace("_", " ").replace("f1", "F1"),
             (steps[-1], values[-1]),
             xytext=(-6, 6),
             textcoords="offset points",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranking.examples import Example
 from ranking.models.config import ModelConfig
@@ -15,6 +15,10 @@ from ranking.ranker import Scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from ranking.models.model import EvidenceModel
+
+_AFTER_BACKBONE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,14 @@ def prepare(
     return Prepared(tuple(documents), cut_sentences, cut_queries, shortened)
 
 
-def query_groups(document: Document, max_pairs: int) -> list[range]:
-    """Queries that are scored together, so that their pairs with the sentences fit into memory."""
-    at_once = max(1, max_pairs // len(document.sentences))
+def query_groups(document: Document, max_pairs: int, model: EvidenceModel[Any]) -> list[range]:
+    """Queries that are scored together, so that their pairs with the sentences fit into memory.
+
+    Where pairs meet after the backbone they take a fraction of the memory, and each further pass would encode
+    the document again.
+    """
+    limit = max_pairs if model.source_type is None else _AFTER_BACKBONE * max_pairs
+    at_once = max(1, limit // len(document.sentences))
     count = len(document.queries)
     return [range(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 

@@ -137,7 +137,7 @@ def accumulate_gradients(
         That loss. Queries that give none count as 0.
     """
     total = 0.0
-    for group in query_groups(document, session.recipe.max_pairs):
+    for group in query_groups(document, session.recipe.max_pairs, model):
         with autocast(session.precision, session.device):
             logits = model(document.sentences, [document.queries[query] for query in group])
         logits = add_prior(logits, document, group)

@@ -40,7 +40,8 @@ def build_optimiser(
             ]
             decay = recipe.weight_decay if decayed else 0.0
             groups.append({"params": chosen, "lr": rate, "weight_decay": decay})
-    optimiser = torch.optim.AdamW([group for group in groups if group["params"]])
+    # A document is a step, so steps are many; fused ones read each weight once.
+    optimiser = torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
     warmup = round(recipe.warmup * steps)
     schedule = get_linear_schedule_with_warmup(optimiser, warmup, steps)  # type: ignore[no-untyped-call]
     return optimiser, schedule

@@ -75,7 +75,7 @@ def score_documents(
     with torch.inference_mode():
         for document in documents:
             of_document: list[Scores] = []
-            for group in query_groups(document, max_pairs):
+            for group in query_groups(document, max_pairs, model):
                 logits = model(document.sentences, [document.queries[query] for query in group])
                 logits = add_prior(logits.float(), document, group)
                 of_document += [np.asarray(row, dtype=np.float32) for row in logits.cpu().numpy()]
