@@ -44,8 +44,8 @@ def test_a_long_document_keeps_all_evidence_in_order() -> None:
     assert document.labels(0).count(True) == 2
 
 
-def gradients(max_pairs: int, model: Any) -> list[torch.Tensor]:
-    (document,) = prepare(same_document(3), tokenizer(), ModelConfig()).documents
+def gradients(max_pairs: int, model: Any, of: list[Example] | None = None) -> list[torch.Tensor]:
+    (document,) = prepare(of or same_document(3), tokenizer(), ModelConfig()).documents
     recipe = make_training_recipe({"max_pairs": max_pairs}, "tiny")
     plan = PhasePlan("train", (document,), 1, ObjectiveSettings())
     session = Session(
@@ -68,6 +68,13 @@ def test_a_document_in_several_passes_has_the_gradient_of_one_pass(fusion: str) 
     model = build_model(ModelConfig.model_validate({"fusion": fusion}), encoder()).eval()
     for one, many in zip(gradients(1000, model), gradients(1, model), strict=True):
         torch.testing.assert_close(one, many, atol=1e-5, rtol=1e-4)
+
+
+def test_a_query_that_is_asked_twice_weighs_no_more_than_once() -> None:
+    model = build_model(ModelConfig(), encoder()).eval()
+    one, two = examples(1)[0], replace(examples(1)[0], id="again")
+    for once, twice in zip(gradients(1, model, [one]), gradients(1, model, [one, two]), strict=True):
+        torch.testing.assert_close(once, twice, atol=1e-5, rtol=1e-4)
 
 
 def test_queries_are_parted_by_their_pairs() -> None:
