@@ -69,6 +69,8 @@ class Backbone(nn.Module):
 
     def pooled(self, rows: Sequence[Row], pooling: Pooling) -> Tensor:
         """One vector a row, in the order of the rows, shape (rows, hidden)."""
+        if not rows:
+            return torch.zeros(0, self.hidden_size, device=self.device)
         batches = list(self._pool_batches(rows, pooling))
         places = [place for places, _ in batches for place in places]
         return in_order(torch.cat([vectors for _, vectors in batches]), places)
