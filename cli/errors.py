@@ -5,8 +5,8 @@ from __future__ import annotations
 from cases.errors import InputError
 from evals.bench.result import BenchError
 from evals.experiments.errors import ExperimentError
-from evals.rankers.errors import StudyError
 from evals.scoring.matching import ScoringError
+from evals.studies.errors import StudyError
 from graph.recipe import RecipeError
 from graph.systems import UnknownSystem
 from prompts import PromptError

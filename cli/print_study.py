@@ -8,12 +8,12 @@ from rich.table import Table
 
 from cli.terminal import output, safe
 from evals.experiments.render import cell_text
-from evals.rankers.jobs import Plan
-from evals.rankers.render import as_object as table_object
-from evals.rankers.render import comparison_texts, row_title
-from evals.rankers.report import Report
-from evals.rankers.run import Outcome
-from evals.rankers.tables import Block, StudyTable, interval_of, labels_compared
+from evals.studies.jobs import Plan
+from evals.studies.render import as_object as table_object
+from evals.studies.render import comparison_texts, row_title
+from evals.studies.report import Report
+from evals.studies.run import Outcome
+from evals.studies.tables import Block, StudyTable, interval_of, labels_compared
 
 
 def print_study(plan: Plan, outcome: Outcome, made: Report) -> None:

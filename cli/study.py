@@ -76,11 +76,11 @@ def study(
     from cli.print_study import as_object, print_study
     from cli.study_progress import StudyProgress
     from cli.terminal import print_json
-    from evals.rankers.data import read_study_data
-    from evals.rankers.definition import adjusted, load_study
-    from evals.rankers.jobs import plan
-    from evals.rankers.report import report
-    from evals.rankers.run import run_jobs
+    from evals.studies.data import read_study_data
+    from evals.studies.definition import adjusted, load_study
+    from evals.studies.jobs import plan
+    from evals.studies.report import report
+    from evals.studies.run import run_jobs
 
     loaded = adjusted(load_study(definition), seeds=seeds, limit=limit, encoder=encoder)
     folder = out or Path("out") / f"study-{Path(definition).stem}"

@@ -14,8 +14,8 @@ from rich.progress import Progress as RichProgress
 from cli.terminal import duration, messages, safe
 
 if TYPE_CHECKING:
-    from evals.rankers.jobs import Job
-    from evals.rankers.worker import Report
+    from evals.studies.jobs import Job
+    from evals.studies.worker import Report
 
 _LINE_EVERY_S = 60.0
 

@@ -199,7 +199,7 @@ def _draw_curve(folder: Path) -> None:
     import json
 
     from cases.files import write_atomically
-    from evals.ranking.curves import curve_svg
+    from evals.rankings.curves import curve_svg
     from ranking.checkpoint import CURVE
 
     points = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]

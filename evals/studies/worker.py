@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from evals.rankers.baselines import make_baseline
-from evals.rankers.jobs import Job, scores_file
-from evals.rankers.stored import write_scores
+from evals.studies.baselines import make_baseline
+from evals.studies.jobs import Job, scores_file
+from evals.studies.stored import write_scores
 from ranking.examples import Example
 from ranking.ranker import Ranker, Scores
 

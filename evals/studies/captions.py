@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from evals.rankers.data import HELD_OUT, TUNING, domain_set
-from evals.rankers.definition import TableName
-from evals.rankers.jobs import Plan
+from evals.studies.data import HELD_OUT, TUNING, domain_set
+from evals.studies.definition import TableName
+from evals.studies.jobs import Plan
 
 _NOTES: Mapping[TableName, str] = {
     "tamu-1": (

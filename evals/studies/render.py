@@ -11,7 +11,7 @@ from typing import Any
 
 from evals.experiments.render import cell_text
 from evals.experiments.tables import Unit
-from evals.rankers.tables import Block, StudyRow, StudyTable, labels_compared
+from evals.studies.tables import Block, StudyRow, StudyTable, labels_compared
 
 
 def markdown(tables: Sequence[StudyTable], notes: Sequence[str]) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evals.rankers.data import TUNING
-from evals.rankers.layouts import Rule, Tuned
-from evals.rankers.measures import case_numbers
-from evals.rankers.stored import LabelledCase
 from evals.statistics.case_totals import Floats
+from evals.studies.data import TUNING
+from evals.studies.layouts import Rule, Tuned
+from evals.studies.measures import case_numbers
+from evals.studies.stored import LabelledCase
 from ranking.cutoffs import Cutoff
 from ranking.ranker import Scores
 from ranking.tuning import ScoredCase, tune

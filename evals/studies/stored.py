@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from cases.files import json_bytes, write_atomically
-from evals.rankers.errors import StudyError
+from evals.studies.errors import StudyError
 from ranking.examples import Example
 from ranking.ranker import Scores
 

@@ -8,8 +8,8 @@ from functools import partial
 from evals.experiments.render import cell_parts
 from evals.pages.environment import drawn, page_environment
 from evals.pages.interval_plot import interval_plot
-from evals.rankers.render import comparison_texts, cutoffs_text, row_title
-from evals.rankers.tables import Block, StudyTable, interval_of, labels_compared
+from evals.studies.render import comparison_texts, cutoffs_text, row_title
+from evals.studies.tables import Block, StudyTable, interval_of, labels_compared
 
 
 def render_page(tables: Sequence[StudyTable], notes: Sequence[str], curves: str | None) -> str:
@@ -21,7 +21,7 @@ def render_page(tables: Sequence[StudyTable], notes: Sequence[str], curves: str 
         curves: A plot; None where nothing was trained.
     """
     return (
-        page_environment("evals.rankers")
+        page_environment("evals.studies")
         .get_template("study.html")
         .render(
             tables=[

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cases.files import json_bytes, write_atomically
-from evals.rankers.data import TUNING, Examples, StudyData, training_part
-from evals.rankers.definition import Baseline, Row, Study
-from evals.rankers.errors import StudyError
-from evals.rankers.stored import labelled_cases, write_cases
+from evals.studies.data import TUNING, Examples, StudyData, training_part
+from evals.studies.definition import Baseline, Row, Study
+from evals.studies.errors import StudyError
+from evals.studies.stored import labelled_cases, write_cases
 from ranking.splits import data_sha256
 from ranking.training.recipe import TrainingRecipe, load_training_recipe, override
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evals.rankers.definition import Domain, Row, Study
-from evals.rankers.domains import read_pretraining, structured_documents
-from evals.rankers.errors import StudyError
+from evals.studies.definition import Domain, Row, Study
+from evals.studies.domains import read_pretraining, structured_documents
+from evals.studies.errors import StudyError
 from ranking.examples import Example
 from ranking.noise import NoiseSettings, add_noise
 from ranking.readers.load import load_examples

@@ -9,7 +9,7 @@ from typing import assert_never
 
 import numpy as np
 
-from evals.rankers.definition import Baseline
+from evals.studies.definition import Baseline
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import Cutoff, FixedThreshold, TopK
 from ranking.examples import Example

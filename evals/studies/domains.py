@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from evals.rankers.errors import StudyError
+from evals.studies.errors import StudyError
 from ranking.examples import Example
 from ranking.readers.beside import json_lines_named
 from ranking.readers.evidence_inference import PROMPTS, EvidenceInferenceOptions

@@ -8,10 +8,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from evals.rankers.stored import LabelledCase
 from evals.scoring.counts import Counts
 from evals.scoring.counts import scores as part_scores
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Mean, Pooled
+from evals.studies.stored import LabelledCase
 from ranking.cutoffs import Cutoff, select
 from ranking.ranker import Scores
 from ranking.scoring import average_precision, count_characters, count_sentences

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from cases.files import json_bytes, write_atomically
 from evals.pages.svg import standalone
-from evals.rankers.captions import caption
-from evals.rankers.curves import Curve, curves_plot, read_curve
-from evals.rankers.figures import Scored, SetScores
-from evals.rankers.jobs import Job, Plan, cases_file, scores_file
-from evals.rankers.page import render_page
-from evals.rankers.render import as_object, comma_separated, markdown
-from evals.rankers.stored import read_cases, read_scores
-from evals.rankers.tables import StudyTable, make_table
+from evals.studies.captions import caption
+from evals.studies.curves import Curve, curves_plot, read_curve
+from evals.studies.figures import Scored, SetScores
+from evals.studies.jobs import Job, Plan, cases_file, scores_file
+from evals.studies.page import render_page
+from evals.studies.render import as_object, comma_separated, markdown
+from evals.studies.stored import read_cases, read_scores
+from evals.studies.tables import StudyTable, make_table
 
 _CURVE = "curve.jsonl"
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from evals.rankers.data import HELD_OUT, NOISY, StudyData, read_study_data, training_part
-from evals.rankers.definition import Study
-from evals.rankers.errors import StudyError
-from evals.rankers.jobs import Plan, plan
+from evals.studies.data import HELD_OUT, NOISY, StudyData, read_study_data, training_part
+from evals.studies.definition import Study
+from evals.studies.errors import StudyError
+from evals.studies.jobs import Plan, plan
 from ranking.splits import split
-from tests.evals.rankers.claims import write_examples
+from tests.evals.studies.claims import write_examples
 
 
 def study(**fields: Any) -> Study:

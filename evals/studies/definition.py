@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from evals.rankers.errors import StudyError
+from evals.studies.errors import StudyError
 
 TableName = Literal["tamu-1", "tamu-2", "abridge-2", "abridge-3", "abridge-5", "abridge-9"]
 """TAMU 2026: 1 objectives, 2 cut-offs. Abridge 2025: 2 fusion types, 3 domains, 5 noise, 9 LSTM."""
@@ -149,7 +149,7 @@ class Study(_Section):
 
 def packaged_studies() -> list[str]:
     """Names of the studies that come with the package."""
-    folder = resources.files("evals").joinpath("rankers", "packaged")
+    folder = resources.files("evals").joinpath("studies", "packaged")
     return sorted(
         entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
     )
@@ -162,7 +162,7 @@ def load_study(name_or_path: str) -> Study:
         StudyError: It does not exist, is no YAML, or a field is unknown or wrong.
     """
     if name_or_path in packaged_studies():
-        path = Path(str(resources.files("evals").joinpath("rankers", "packaged", f"{name_or_path}.yaml")))
+        path = Path(str(resources.files("evals").joinpath("studies", "packaged", f"{name_or_path}.yaml")))
     else:
         path = Path(name_or_path)
     try:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from evals.rankers.data import read_study_data
-from evals.rankers.definition import Study
-from evals.rankers.jobs import Job, Plan, plan
-from evals.rankers.report import report
-from evals.rankers.run import Outcome, run_jobs
-from evals.rankers.worker import Report, attempt
-from tests.evals.rankers.claims import write_examples
-from tests.evals.rankers.tiny_encoder import save_tiny_encoder
+from evals.studies.data import read_study_data
+from evals.studies.definition import Study
+from evals.studies.jobs import Job, Plan, plan
+from evals.studies.report import report
+from evals.studies.run import Outcome, run_jobs
+from evals.studies.worker import Report, attempt
+from tests.evals.studies.claims import write_examples
+from tests.evals.studies.tiny_encoder import save_tiny_encoder
 
 
 class Quiet:

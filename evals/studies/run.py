@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from evals.rankers.jobs import Job
-from evals.rankers.worker import Report, serve
+from evals.studies.jobs import Job
+from evals.studies.worker import Report, serve
 
 _GRACE_S = 60.0
 """For a process that was asked to save and stop."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.experiments.tables import Unit
-from evals.rankers.data import HELD_OUT, NOISY, domain_set
-from evals.rankers.definition import Row, Study, TableName
-from evals.rankers.measures import Measure
+from evals.studies.data import HELD_OUT, NOISY, domain_set
+from evals.studies.definition import Row, Study, TableName
+from evals.studies.measures import Measure
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK
 from ranking.tuning import RuleKind
 
@@ -111,7 +111,7 @@ def layout(table: TableName, study: Study) -> list[BlockLayout]:
 
 def rule_of(line: Line, column: Column, row: Row) -> Rule:
     """The rule of a cell. Scores of most baselines are no probabilities: they have rules of their own."""
-    from evals.rankers.baselines import own_cutoff
+    from evals.studies.baselines import own_cutoff
 
     rule = line.rule or column.rule
     if row.baseline in (None, "logistic"):

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals.experiments.tables import Unit
-from evals.rankers.definition import Baseline, Study, TableName
-from evals.rankers.figures import Cases, Figures, Scored
-from evals.rankers.layouts import (
+from evals.statistics.bootstrap import Interval
+from evals.statistics.case_totals import Floats
+from evals.statistics.seeds import seed_interval
+from evals.statistics.sign_flip import swap_test
+from evals.studies.definition import Baseline, Study, TableName
+from evals.studies.figures import Cases, Figures, Scored
+from evals.studies.layouts import (
     TITLES,
     UNITS,
     BlockLayout,
@@ -21,11 +25,7 @@ from evals.rankers.layouts import (
     layout,
     rule_of,
 )
-from evals.rankers.measures import STATISTICS, by_group
-from evals.statistics.bootstrap import Interval
-from evals.statistics.case_totals import Floats
-from evals.statistics.seeds import seed_interval
-from evals.statistics.sign_flip import swap_test
+from evals.studies.measures import STATISTICS, by_group
 
 REFERENCES: tuple[Baseline, ...] = ("bm25", "logistic")
 """Baselines that every row is held against, where the study has them."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evals.rankers.definition import Study, adjusted, load_study, packaged_studies
-from evals.rankers.errors import StudyError
+from evals.studies.definition import Study, adjusted, load_study, packaged_studies
+from evals.studies.errors import StudyError
 
 
 def written(folder: Path, text: str) -> str:

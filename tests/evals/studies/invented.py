@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evals.rankers.definition import Study, TableName
-from evals.rankers.figures import Cases, SetScores
-from evals.rankers.stored import LabelledCase
+from evals.studies.definition import Study, TableName
+from evals.studies.figures import Cases, SetScores
+from evals.studies.stored import LabelledCase
 from ranking.ranker import Scores
 
 SURE = 3.0

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from evals.rankers.definition import TableName
-from evals.rankers.figures import Scored
-from evals.rankers.render import comma_separated, markdown
-from evals.rankers.tables import Block, StudyTable, make_table
-from tests.evals.rankers.invented import CASES, scored, study
+from evals.studies.definition import TableName
+from evals.studies.figures import Scored
+from evals.studies.render import comma_separated, markdown
+from evals.studies.tables import Block, StudyTable, make_table
+from tests.evals.studies.invented import CASES, scored, study
 
 RIGHT = ("110", "001", "100")
 ONE_TOO_MANY = ("110", "011", "100")
