@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import JsonOption
+from cli.train_logistic import refuse_options, train_logistic
 
 if TYPE_CHECKING:
     from ranking.checkpoint import RankerManifest
     from ranking.training.job import TrainingJob
 
-_RECIPES = "pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, early, mid, late, window"
+_RECIPES = (
+    "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, over-logistic,"
+    " early, mid, late, window"
+)
 
 
 def train(
@@ -109,6 +113,14 @@ def train(
 
     Example: evigraph train pointwise --data scifact/ --out rankers/scifact
     """
+    if recipe == "logistic":
+        refuse_options(
+            encoder=encoder, epochs=epochs, seed=seed, held_out=held_out, pretrain=pretrain, resume=resume
+        )
+        folder = out or _new_folder(recipe)
+        _print_logistic(train_logistic(_wanted(data), reader, folder, limit), as_json=as_json)
+        return
+
     from cli.terminal import messages, safe
     from ranking.training.data import load_data
     from ranking.training.job import read_job
@@ -172,15 +184,19 @@ def _new_job(
 
     if recipe is None:
         raise typer.BadParameter(f"name a recipe: {_RECIPES}, or a file", param_hint="RECIPE")
-    if not data:
-        raise typer.BadParameter("name what to learn from: --data PATH", param_hint="--data")
     return TrainingJob(
         name=Path(recipe).stem,
         recipe=_recipe(recipe, changes),
-        data=tuple(str(path.resolve()) for path in data),
+        data=tuple(str(path.resolve()) for path in _wanted(data)),
         reader=reader,
         limit=limit,
     )
+
+
+def _wanted(data: list[Path] | None) -> list[Path]:
+    if not data:
+        raise typer.BadParameter("name what to learn from: --data PATH", param_hint="--data")
+    return data
 
 
 def _recipe(recipe: str, changes: dict[str, Any]) -> Any:
@@ -204,6 +220,22 @@ def _draw_curve(folder: Path) -> None:
 
     points = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
     write_atomically(folder / "curve.svg", [curve_svg(points).encode()])
+
+
+def _print_logistic(told: dict[str, object], *, as_json: bool) -> None:
+    from cli.terminal import output, print_json, safe
+
+    if as_json:
+        print_json(told)
+        return
+    output().print(
+        safe(
+            f"{told['name']}: fitted on {told['train_examples']} examples; micro F1"
+            f" {told['out_of_fold_micro_f1']} on examples left out in turn. It is in {told['folder']}; next:"
+            f" evigraph rank {told['folder']}"
+        ),
+        soft_wrap=True,
+    )
 
 
 def _print(folder: Path, manifest: RankerManifest, *, as_json: bool) -> None:

@@ -230,6 +230,7 @@ def fit_logistic(
 
 
 _DIGITS = 6
+_NO_SPREAD = 1e-5
 
 
 class _Seen(NamedTuple):
@@ -296,8 +297,8 @@ def _fit(seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]]) -> _Fitt
 
     columns = np.concatenate(seen)
     means, scales = columns.mean(axis=0), columns.std(axis=0)
-    # A column that is the same everywhere tells nothing; it must not divide by zero either.
-    scales[scales == 0] = 1.0
+    # A column that is the same everywhere, but for rounding, tells nothing and must not divide by zero.
+    scales[scales < _NO_SPREAD] = 1.0
     model = LogisticRegression(max_iter=1000).fit((columns - means) / scales, np.concatenate(labels))
     return _Fitted(means, scales, model.coef_[0], float(model.intercept_[0]))
 

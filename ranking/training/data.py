@@ -17,18 +17,24 @@ def load_data(job: TrainingJob) -> TrainingData:
         InputError: A path is missing, damaged or of no known format.
         RankerError: There is no reader of that name, or a recipe pre-trains on nothing.
     """
-    reader = _reader(job.reader)
+    reader = reader_name(job.reader)
     examples = load_examples([Path(path) for path in job.data], reader)
     pretrain = job.recipe.pretrain
     if pretrain is None:
         return TrainingData(examples[: job.limit])
     if not pretrain.data:
         raise RankerError("the recipe pre-trains but names no data: pass --pretrain PATH")
-    pretraining = load_examples([Path(path) for path in pretrain.data], reader)
+    # Most often another data set, so it is recognised by itself.
+    pretraining = load_examples([Path(path) for path in pretrain.data])
     return TrainingData(examples[: job.limit], pretraining)
 
 
-def _reader(name: str | None) -> ReaderName | None:
+def reader_name(name: str | None) -> ReaderName | None:
+    """A name as the command line gives it.
+
+    Raises:
+        RankerError: There is no such reader.
+    """
     for known in get_args(ReaderName):
         if name == known:
             found: ReaderName = known

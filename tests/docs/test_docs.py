@@ -26,6 +26,8 @@ PAGES = (
     "docs/serving.md",
     "docs/traces.md",
     "docs/ranking.md",
+    "docs/training.md",
+    "docs/studies.md",
     "docs/submissions.md",
     "docs/scoring.md",
     "docs/comparing.md",
