@@ -35,7 +35,7 @@ check: $(INSTALLED) ## Lint, format, types, import contract
 	$(BIN)/lint-imports
 
 unit: $(INSTALLED) ## Tests without the slow ones that need a server, on all processors
-	$(BIN)/python -m pytest -n auto --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope
 
 format: $(INSTALLED) ## Mend what can be mended
 	$(BIN)/ruff check --fix .
