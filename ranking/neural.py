@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ranking.checkpoint import RankerManifest, open_checkpoint
-from ranking.cutoffs import Cutoff
+from ranking.cutoffs import Cutoff, FixedThreshold
 from ranking.device import choose_placement
 from ranking.encoders import Encoder
 from ranking.errors import RankerError
@@ -36,29 +36,40 @@ class NeuralRanker:
         manifest: RankerManifest,
         model: EvidenceModel[Any],
         encoder: Encoder,
-        *,
-        cache_folder: Path | None = None,
     ) -> None:
         self.manifest = manifest
         self._model = model.to(choose_placement().device).eval()
         self._tokenizer = encoder.tokenizer
         limit = manifest.recipe.model.max_sentence_tokens
-        self._cache = SourceCache(self._model, encoder.tokenizer, limit, folder=cache_folder)
+        self._cache = SourceCache(self._model, encoder.tokenizer, limit)
         self._prior = None if manifest.prior is None else LogisticRanker(manifest.prior)
         self._lock = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path, *, cache_folder: Path | None = None) -> NeuralRanker:
-        """Open a checkpoint.
-
-        Args:
-            folder: Of the ranker.
-            cache_folder: Where encoded documents are kept between processes; None keeps them in memory.
+    def open(cls, folder: Path) -> NeuralRanker:
+        """Open a checkpoint. Encoded documents are kept in memory; see `keep_sources`.
 
         Raises:
             RankerError: It is missing, damaged, unfinished or of another version.
         """
-        return cls(*open_checkpoint(folder), cache_folder=cache_folder)
+        return cls(*open_checkpoint(folder))
+
+    def keep_sources(self, folder: Path) -> None:
+        """Keep encoded documents in a folder from now on, for other processes."""
+        with self._lock:
+            self._cache = SourceCache(
+                self._model,
+                self._tokenizer,
+                self.manifest.recipe.model.max_sentence_tokens,
+                folder=folder,
+            )
+
+    @property
+    def tuned_threshold(self) -> float:
+        """The best threshold on the held-out examples, a probability, whatever rule the cut-off is."""
+        cutoff = self.manifest.held_out.tuned["threshold"].cutoff
+        assert isinstance(cutoff, FixedThreshold)
+        return cutoff.tau
 
     @property
     def identity(self) -> str:

@@ -87,6 +87,15 @@ class SourceRanker(Protocol):
         """One result a query, each equal to that of `rank`."""
 
 
+@runtime_checkable
+class TunesThreshold(Protocol):
+    """A ranker that was tuned to a threshold as well, where its own cut-off is another rule."""
+
+    @property
+    def tuned_threshold(self) -> float:
+        """A probability."""
+
+
 def verify(
     ranker: Ranker,
     lines: Sequence[str],
@@ -134,7 +143,9 @@ def _threshold(ranker: Ranker, given: float | None) -> float | None:
         return None
     if given is not None:
         return given
-    return ranker.cutoff.tau if isinstance(ranker.cutoff, FixedThreshold) else FixedThreshold().tau
+    if isinstance(ranker.cutoff, FixedThreshold):
+        return ranker.cutoff.tau
+    return ranker.tuned_threshold if isinstance(ranker, TunesThreshold) else FixedThreshold().tau
 
 
 def _rankings(ranker: Ranker, lines: Sequence[str], sentences: Sequence[str]) -> Iterator[Ranked]:
