@@ -167,7 +167,8 @@ def _ranker(job: Job, watcher: TrainingWatcher, stopping: Callable[[], bool]) ->
             watcher=watcher,
             stopping=stopping,
         )
-    return NeuralRanker.open(job.ranker)
+    # As the training multiplied, and twice as fast.
+    return NeuralRanker.open(job.ranker, job.recipe.precision)
 
 
 def _same_document(examples: Sequence[Example]) -> list[list[Example]]:

@@ -134,7 +134,11 @@ def train(
             )
             _remark(session.watcher, parts, held_out)
             validation = partial(
-                validate, documents=held_out.documents, rule=recipe.cutoff, max_pairs=recipe.max_pairs
+                validate,
+                documents=held_out.documents,
+                rule=recipe.cutoff,
+                max_pairs=recipe.max_pairs,
+                precision=session.precision,
             )
             try:
                 model = _learn(session, parts, model.to(device), encoder, validation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from ranking.cutoffs import Cutoff
 from ranking.errors import RankerError
 from ranking.scoring import average_precision
 from ranking.training.documents import Document, query_groups
+from ranking.training.precision import autocast
 from ranking.training.prior import add_prior
 from ranking.training.recipe import CutoffRule, Metric
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
@@ -62,21 +63,25 @@ class Validation(BaseModel):
 
 
 def score_documents(
-    model: EvidenceModel[Any], documents: Sequence[Document], max_pairs: int
+    model: EvidenceModel[Any],
+    documents: Sequence[Document],
+    max_pairs: int,
+    precision: Literal["float32", "bfloat16"] = "float32",
 ) -> list[tuple[Document, list[Scores]]]:
-    """Scores of every query of every document, in evaluation mode and float32.
+    """Scores of every query of every document, in evaluation mode.
 
     Raises:
         RankerError: A score is not finite; names the example.
     """
-    was_training = model.training
+    was_training, device = model.training, next(model.parameters()).device
     model.eval()
     found = []
     with torch.inference_mode():
         for document in documents:
             of_document: list[Scores] = []
             for group in query_groups(document, max_pairs, model):
-                logits = model(document.sentences, [document.queries[query] for query in group])
+                with autocast(precision, device):
+                    logits = model(document.sentences, [document.queries[query] for query in group])
                 logits = add_prior(logits.float(), document, group)
                 of_document += [np.asarray(row, dtype=np.float32) for row in logits.cpu().numpy()]
             for example, scores in zip(document.examples, of_document, strict=True):
@@ -94,6 +99,7 @@ def validate(
     documents: Sequence[Document],
     rule: CutoffRule,
     max_pairs: int,
+    precision: Literal["float32", "bfloat16"] = "float32",
 ) -> Validation:
     """Score the held-out documents once; from the scores come all figures and cut-offs.
 
@@ -102,7 +108,7 @@ def validate(
     """
     cases = [
         ScoredCase(scores, document.labels(query))
-        for document, of_document in score_documents(model, documents, max_pairs)
+        for document, of_document in score_documents(model, documents, max_pairs, precision)
         for query, scores in enumerate(of_document)
     ]
     tuned = tune_cutoffs(cases)
