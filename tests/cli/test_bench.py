@@ -25,13 +25,6 @@ def test_memory_growth_follows_from_its_printed_parts(tmp_path: Path) -> None:
     assert given["growth_mb"] == pytest.approx(difference, abs=0.001)
 
 
-def test_fusion_says_what_each_model_did_on_both_documents(tmp_path: Path) -> None:
-    given = evigraph("bench", "fusion", "--tiny", "--json", folder=tmp_path).summary
-    assert min(given["mid_over_early"], given["late_over_early"]) > 0
-    for document in ("sentences_2", "sentences_3"):
-        assert set(given["details"][document]) == {"early", "mid", "late", "cross_encoder"}
-
-
 def test_without_json_a_table_names_both_sides(tmp_path: Path) -> None:
     ended = evigraph("bench", "latency", "--tiny", folder=tmp_path)
     assert ended.code == 0

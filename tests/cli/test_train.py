@@ -85,7 +85,5 @@ def test_the_cheapest_ranker_is_fitted_in_one_go(folder: Path) -> None:
     ended = evigraph("train", "logistic", "--data", "data.jsonl", "--out", "cheap", folder=folder)
     assert ended.code == 0
     assert ": fitted on 10 examples; micro F1 " in ended.out
-    ended = evigraph("rank", "cheap", "data.jsonl", "--json", folder=folder)
-    assert ended.code == 0
     ended = evigraph("train", "logistic", "--data", "data.jsonl", "--epochs", "3", folder=folder)
     assert (ended.code, "no such setting" in ended.err) == (2, True)
