@@ -83,7 +83,8 @@ def scores_file(folder: Path, name: str) -> Path:
 
 def job_folders(out: Path, row: str, seed: int) -> tuple[Path, Path]:
     """A job's checkpoint and its scores."""
-    return tuple(out / kind / row / f"seed-{seed}" for kind in ("rankers", "scores"))  # type: ignore[return-value]
+    place = Path(row) / f"seed-{seed}"
+    return out / "rankers" / place, out / "scores" / place
 
 
 def row_seeds(study: Study, row: Row) -> tuple[int, ...]:
