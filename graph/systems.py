@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 from typing import Any
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from graph.recipe import packaged_recipes
@@ -22,8 +23,17 @@ def systems() -> list[str]:
     return [name for name in packaged_recipes() if importlib.util.find_spec(f"graph.{name}") is not None]
 
 
-def build_system(name: str, context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, Any, Any]:
+def build_system(
+    name: str,
+    context_schema: type[Any] = Context,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph of a system.
+
+    Args:
+        name: Of the system.
+        context_schema: What nodes are given at run time.
+        checkpointer: Keeps states, for forks and for people who are asked in the middle.
 
     Raises:
         UnknownSystem: Names the nearest one.
@@ -34,6 +44,6 @@ def build_system(name: str, context_schema: type[Any] = Context) -> CompiledStat
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
         raise UnknownSystem(f"unknown system {name!r}; {hint}")
     graph: CompiledStateGraph[Any, Any, Any, Any] = importlib.import_module(f"graph.{name}").build(
-        context_schema
+        context_schema, checkpointer
     )
     return graph

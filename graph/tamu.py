@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -170,8 +171,10 @@ def _reflection(state: State, vote: Vote) -> ReflectOnLabelsInput:
     return payload
 
 
-def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph, without a checkpointer: the call journal is the resume."""
+def build(
+    context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled graph; batches need no checkpointer, because the call journal is the resume."""
     builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
     builder.add_node("adopt_patient_question", adopt_patient_question)
     builder.add_node("interpret_question", interpret_question)
@@ -218,4 +221,4 @@ def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, A
         "check_answer", inline(after_check), ["generate_answer", "align_answer", END]
     )
     builder.add_edge("align_answer", END)
-    return builder.compile(name="tamu")
+    return builder.compile(checkpointer, name="tamu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
@@ -19,12 +20,14 @@ def after_labelling(state: State) -> Literal["aggregate_votes", "__end__"]:
     return "aggregate_votes" if state.get("votes") else "__end__"
 
 
-def build(context_schema: type[Any] = Context) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph, without a checkpointer: the call journal is the resume."""
+def build(
+    context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """The compiled graph; batches need no checkpointer, because the call journal is the resume."""
     builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
     builder.add_node("label_from_answer", label_from_answer)
     builder.add_node("aggregate_votes", aggregate_votes)
     builder.add_edge(START, "label_from_answer")
     builder.add_conditional_edges("label_from_answer", inline(after_labelling), ["aggregate_votes", END])
     builder.add_edge("aggregate_votes", END)
-    return builder.compile(name="weak_labels")
+    return builder.compile(checkpointer, name="weak_labels")
