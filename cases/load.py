@@ -79,7 +79,7 @@ class CaseSource:
                 _check_labels(gold[case.id].keys[-1], gold[case.id].gold, case, path)
         for key in self.keys:
             _check_key(key, [case_id for case_id, entry in gold.items() if key in entry.keys], places)
-        return SourceSummary(len(places) - invalid, invalid, self._digest())
+        return SourceSummary(len(places) - invalid, invalid, self.digest())
 
     def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
         for path in self.paths:
@@ -100,7 +100,8 @@ class CaseSource:
                 gold[case_id] = _completed(case_id, gold[case_id], found) if case_id in gold else found
         return gold
 
-    def _digest(self) -> str:
+    def digest(self) -> str:
+        """SHA-256 over the bytes of all case and key files."""
         digest = hashlib.sha256()
         for path in (*self.paths, *self.keys):
             with opened(path) as file:

@@ -2,5 +2,6 @@
 
 from runs.folder import RunFolder
 from runs.manifest import RunError
+from runs.reading import Run, open
 
-__all__ = ("RunError", "RunFolder")
+__all__ = ("Run", "RunError", "RunFolder", "open")

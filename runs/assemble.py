@@ -16,6 +16,7 @@ from prompts import OPTIONAL, PromptSet, load_prompts
 from ranking.load import load_ranker
 from ranking.ranker import Ranker
 from runs.case_run import Graph
+from runs.graph_shape import graph_shape
 from runs.manifest import (
     Demonstrations,
     EvidenceRanker,
@@ -120,6 +121,7 @@ async def assemble(
     manifest = Manifest(
         evigraph=own_version(),
         system=recipe.system,
+        graph=graph_shape(graph),
         recipe=recipe.model_dump(mode="json"),
         recipe_sha256=recipe.sha256,
         recipe_origin=request.recipe_origin,

@@ -13,10 +13,10 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from runs.manifest import SCHEMA_VERSION, Manifest, RunError
+from runs.trace_file import TraceFile, open_for_append, pack
 
 MANIFEST = "run.json"
 CASES = "cases.jsonl"
-TRACE = "trace.jsonl"
 CALLS = "calls.sqlite"
 _LOCK = ".lock"
 
@@ -87,8 +87,8 @@ class RunFolder:
     def trace(self, case_id: str) -> list[Line]:
         """The node executions of a case's latest pass, in order. Reads the whole file: see `passes`."""
         found: list[Line] = []
-        for line_case_id, lines in self.passes():
-            if line_case_id == case_id:
+        for pass_case_id, lines in self.passes():
+            if pass_case_id == case_id:
                 found = lines
         return found
 
@@ -97,13 +97,7 @@ class RunFolder:
 
         A case that ran again comes again; its last pass counts.
         """
-        lines: list[Line] = []
-        for _, line in _lines(self.path / TRACE):
-            if lines and (line["step"] == 0 or line["case_id"] != lines[0]["case_id"]):
-                yield lines[0]["case_id"], lines
-                lines = []
-            lines.append(line)
-        if lines:
+        for lines in TraceFile(self.path).passes():
             yield lines[0]["case_id"], lines
 
     def statuses(self) -> dict[str, str]:
@@ -126,7 +120,7 @@ class RunWriter(RunFolder):
         super().__init__(path)
         self._lock = _take_lock(path)
         self._cases = _open_for_append(path / CASES)
-        self._trace = _open_for_append(path / TRACE)
+        self._trace = open_for_append(path)
 
     @classmethod
     def create(cls, path: Path, manifest: Manifest) -> RunWriter:
@@ -158,8 +152,9 @@ class RunWriter(RunFolder):
 
     def append(self, case: Line, trace: Sequence[Line]) -> None:
         """Add an ended case; the trace comes first, so that every case line has one."""
-        _append(self._trace, trace)
-        _append(self._cases, [case])
+        if trace:
+            _append(self._trace, pack(trace))
+        _append(self._cases, (json.dumps(case, ensure_ascii=False) + "\n").encode(errors="replace"))
 
     def compact(self, order: Mapping[str, int]) -> None:
         """Put `cases.jsonl` into input order with one line a case, so that equal runs are equal bytes."""
@@ -202,15 +197,14 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
             offset += len(line)
 
 
-def _append(file: IO[bytes], lines: Sequence[Line]) -> None:
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    rest = memoryview(text.encode(errors="replace"))
+def _append(file: IO[bytes], content: bytes) -> None:
+    rest = memoryview(content)
     end = file.tell()
     try:
         while rest:
             rest = rest[file.write(rest) :]
     except OSError:
-        # A full disk may have taken half of a line; the next reader must not find it.
+        # A full disk may have taken half of it; the next reader must not find that.
         os.ftruncate(file.fileno(), end)
         raise
 

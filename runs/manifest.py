@@ -13,7 +13,7 @@ from serving.backends.backend import Constraint
 from serving.model_name import Role, parse_model_name
 from serving.prices import Prices
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Status = Literal["running", "interrupted", "stopped", "finished"]
 """`stopped` is an end by a fault such as a full disk; a `finished` run may hold failed cases."""
@@ -105,6 +105,21 @@ class EvidenceRanker(_Record):
     cutoff: dict[str, Any]
 
 
+class Edge(_Record):
+    """A way from one node to another; `conditional` where a router decides."""
+
+    source: str
+    target: str
+    conditional: bool = False
+
+
+class GraphShape(_Record):
+    """The graph as it was when the run began, so that it can be drawn without building it."""
+
+    nodes: list[str]
+    edges: list[Edge]
+
+
 class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
@@ -137,6 +152,7 @@ class Manifest(_Record):
     schema_version: int = SCHEMA_VERSION
     evigraph: str
     system: str
+    graph: GraphShape | None = None
     status: Status = "running"
     recipe: dict[str, Any]
     recipe_sha256: str

@@ -12,6 +12,7 @@ from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe, ove
 from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
+from runs.index import RunIndex
 from runs.manifest import BudgetCaps, Manifest, RunError, differences
 from runs.servers import Servers
 from runs.watcher import Watcher
@@ -51,7 +52,7 @@ async def start(
             if journal is not None:
                 folder.share_journal(journal)
             await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
-    return RunFolder(path)
+    return _indexed(path)
 
 
 async def resume(
@@ -73,7 +74,7 @@ async def resume(
         assembly = await _assemble_again(folder, recipe, models, watcher.remark, started, options)
         skipped = set(folder.statuses())
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
-    return RunFolder(path)
+    return _indexed(path)
 
 
 async def retry(
@@ -96,7 +97,18 @@ async def retry(
         journal.close()
         done = {case_id for case_id, status in folder.statuses().items() if status == "done"}
         await run_batch(folder, assembly, options, skipped=done, stop=stop, watcher=watcher)
-    return RunFolder(path)
+    return _indexed(path)
+
+
+def _indexed(path: Path) -> RunFolder:
+    """The ended run, with an index for its readers."""
+    folder = RunFolder(path)
+    index = RunIndex(folder)
+    # What fails now is tried and told again when somebody reads the run.
+    with contextlib.suppress(RunError):
+        index.refresh()
+    index.close()
+    return folder
 
 
 def _servers(

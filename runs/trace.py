@@ -23,6 +23,7 @@ class _Execution:
     reads: list[str]
     started: float
     seconds: float | None = None
+    writes: list[str] = field(default_factory=list)
     decision: Line | None = None
     error: str | None = None
 
@@ -53,9 +54,11 @@ class CaseTrace:
         error = task.get("error")
         execution.error = None if error is None else f"{type(error).__name__}: {error}"
         result = task.get("result")
-        decisions = result.get("decisions") if isinstance(result, dict) else None
-        if decisions:
-            execution.decision = decisions[0]
+        if isinstance(result, dict):
+            execution.writes = sorted(result.keys() - {"decisions"})
+            decisions = result.get("decisions")
+            if decisions:
+                execution.decision = decisions[0]
 
     @property
     def seconds(self) -> float:
@@ -74,7 +77,7 @@ class CaseTrace:
             name = handler.name.removeprefix(_HANDLER)
             failed = (one for one in kept if one.name == name and one.error and one.decision is None)
             if handler.name.startswith(_HANDLER) and (execution := next(failed, None)) is not None:
-                execution.decision = handler.decision
+                execution.decision, execution.writes = handler.decision, handler.writes
         return kept
 
     def _line(self, step: int, executions: Sequence[_Execution], failure: NodeFailure | None) -> Line:
@@ -85,7 +88,8 @@ class CaseTrace:
             "node": execution.name,
             "started": round(execution.started, 4),
             "seconds": round(execution.seconds if execution.seconds is not None else 0.0, 4),
-            "reads": execution.reads,
+            "reads": {key: _writers(key, execution, executions) for key in execution.reads},
+            "writes": execution.writes,
             "because": "",
             "facts": {},
             "flags": [],
@@ -108,3 +112,10 @@ class CaseTrace:
         later = [one for one in executions if one.name in possible and one.superstep > execution.superstep]
         first = min((one.superstep for one in later), default=None)
         return sorted({one.name for one in later if one.superstep == first})
+
+
+def _writers(key: str, reader: _Execution, executions: Sequence[_Execution]) -> list[int]:
+    """Steps that had written a key of the state before it was read; none wrote what a fan-out handed over."""
+    return [
+        step for step, one in enumerate(executions) if key in one.writes and one.superstep < reader.superstep
+    ]

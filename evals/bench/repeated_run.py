@@ -9,6 +9,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
 from evals.bench.workload import ready, run_cases
@@ -58,7 +59,10 @@ def repeat_run(small: RunFolder, cases: Path, number: int, folder: Path, seed: i
     """
     lines = {line["case_id"]: line for line in small.cases()}
     traces = dict(small.passes())
-    inputs = small.manifest.inputs.model_copy(update={"paths": [str(cases)], "cases": number})
+    source = find_cases([cases])
+    inputs = small.manifest.inputs.model_copy(
+        update={"paths": [str(cases.resolve())], "cases": number, "sha256": source.digest()}
+    )
     counts = small.manifest.counts.model_copy(update={"done": number})
     manifest = small.manifest.model_copy(update={"inputs": inputs, "counts": counts})
     draw = random.Random(seed)  # noqa: S311 - no secret

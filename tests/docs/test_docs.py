@@ -18,7 +18,7 @@ from tests.evigraph import evigraph
 from tests.serving.fake_server import FakeServer, Obey
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("cases", "prompts", "serving", "ranking", "nodes", "graph", "runs", "evals", "cli")
+PACKAGES = ("cases", "prompts", "serving", "ranking", "nodes", "graph", "runs", "evals", "viewer", "cli")
 PAGES = (
     "README.md",
     "docs/cases.md",

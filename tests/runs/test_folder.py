@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runs.folder import CASES, RunFolder, RunWriter
-from runs.manifest import Inputs, Manifest, RunError
+from runs.manifest import SCHEMA_VERSION, Inputs, Manifest, RunError
 
 
 def a_manifest() -> Manifest:
@@ -112,7 +112,7 @@ def test_a_folder_in_use_is_not_written_over(tmp_path: Path) -> None:
 def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "run", a_manifest()).close()
     path = tmp_path / "run" / "run.json"
-    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99'))
+    path.write_text(path.read_text().replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99'))
     with pytest.raises(RunError, match="newer"):
         RunFolder(tmp_path / "run")
 

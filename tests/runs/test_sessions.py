@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,7 @@ def evigraph_script(folder: Path, recipe: Path, environment: dict[str, str]) -> 
 
 def test_the_trace_holds_decisions_and_no_case_text(tmp_path: Path, recipe: Path, cases: Path) -> None:
     run(tmp_path, recipe, "--limit", "1")
-    text = (tmp_path / "run" / "trace.jsonl").read_text()
+    text = gzip.decompress((tmp_path / "run" / "trace.jsonl.gz").read_bytes()).decode()
     assert "Sentence 1 of note 0" not in text
     trace = RunFolder(tmp_path / "run").trace("k0")
     nodes = [line["node"] for line in trace]
@@ -193,6 +194,28 @@ def test_the_trace_holds_decisions_and_no_case_text(tmp_path: Path, recipe: Path
     assert by_node["label_evidence"]["next"] == ["reflect_on_labels"]
     assert by_node["aggregate_votes"]["next"] == ["choose_answer_evidence"]
     assert len(by_node["label_evidence"]["calls"]) == 3
+
+
+def test_the_trace_tells_which_steps_wrote_what_a_node_read(
+    tmp_path: Path, recipe: Path, cases: Path
+) -> None:
+    run(tmp_path, recipe, "--limit", "1")
+    trace = RunFolder(tmp_path / "run").trace("k0")
+    counting = next(line for line in trace if line["node"] == "aggregate_votes")
+    assert counting["reads"]["case_id"] == []
+    reflections = [line["step"] for line in trace if line["node"] == "reflect_on_labels"]
+    assert counting["reads"]["reflected_votes"] == reflections
+    assert "vote_counts" in counting["writes"]
+
+
+def test_a_run_records_the_graph_that_it_ran(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    run(tmp_path, recipe, "--limit", "1")
+    graph = RunFolder(tmp_path / "run").manifest.graph
+    assert graph is not None
+    assert {"label_evidence", "check_answer"} <= set(graph.nodes)
+    ways = {(edge.source, edge.target): edge.conditional for edge in graph.edges}
+    assert ways["check_answer", "generate_answer"]
+    assert not ways["generate_answer", "check_answer"]
 
 
 def test_a_failed_reflection_is_one_line_with_its_error_and_its_decision(

@@ -76,5 +76,5 @@ def test_demonstrations_are_known_from_the_trace(tmp_path: Path) -> None:
 def test_a_run_without_a_trace_has_cases(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", manifest()) as folder:
         folder.append(line("a"), [])
-    (tmp_path / "run" / "trace.jsonl").unlink()
+    (tmp_path / "run" / "trace.jsonl.gz").unlink()
     assert read_outcomes(RunFolder(tmp_path / "run")).cases["a"].route == ()

@@ -16,7 +16,7 @@ from evals.scoring.counts import scores as case_scores
 from evals.scoring.run_gold import gold_of_run
 from evals.scoring.run_predictions import predictions
 from evals.scoring.score import score
-from runs.folder import RunFolder
+from runs.folder import RunFolder, RunWriter
 from tests.evigraph import evigraph
 
 
@@ -80,9 +80,10 @@ def test_no_text_of_a_case_is_exported(run: RunFolder, rows: dict[str, list[dict
 def test_a_case_that_ran_again_is_there_once_with_its_last_pass(run: RunFolder, tmp_path: Path) -> None:
     again = tmp_path / "again"
     shutil.copytree(run.path, again)
-    for name in ("cases.jsonl", "trace.jsonl"):
-        text = (again / name).read_text("utf-8")
-        (again / name).write_text(text + text.replace('"seconds": ', '"seconds": 1'), "utf-8")
+    lines = {line["case_id"]: line for line in run.cases()}
+    with RunWriter(again) as writer:
+        for case_id, trace in run.passes():
+            writer.append(lines[case_id], [{**step, "seconds": step["seconds"] + 1} for step in trace])
     twice = export([NamedRun("a", RunFolder(again), {})], tmp_path / "frames")
     once = export([NamedRun("a", run, {})], tmp_path / "frames-of-once")
     assert twice == once

@@ -1,0 +1,112 @@
+"""Runs for programs: everything that a run folder holds, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from cases.records import Case
+from runs.case_summary import CaseSummary
+from runs.folder import CALLS, RunFolder
+from runs.index import Report, RunIndex
+from runs.manifest import Manifest
+from runs.trace_file import Line
+from serving.journal import Journal, Message
+
+
+class Run:
+    """A run folder, opened for reading; the run may still be going on. Use it from one thread at a time."""
+
+    def __init__(self, path: Path, report: Report = lambda _: None) -> None:
+        """Open a run.
+
+        Args:
+            path: The run folder.
+            report: Told in a line of what takes long: the first reading of a large run.
+
+        Raises:
+            RunError: No run, or one of a newer version, or damaged.
+        """
+        self.folder = RunFolder(path)
+        self._index = RunIndex(self.folder)
+        self._journal: Journal | None = None
+        self._index.refresh(report)
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.folder.path
+
+    @property
+    def manifest(self) -> Manifest:
+        """`run.json` as it was when the run was opened or last refreshed."""
+        return self.folder.manifest
+
+    def refresh(self) -> bool:
+        """Take in what the run has written since; whether anything was new."""
+        self.folder.manifest = self.folder.read_manifest()
+        return self._index.refresh()
+
+    def summaries(self) -> Iterator[CaseSummary]:
+        """A row for each case that has ended, in input order."""
+        return self._index.summaries()
+
+    def lines(self) -> Iterator[Line]:
+        """The line of each case that has ended, streamed in the order of the file."""
+        return self.folder.cases()
+
+    def line(self, case_id: str) -> Line:
+        """How a case ended: its line of `cases.jsonl`.
+
+        Raises:
+            RunError: It has not ended in this run; names the nearest case.
+        """
+        return self._index.line(case_id) or self.folder.require_case(case_id)
+
+    def trace(self, case_id: str) -> list[Line]:
+        """The node executions of a case's last pass, in the order of their start."""
+        return self._index.trace(case_id)
+
+    def case(self, case_id: str) -> Case | None:
+        """Texts and key of a case; None where the case files are gone or changed (see `texts_fault`)."""
+        return self._index.case(case_id)
+
+    @property
+    def texts_fault(self) -> str | None:
+        """Why there are no texts, in words; None where they are there."""
+        return self._index.texts_fault
+
+    def conversation(self, key: str) -> list[Message]:
+        """Prompt and reply of a call by its key in the trace.
+
+        Raises:
+            KeyError: The journal has no such call, as after a retry that asked anew.
+            JournalError: The journal cannot be read.
+        """
+        if self._journal is None:
+            self._journal = Journal(self.path / CALLS, read_only=True)
+        return self._journal.conversation(key)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._index.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open(path: Path | str) -> Run:
+    """Open a run folder for reading.
+
+    Raises:
+        RunError: No run, or one of a newer version, or damaged.
+    """
+    return Run(Path(path))

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import runs
+from runs.folder import CASES, RunFolder, RunWriter
+from runs.index import INDEX, RunIndex
+from runs.manifest import RunError
+from tests.evigraph import evigraph, write_cases, write_recipe
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    write_cases(folder / "cases.jsonl", 3)
+    recipe = write_recipe(folder)
+    arguments = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--out", "run")
+    assert evigraph(*arguments, "--recipe", str(recipe), folder=folder).code == 0
+    return folder
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    """A copy of the run without its index."""
+    shutil.copytree(made / "run", tmp_path / "run")
+    (tmp_path / "run" / INDEX).unlink()
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def index(path: Path) -> Iterator[RunIndex]:
+    opened = RunIndex(RunFolder(path))
+    opened.refresh()
+    yield opened
+    opened.close()
+
+
+def test_a_run_leaves_an_index_behind(made: Path) -> None:
+    assert (made / "run" / INDEX).is_file()
+
+
+def test_summaries_say_what_lines_and_trace_say(index: RunIndex) -> None:
+    lines = {line["case_id"]: line for line in index.folder.cases()}
+    for one in index.summaries():
+        line = lines[one.case_id]
+        votes = line["usable_votes"]
+        assert one.divided == sum(0 < count < votes for count in line["vote_counts"].values())
+        assert sum(one.votes_by_count) == one.sentences == len(line["labels"])
+        trace = index.folder.trace(one.case_id)
+        assert one.route == tuple(step["node"] for step in trace[:-1])
+        assert one.seconds == trace[-1]["seconds"]
+    assert [one.case_id for one in index.summaries()] == ["k0", "k1", "k2"]
+
+
+def test_a_case_is_read_by_its_place(index: RunIndex) -> None:
+    assert index.line("k1") == index.folder.case("k1")
+    assert index.trace("k1") == index.folder.trace("k1")
+    case = index.case("k1")
+    assert case is not None
+    assert case.id == "k1"
+    assert case.sentences
+    assert index.line("nobody") is None
+
+
+def test_a_refresh_reads_what_is_new(index: RunIndex) -> None:
+    assert not index.refresh()
+    line, trace = index.folder.case("k0"), index.folder.trace("k0")
+    assert line is not None
+    with RunWriter(index.folder.path) as writer:
+        writer.append({**line, "case_id": "new"}, [{**step, "case_id": "new"} for step in trace])
+        assert index.refresh()
+        writer.append({**line, "status": "failed", "error": {"class": "timeout", "message": ""}}, trace[-1:])
+        assert index.refresh()
+    found = {one.case_id: one for one in index.summaries()}
+    assert found["new"].route == found["k1"].route
+    assert (found["k0"].status, found["k0"].error, found["k0"].route) == ("failed", "timeout", ())
+
+
+def test_lines_in_a_new_order_are_found(index: RunIndex) -> None:
+    with RunWriter(index.folder.path) as writer:
+        writer.compact({"k2": 0, "k1": 1, "k0": 2})
+    # Before a refresh the places are those of the old file.
+    assert (index.line("k0") or {})["case_id"] == "k0"
+    assert index.refresh()
+    assert (index.line("k2") or {})["case_id"] == "k2"
+
+
+def test_case_files_that_changed_are_not_shown(path: Path) -> None:
+    run = RunFolder(path)
+    run.manifest.inputs.sha256 = "another"
+    index = RunIndex(run)
+    index.refresh()
+    assert index.case("k0") is None
+    assert index.texts_fault == "the case files have changed since the run"
+    assert [one.wrong for one in index.summaries()] == [None, None, None]
+
+
+def test_a_file_that_is_no_index_is_made_anew(path: Path) -> None:
+    (path / INDEX).write_bytes(b"nonsense" * 200)
+    index = RunIndex(RunFolder(path))
+    index.refresh()
+    assert len(list(index.summaries())) == 3
+
+
+def test_labels_are_compared_with_a_key_of_people(tmp_path: Path) -> None:
+    samples = Path("cases/samples/batch.xml").resolve()
+    recipe = write_recipe(tmp_path)
+    arguments = ("run", "tamu", str(samples), "--limit", "2", "--model", "scripted:auto", "--out", "run")
+    assert evigraph(*arguments, "--recipe", str(recipe), folder=tmp_path).code == 0
+    with runs.open(tmp_path / "run") as run:
+        for one in run.summaries():
+            case = run.case(one.case_id)
+            assert case is not None
+            labels = run.line(one.case_id)["labels"]
+            key = case.gold.labels or {}
+            assert one.wrong == sum((labels[id_] == "essential") != (key[id_] == "essential") for id_ in key)
+
+
+def test_a_run_opened_for_reading_shows_calls_and_names_unknown_cases(made: Path) -> None:
+    with runs.open(made / "run") as run:
+        key = next(call["key"] for step in run.trace("k0") for call in step.get("calls", []))
+        assert run.conversation(key)[-1].role == "assistant"
+        with pytest.raises(RunError, match="did you mean"):
+            run.line("k00")
+        assert not run.refresh()
+        assert (run.path / CASES).is_file()

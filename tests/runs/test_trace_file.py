@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.manifest import RunError
+from runs.trace_file import PLAIN_TRACE, TRACE, TraceFile, open_for_append, pack
+
+A = [{"case_id": "a", "step": 0, "node": "x"}, {"case_id": "a", "step": 1, "node": "__end__"}]
+B = [{"case_id": "b", "step": 0, "node": "\u00e4\U0001f600"}]
+
+
+def written(folder: Path, *passes: list[dict[str, Any]]) -> Path:
+    path = folder / TRACE
+    path.write_bytes(b"".join(map(pack, passes)))
+    return path
+
+
+def test_passes_come_back_in_the_order_of_writing(tmp_path: Path) -> None:
+    written(tmp_path, A, B, A)
+    assert list(TraceFile(tmp_path).passes()) == [A, B, A]
+
+
+def test_a_pass_is_read_by_its_place_alone(tmp_path: Path) -> None:
+    written(tmp_path, A, B)
+    trace = TraceFile(tmp_path)
+    first, second = trace.places()
+    assert trace.read(second) == B
+    assert list(trace.places(after=first)) == [second]
+
+
+def test_any_gzip_reads_the_file(tmp_path: Path) -> None:
+    text = gzip.decompress(written(tmp_path, A, B).read_bytes()).decode()
+    assert [json.loads(line) for line in text.splitlines()] == A + B
+
+
+@pytest.mark.parametrize("kept", [1, 19, 30])
+def test_a_torn_pass_is_passed_over_and_cut_off_by_the_next_writer(tmp_path: Path, kept: int) -> None:
+    path = written(tmp_path, A)
+    whole = path.read_bytes()
+    path.write_bytes(whole + pack(B)[:kept])
+    assert list(TraceFile(tmp_path).passes()) == [A]
+    open_for_append(tmp_path).close()
+    assert path.read_bytes() == whole
+
+
+def test_zeros_of_a_lost_power_are_cut_off(tmp_path: Path) -> None:
+    path = written(tmp_path, A)
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(5000))
+    open_for_append(tmp_path).close()
+    assert path.read_bytes() == whole
+
+
+def test_a_file_damaged_in_its_middle_is_not_written_to(tmp_path: Path) -> None:
+    path = written(tmp_path, A, B)
+    damaged = bytearray(path.read_bytes())
+    damaged[0] = 0
+    path.write_bytes(damaged)
+    with pytest.raises(RunError, match="damaged from byte 0 on"):
+        open_for_append(tmp_path)
+    assert path.read_bytes() == damaged
+
+
+def test_damaged_bytes_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path, A, B)
+    damaged = bytearray(path.read_bytes())
+    damaged[40] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(RunError, match=r"trace\.jsonl\.gz: damaged from byte 0 to"):
+        list(TraceFile(tmp_path).passes())
+
+
+def test_passes_of_an_older_plain_file_come_first(tmp_path: Path) -> None:
+    text = "".join(json.dumps(line) + "\n" for line in A + B)
+    (tmp_path / PLAIN_TRACE).write_text(text + '{"case_id": "tor')
+    written(tmp_path, A)
+    trace = TraceFile(tmp_path)
+    assert list(trace.passes()) == [A, B, A]
+    plain = list(trace.places())
+    assert trace.read(plain[1]) == B
+    assert [trace.read(place) for place in trace.places(after=plain[0])] == [B, A]
+
+
+def test_a_run_without_a_trace_has_no_passes(tmp_path: Path) -> None:
+    assert list(TraceFile(tmp_path).passes()) == []

@@ -1,0 +1,1 @@
+"""The web page over run folders: served on this machine, or as static files."""

@@ -1,0 +1,1 @@
+"""One file a page: what it shows, read from a run, and its HTML."""

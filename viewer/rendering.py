@@ -1,0 +1,55 @@
+"""How pages are made of templates. Text of cases is data: it is escaped, and never a template."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from evals.pages.environment import plain
+
+
+@cache
+def environment() -> Environment:
+    """The templates of `viewer/templates`; escaped, and strict about missing names."""
+    made = Environment(
+        loader=PackageLoader("viewer"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_without_controls,
+    )
+    made.filters["duration"] = duration
+    made.filters["number"] = number
+    return made
+
+
+def render(template: str, **values: object) -> str:
+    """A page as HTML."""
+    return environment().get_template(template).render(**values)
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds for people: `320 ms`, `4.8 s`, `12 min 30 s`, `3 h 5 min`."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min"
+
+
+def number(value: float | None) -> str:
+    """With thousands parted by commas."""
+    return "-" if value is None else f"{value:,}"
+
+
+def _without_controls(value: object) -> object:
+    """Control and bidirectional characters are no text of a page; Markup keeps its type."""
+    return plain(value) if type(value) is str else value
