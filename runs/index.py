@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 from pydantic import TypeAdapter
@@ -199,16 +200,18 @@ class RunIndex:
         path = self.folder.path / CASES
         if not path.exists():
             return False
-        known = orjson.loads(self._fact("lines_end") or "[0, 0]")
-        inode, start = path.stat().st_ino, 0
-        if known[0] == inode and known[1] <= size:
-            start = known[1]
-        if start == size and known[0] == inode:
+        status = path.stat()
+        known = orjson.loads(self._fact("lines_end") or "[null, 0, null, null]")
+        if known[0::3] == [status.st_ino, status.st_mtime_ns] and known[1] == size:
             return False
         with self._writing(), path.open("rb") as file:
-            file.seek(start)
+            appended = known[0] == status.st_ino and known[1] < size and _tail(file, known[1]) == known[2]
+            start = file.seek(known[1] if appended else 0)
             while start < size and (raw := file.readline()).endswith(b"\n"):
-                line = orjson.loads(raw)
+                try:
+                    line = orjson.loads(raw)
+                except orjson.JSONDecodeError as error:
+                    raise RunError(f"{path}: damaged from byte {start:,} on: {error}") from None
                 end = start + len(raw)
                 self._database.execute(
                     "INSERT INTO lines VALUES (?, ?, ?, ?, ?) ON CONFLICT (case_id) DO UPDATE SET"
@@ -217,7 +220,7 @@ class RunIndex:
                     (line["case_id"], start, end, _json(summarise_line(line)), _json(essential_of(line))),
                 )
                 start = end
-            self._set_fact("lines_end", _json([inode, start]))
+            self._set_fact("lines_end", _json([status.st_ino, start, _tail(file, start), status.st_mtime_ns]))
         return True
 
     def _fact(self, name: str) -> str:
@@ -267,3 +270,9 @@ def _json(value: object) -> str:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+def _tail(file: BinaryIO, end: int) -> str:
+    """The bytes before `end`, to tell a file that has grown from one that was written anew."""
+    file.seek(max(0, end - 64))
+    return file.read(min(64, end)).hex()

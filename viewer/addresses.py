@@ -32,7 +32,9 @@ class Addresses(Protocol):
     def review(self, run: str, case_id: str) -> str | None:
         """Where a review is sent to; None where nothing can be written."""
 
-    def compare(self, one: str, other: str) -> str | None:
+    def compare(
+        self, one: str, other: str, *, kind: str | None = None, page: int | None = None
+    ) -> str | None:
         """Two runs side by side; None where that page is left out."""
 
     def compare_case(self, one: str, other: str, case_id: str) -> str | None:

@@ -89,6 +89,20 @@ def test_lines_in_a_new_order_are_found(index: RunIndex) -> None:
     assert (index.line("k2") or {})["case_id"] == "k2"
 
 
+def test_a_file_of_cases_that_was_edited_is_read_anew(index: RunIndex) -> None:
+    path = index.folder.path / CASES
+    path.write_text(path.read_text().replace('"status": "done"', '"status": "failed"'))
+    assert index.refresh()
+    assert {one.status for one in index.summaries()} == {"failed"}
+
+
+def test_a_damaged_line_is_named(index: RunIndex) -> None:
+    path = index.folder.path / CASES
+    path.write_text("nonsense\n" + path.read_text())
+    with pytest.raises(RunError, match=r"cases\.jsonl: damaged from byte 0"):
+        index.refresh()
+
+
 def test_case_files_that_changed_are_not_shown(path: Path) -> None:
     run = RunFolder(path)
     run.manifest.inputs.sha256 = "another"

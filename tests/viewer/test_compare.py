@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lxml.html
+import pytest
+
+import runs
+from runs.folder import CASES
+from runs.reading import Run
+from tests.evigraph import evigraph, write_cases, write_recipe
+from tests.viewer.plain_addresses import PlainAddresses
+from viewer.differences import Difference, compare, compare_case, mark_differences, sentence_pairs
+from viewer.pages.compare import Side, compare_case_page, compare_page
+
+HOSTILE = "</p><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two runs of four cases; the second differs in labels of k1, the answer of k2 and the end of k3."""
+    folder = tmp_path_factory.mktemp("compare")
+    write_cases(folder / "cases.jsonl", 4)
+    recipe = write_recipe(folder)
+    for name in ("a", "b"):
+        arguments = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--out", name)
+        assert evigraph(*arguments, "--recipe", str(recipe), folder=folder).code == 0
+    path = folder / "b" / CASES
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1]["labels"] = {
+        id_: "not-essential" if label == "essential" else "essential"
+        for id_, label in lines[1]["labels"].items()
+    }
+    lines[2]["answer"] = f"{lines[2]['answer']} {HOSTILE}"
+    lines[3] |= {"status": "failed", "error": {"class": "timeout", "message": "late"}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder / "a", folder / "b"
+
+
+@pytest.fixture
+def both(folders: tuple[Path, Path]) -> Iterator[tuple[Run, Run]]:
+    with runs.open(folders[0]) as one, runs.open(folders[1]) as other:
+        yield one, other
+
+
+def by_id(cases: tuple[Difference, ...]) -> dict[str, Difference]:
+    return {case.case_id: case for case in cases}
+
+
+def test_only_cases_that_differ_are_there(both: tuple[Run, Run]) -> None:
+    found = compare(*both)
+    assert (found.shared, found.only) == (4, (0, 0))
+    assert {case.case_id: case.kinds for case in found.cases} == {
+        "k1": ("labels",),
+        "k2": ("answer",),
+        "k3": ("status",),
+    }
+    assert by_id(found.cases)["k3"].statuses == ("done", "timeout")
+
+
+def test_one_case_alone_is_compared_as_in_the_whole(both: tuple[Run, Run]) -> None:
+    whole = by_id(compare(*both).cases)
+    assert compare_case(*both, "k1") == whole["k1"]
+    assert compare_case(*both, "k0").kinds == ()
+
+
+def test_sentences_that_say_the_same_are_left_out() -> None:
+    def line(labels: dict[str, str], counts: dict[str, int]) -> dict[str, Any]:
+        return {"labels": labels, "vote_counts": counts}
+
+    one = line({"1": "essential", "2": "not-essential", "3": "essential"}, {"1": 3, "2": 0, "3": 3})
+    other = line({"1": "essential", "2": "essential", "3": "essential"}, {"1": 3, "2": 3, "3": 2})
+    assert [(pair.id, pair.labels, pair.votes) for pair in sentence_pairs(one, other, None)] == [
+        ("2", ("not-essential", "essential"), (0, 3)),
+        ("3", ("essential", "essential"), (3, 2)),
+    ]
+
+
+def test_words_that_only_one_text_has_are_told_from_the_others() -> None:
+    one, other = mark_differences("The drain was kept in place.", "The drain was removed.")
+    assert "".join(piece.text for piece in one) == "The drain was kept in place."
+    assert [piece.text for piece in other if not piece.shared] == ["removed."]
+    assert [piece.text for piece in one if piece.shared] == ["The drain was "]
+
+
+def test_a_kind_and_a_page_are_shown_alone(both: tuple[Run, Run]) -> None:
+    sides = Side("a", both[0]), Side("b", both[1])
+    page = compare_page(*sides, compare(*both), PlainAddresses(), kind="answer", page=99)
+    body = lxml.html.fromstring(page)
+    assert [
+        "".join(map(str, link.itertext())) for link in body.iter("a") if "case=" in link.get("href", "")
+    ] == ["k2"]
+    assert "3 of 4 cases differ" in page
+
+
+def test_text_of_an_answer_stays_text(both: tuple[Run, Run]) -> None:
+    sides = Side("a", both[0]), Side("b", both[1])
+    body = lxml.html.fromstring(compare_case_page(*sides, "k2", PlainAddresses()))
+    assert next(body.iter("script"), None) is None
+    assert any(HOSTILE in "".join(map(str, mark.itertext())) for mark in body.iter("mark"))
+
+
+def test_a_case_that_failed_in_one_run_has_a_page(both: tuple[Run, Run]) -> None:
+    sides = Side("a", both[0]), Side("b", both[1])
+    assert "done → timeout" in compare_case_page(*sides, "k3", PlainAddresses())
