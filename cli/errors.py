@@ -6,6 +6,7 @@ from cases.errors import InputError
 from evals.bench.result import BenchError
 from evals.experiments.errors import ExperimentError
 from evals.scoring.matching import ScoringError
+from evals.spans.errors import SpanExportError
 from evals.studies.errors import StudyError
 from graph.recipe import RecipeError
 from graph.systems import UnknownSystem
@@ -32,6 +33,7 @@ _EXPECTED = (
     ExperimentError,
     RankerError,
     StudyError,
+    SpanExportError,
     OSError,
 )
 

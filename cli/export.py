@@ -9,6 +9,8 @@ import typer
 
 from cli.options import CasesOption, JsonOption, KeyOption
 
+_SPANS = "OpenTelemetry spans"
+
 
 def export(
     runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", show_default=False)],
@@ -17,7 +19,8 @@ def export(
         typer.Option(
             "--out",
             "-o",
-            help="Folder of the files. (default: frames in the run, or out/frames for several)",
+            help="Folder of the tables. (default: frames in the run, or out/frames for several; with --otlp"
+            " or --spans no tables are written without it)",
             show_default=False,
         ),
     ] = None,
@@ -27,40 +30,64 @@ def export(
         bool,
         typer.Option("--inspect", help="Write a log for Inspect (`inspect view`) of each run as well."),
     ] = False,
+    otlp: Annotated[
+        str | None,
+        typer.Option(
+            "--otlp",
+            help="Send the runs as spans to this OTLP receiver over HTTP, such as http://127.0.0.1:4318.",
+            metavar="URL",
+            show_default=False,
+            rich_help_panel=_SPANS,
+        ),
+    ] = None,
+    spans: Annotated[
+        Path | None,
+        typer.Option(
+            "--spans",
+            help="Write the runs as spans to this file, a line of OTLP's JSON a request.",
+            metavar="FILE",
+            show_default=False,
+            rich_help_panel=_SPANS,
+        ),
+    ] = None,
+    payloads: Annotated[
+        bool,
+        typer.Option(
+            "--payloads",
+            help="Put prompts, replies, answers and messages of errors into the spans.",
+            rich_help_panel=_SPANS,
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write runs as Parquet tables: runs, cases, sentences, votes, calls. They hold no text of a case.
+    """Write runs as Parquet tables, or as OpenTelemetry spans; no text of a case without --payloads.
+
+    Tables: runs, cases, sentences, votes, calls. Spans: a trace for each pass of a case.
 
     Example: evigraph export out/2026-11-21T10-15-tamu-ab12 --inspect
     """
-    from cases.errors import InputError
-    from cli.terminal import messages, output, print_json, safe
-    from evals.frames.export import export as write
-    from evals.frames.inspect_log import write_inspect_log
-    from evals.frames.tables import NamedRun
-    from evals.scoring.run_gold import gold_of_run
+    from cli.export_spans import export_spans
+    from cli.export_tables import export_tables
+    from cli.terminal import print_json
     from runs.folder import RunFolder
 
-    named = []
-    for path in runs:
-        run = RunFolder(path)
-        try:
-            gold = gold_of_run(run, key or (), cases or ())
-        except InputError as error:
-            if key or cases:
-                raise
-            # The inputs may have moved since; everything but the key's columns is in the run.
-            messages().print(safe(f"without a key: {error}"))
-            gold = {}
-        named.append(NamedRun(str(path), run, gold))
-    folder = out or (runs[0] / "frames" if len(runs) == 1 else Path("out") / "frames")
-    rows = write(named, folder)
-    logs = [write_inspect_log(one, folder) for one in named] if inspect else []
+    of_spans = otlp is not None or spans is not None
+    if payloads and not of_spans:
+        raise typer.BadParameter("it belongs to --otlp or --spans", param_hint="--payloads")
+    wants_tables = not of_spans or out is not None or inspect
+    folders = [RunFolder(path) for path in runs]
+    summary: dict[str, object] = {}
+    if wants_tables:
+        folder = out or (runs[0] / "frames" if len(runs) == 1 else Path("out") / "frames")
+        summary |= export_tables(
+            folders, folder, key=key or (), cases=cases or (), inspect=inspect, quiet=as_json
+        )
+    complete = True
+    if of_spans:
+        exported = export_spans(folders, otlp, spans, payloads=payloads, quiet=as_json)
+        complete = not exported["refused"]
+        summary |= {"spans": exported}
     if as_json:
-        print_json({"folder": str(folder), "rows": rows, "inspect_logs": [str(path) for path in logs]})
-        return
-    for name, count in rows.items():
-        output().print(safe(f"{folder / name}.parquet  {count:,} rows"))
-    for path in logs:
-        output().print(safe(str(path)))
-    output().print(safe(f"read: pandas.read_parquet({str(folder / 'cases.parquet')!r})"))
+        print_json(summary)
+    if not complete:
+        raise typer.Exit(1)

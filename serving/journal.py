@@ -229,6 +229,18 @@ class Journal:
             turns = [Message(role, self._text(hash_)) for role, hash_ in json.loads(prompt)]
         return [*turns, Message("assistant", reply)]
 
+    def finish_reason(self, key: str) -> str:
+        """Why the model ended a stored reply, as its provider names it.
+
+        Raises:
+            KeyError: No such call.
+        """
+        with self._errors():
+            row = self._database.execute("SELECT finish_reason FROM calls WHERE key=?", (key,)).fetchone()
+        if row is None:
+            raise KeyError(key)
+        return str(row[0])
+
     def _text(self, hash_: str) -> str:
         (body,) = self._database.execute("SELECT body FROM texts WHERE hash=?", (hash_,)).fetchone()
         return str(body)

@@ -1,0 +1,1 @@
+"""Runs as OpenTelemetry spans, for viewers such as Phoenix, Langfuse and Jaeger."""

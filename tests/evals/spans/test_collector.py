@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from evals.spans.collector import Collector, Refusal, read_headers, traces_endpoint
+from evals.spans.encode import requests
+from evals.spans.errors import SpanExportError
+from evals.spans.export import send_spans
+from evals.spans.span import Span
+from runs.folder import RunFolder
+from tests.evals.spans.conftest import Receiver, listening
+
+
+@pytest.fixture
+def request_of_one() -> ExportTraceServiceRequest:
+    span = Span(b"t" * 16, b"s" * 8, None, "node", "internal", 1, 2, {})
+    (request,) = requests({}, [span])
+    return request
+
+
+def send(receiver: Receiver, request: ExportTraceServiceRequest, **environment: str) -> Refusal | None:
+    with Collector(receiver.url, environment) as collector:
+        return collector.send(request)
+
+
+def nobody() -> str:
+    """An address where nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_a_collector_receives_every_span_of_a_run(run: RunFolder, receiver: Receiver) -> None:
+    passes: list[int] = []
+    with Collector(receiver.url, {}) as collector:
+        taken, refused = send_spans([run], collector, payloads=False, report=passes.append)
+    (resource_spans,) = receiver.received[0].resource_spans
+    spans = resource_spans.scope_spans[0].spans
+    assert (len(spans), refused, passes) == (taken, [], [1, 2, 3])
+    assert {"invoke_agent tamu", "label_evidence"} < {span.name for span in spans}
+    resource = {one.key: one.value.string_value for one in resource_spans.resource.attributes}
+    assert resource["service.name"] == "evigraph"
+    assert receiver.paths == ["/v1/traces"]
+    assert receiver.headers[0]["content-type"] == "application/x-protobuf"
+
+
+def test_the_environment_names_no_target(
+    receiver: Receiver, request_of_one: ExportTraceServiceRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening() as other:
+        for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "HTTP_PROXY"):
+            monkeypatch.setenv(name, other.url)
+            monkeypatch.setenv(name.lower(), other.url)
+        with Collector(receiver.url) as collector:
+            collector.send(request_of_one)
+        assert (len(receiver.received), len(other.paths)) == (1, 0)
+
+
+def test_headers_of_the_environment_are_sent(
+    receiver: Receiver, request_of_one: ExportTraceServiceRequest
+) -> None:
+    send(receiver, request_of_one, OTEL_EXPORTER_OTLP_HEADERS="Authorization=Basic%20a2V5, x-version=4")
+    assert receiver.headers[0]["authorization"] == "Basic a2V5"
+    assert receiver.headers[0]["x-version"] == "4"
+
+
+@pytest.mark.parametrize("text", ["secret", "a=b,secret", "a=secret%0d%0ab", "a b=secret", "a=secr\u00e9t"])
+def test_headers_that_cannot_be_read_are_not_shown(text: str) -> None:
+    with pytest.raises(SpanExportError, match="OTEL_EXPORTER_OTLP_HEADERS") as error:
+        read_headers(text)
+    assert "secr" not in str(error.value)
+
+
+def test_redirects_are_not_followed(receiver: Receiver, request_of_one: ExportTraceServiceRequest) -> None:
+    receiver.statuses = [307]
+    with pytest.raises(SpanExportError, match=r"307 .* give the address that it redirects to"):
+        send(receiver, request_of_one)
+    assert receiver.paths == ["/v1/traces"]
+
+
+def test_a_busy_collector_is_asked_again(
+    receiver: Receiver, request_of_one: ExportTraceServiceRequest
+) -> None:
+    receiver.statuses = [503]
+    assert send(receiver, request_of_one) is None
+    assert len(receiver.received) == 1
+
+
+def test_spans_that_are_refused_are_told(
+    receiver: Receiver, request_of_one: ExportTraceServiceRequest
+) -> None:
+    receiver.refuses = 1
+    assert send(receiver, request_of_one) == Refusal(1, "too old")
+
+
+def test_a_missing_key_is_named_with_its_variable(
+    receiver: Receiver, request_of_one: ExportTraceServiceRequest
+) -> None:
+    receiver.statuses = [401]
+    with pytest.raises(SpanExportError, match=r"401 Unauthorized; .* OTEL_EXPORTER_OTLP_HEADERS"):
+        send(receiver, request_of_one)
+
+
+def test_a_key_within_the_address_is_not_shown() -> None:
+    with Collector("http://me:secret@127.0.0.1:4318/?token=secret", {}) as collector:
+        assert collector.name == "http://127.0.0.1:4318/v1/traces"
+
+
+def test_a_dead_collector_is_told_with_the_spans_that_it_took(run: RunFolder) -> None:
+    with Collector(nobody(), {}) as collector, pytest.raises(SpanExportError) as error:
+        send_spans([run], collector, payloads=False, report=lambda _: None)
+    assert str(error.value).startswith(f"{collector.name}: nothing takes spans there")
+    assert str(error.value).endswith("(0 spans were taken)")
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://host:4318", "http://host:4318/v1/traces"),
+        ("http://host:4318/", "http://host:4318/v1/traces"),
+        ("https://host/api/public/otel", "https://host/api/public/otel/v1/traces"),
+        ("http://host/v1/traces", "http://host/v1/traces"),
+    ],
+)
+def test_the_path_of_traces_is_added_once(url: str, endpoint: str) -> None:
+    assert traces_endpoint(url) == endpoint
+
+
+@pytest.mark.parametrize("url", ["localhost:4318", "ftp://host", "http://", "http://host:port", "/v1/traces"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(SpanExportError, match="is no address such as"):
+        traces_endpoint(url)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import base64
+import json
+import sys
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from evals.spans.encode import MOST_BYTES, json_line, requests, require_otel, span_count
+from evals.spans.errors import SpanExportError
+from evals.spans.span import Span, Value
+
+
+def span(**attributes: Value) -> Span:
+    return Span(b"t" * 16, b"s" * 8, b"p" * 8, "node", "client", 1_700_000_000_000_000_001, 2**62, attributes)
+
+
+def test_a_line_of_json_has_hexadecimal_ids_and_numbers_for_enumerations() -> None:
+    (request,) = requests({"service.name": "evigraph"}, [span(flag=True, count=2, share=0.5, ids=["1", "2"])])
+    line = json_line(request)
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
+    (found,) = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert (found["traceId"], found["spanId"], found["parentSpanId"]) == ("74" * 16, "73" * 8, "70" * 8)
+    assert (found["kind"], found["status"]) == (3, {"code": 1})
+    assert found["startTimeUnixNano"] == "1700000000000000001"
+    values = {one["key"]: one["value"] for one in found["attributes"]}
+    assert values["flag"] == {"boolValue": True}
+    assert values["count"] == {"intValue": "2"}
+    assert values["ids"] == {"arrayValue": {"values": [{"stringValue": "1"}, {"stringValue": "2"}]}}
+
+
+def test_json_and_protobuf_hold_the_same() -> None:
+    (request,) = requests({"service.name": "evigraph"}, [span(text="é\n", ids=["1"])])
+    found = json.loads(json_line(request))
+    for one in found["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for name in ("traceId", "spanId", "parentSpanId"):
+            one[name] = base64.b64encode(bytes.fromhex(one[name])).decode()
+    assert ParseDict(found, ExportTraceServiceRequest()) == request
+
+
+def test_a_request_holds_so_many_spans_and_so_many_bytes() -> None:
+    small = list(requests({}, [span()] * 1025))
+    assert [span_count(request) for request in small] == [512, 512, 1]
+    large = list(requests({}, [span(text="x" * (MOST_BYTES // 3))] * 5))
+    assert [span_count(request) for request in large] == [2, 2, 1]
+    assert all(request.ByteSize() < MOST_BYTES for request in large)
+
+
+def test_a_span_above_the_limit_goes_alone() -> None:
+    found = list(requests({}, [span(), span(text="x" * MOST_BYTES), span()]))
+    assert [span_count(request) for request in found] == [1, 1, 1]
+
+
+def test_half_a_character_becomes_a_question_mark() -> None:
+    (request,) = requests({}, [span(text="a\ud800b")])
+    assert b'"a?b"' in json_line(request)
+
+
+def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.trace.v1.trace_pb2", None)
+    with pytest.raises(SpanExportError, match=r"pip install 'evigraph\[otel\]'"):
+        require_otel()
