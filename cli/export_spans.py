@@ -9,7 +9,7 @@ from typing import Any
 from cli.counted_progress import CountedProgress
 from cli.terminal import messages, output, safe
 from evals.spans.collector import HEADERS_VARIABLE, Collector
-from evals.spans.encode import require_otel
+from evals.spans.errors import require_otel
 from evals.spans.export import send_spans, write_spans
 from runs.folder import RunFolder
 
@@ -20,11 +20,12 @@ def export_spans(
     """Write spans to a file, send them to a collector, or both; the summary for `--json`.
 
     Raises:
-        SpanExportError: The extra is missing, or the collector does not take the spans.
+        SpanExportError: The extra for `otlp` is missing, or the collector does not take the spans.
         InputError: The file cannot be written.
         JournalError: Payloads are wanted and a journal cannot be read.
     """
-    require_otel()
+    if otlp is not None:
+        require_otel()
     summary: dict[str, Any] = {"payloads": payloads, "refused": 0}
     total = sum(run.manifest.inputs.cases for run in runs)
     if file is not None:

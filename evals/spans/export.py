@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cases.files import write_atomically
 from evals.spans.collector import Collector, Refusal
-from evals.spans.encode import json_line, requests, span_count
 from evals.spans.errors import SpanExportError
 from evals.spans.of_run import resource, traces
+from evals.spans.otlp_json import json_lines
 from evals.spans.span import Span
 from runs.folder import RunFolder
-
-if TYPE_CHECKING:
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 Report = Callable[[int], None]
 """Told how many passes of cases have been read."""
@@ -32,9 +28,10 @@ def write_spans(runs: Sequence[RunFolder], path: Path, *, payloads: bool, report
 
     def lines() -> Iterator[bytes]:
         nonlocal written
-        for request in _requests(runs, payloads, report):
-            written += span_count(request)
-            yield json_line(request)
+        for run, spans in _spans_of_runs(runs, payloads, report):
+            for line, count in json_lines(resource(run), spans):
+                written += count
+                yield line
 
     write_atomically(path, lines())
     return written
@@ -49,21 +46,24 @@ def send_spans(
         SpanExportError: The collector is away or refuses a request; says how many spans it took before.
         JournalError: Payloads are wanted and a journal cannot be read.
     """
+    from evals.spans.encode import requests, span_count
+
     taken = 0
     refused: list[Refusal] = []
-    for request in _requests(runs, payloads, report):
-        try:
-            refusal = collector.send(request)
-        except SpanExportError as error:
-            raise SpanExportError(f"{error} ({taken:,} spans were taken)") from None
-        taken += span_count(request) - (refusal.spans if refusal else 0)
-        refused += [refusal] if refusal else []
+    for run, spans in _spans_of_runs(runs, payloads, report):
+        for request in requests(resource(run), spans):
+            try:
+                refusal = collector.send(request)
+            except SpanExportError as error:
+                raise SpanExportError(f"{error} ({taken:,} spans were taken)") from None
+            taken += span_count(request) - (refusal.spans if refusal else 0)
+            refused += [refusal] if refusal else []
     return taken, refused
 
 
-def _requests(
+def _spans_of_runs(
     runs: Sequence[RunFolder], payloads: bool, report: Report
-) -> Iterator[ExportTraceServiceRequest]:
+) -> Iterator[tuple[RunFolder, Iterator[Span]]]:
     read = 0
 
     def spans(run: RunFolder) -> Iterator[Span]:
@@ -74,4 +74,4 @@ def _requests(
             report(read)
 
     for run in runs:
-        yield from requests(resource(run), spans(run))
+        yield run, spans(run)

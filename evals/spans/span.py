@@ -9,6 +9,9 @@ from typing import Literal
 Value = str | bool | int | float | list[str]
 Attributes = Mapping[str, Value]
 
+SCOPE = "evigraph"
+"""Who made the spans, as OTLP's instrumentation scope."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -35,3 +38,8 @@ class Span:
     attributes: Attributes
     failed: bool = False
     message: str = ""
+
+
+def whole_text(text: str) -> str:
+    """A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()

@@ -3,13 +3,16 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from evals.spans.encode import MOST_BYTES, json_line, requests, require_otel, span_count
-from evals.spans.errors import SpanExportError
+from evals.spans.batches import MOST_BYTES
+from evals.spans.encode import requests, span_count
+from evals.spans.errors import SpanExportError, require_otel
+from evals.spans.otlp_json import json_lines
 from evals.spans.span import Span, Value
 
 
@@ -18,8 +21,8 @@ def span(**attributes: Value) -> Span:
 
 
 def test_a_line_of_json_has_hexadecimal_ids_and_numbers_for_enumerations() -> None:
-    (request,) = requests({"service.name": "evigraph"}, [span(flag=True, count=2, share=0.5, ids=["1", "2"])])
-    line = json_line(request)
+    spans = [span(flag=True, count=2, share=0.5, ids=["1", "2"])]
+    ((line, _),) = json_lines({"service.name": "evigraph"}, spans)
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
     (found,) = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
@@ -33,8 +36,11 @@ def test_a_line_of_json_has_hexadecimal_ids_and_numbers_for_enumerations() -> No
 
 
 def test_json_and_protobuf_hold_the_same() -> None:
-    (request,) = requests({"service.name": "evigraph"}, [span(text="é\n", ids=["1"])])
-    found = json.loads(json_line(request))
+    resource, spans = {"service.name": "evigraph"}, [span(text="é\n", ids=["1"], none=[], share=0.5)]
+    failed = replace(spans[0], failed=True, message="no", kind="internal")
+    (request,) = requests(resource, [*spans, failed])
+    ((line, _),) = json_lines(resource, [*spans, failed])
+    found = json.loads(line)
     for one in found["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         for name in ("traceId", "spanId", "parentSpanId"):
             one[name] = base64.b64encode(bytes.fromhex(one[name])).decode()
@@ -56,7 +62,9 @@ def test_a_span_above_the_limit_goes_alone() -> None:
 
 def test_half_a_character_becomes_a_question_mark() -> None:
     (request,) = requests({}, [span(text="a\ud800b")])
-    assert b'"a?b"' in json_line(request)
+    ((line, _),) = json_lines({}, [span(text="a\ud800b")])
+    assert b"a?b" in request.SerializeToString()
+    assert b'"a?b"' in line
 
 
 def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:

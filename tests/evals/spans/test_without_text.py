@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from evals.spans.encode import json_line, requests
+from evals.spans.encode import requests
 from evals.spans.of_run import resource, traces
+from evals.spans.otlp_json import json_lines
 from evals.spans.without_text import because_without_text, error_type, facts_without_text
 from runs.folder import RunFolder
 
@@ -17,8 +18,9 @@ TEXTS = ("quagga", "zebra")
 
 def exported(run: RunFolder, *, payloads: bool) -> str:
     """Everything that leaves, as protobuf and as JSON."""
-    spans = chain.from_iterable(traces(run, payloads=payloads))
-    found = b"".join(one.SerializeToString() + json_line(one) for one in requests(resource(run), spans))
+    spans = list(chain.from_iterable(traces(run, payloads=payloads)))
+    found = b"".join(request.SerializeToString() for request in requests(resource(run), spans))
+    found += b"".join(line for line, _ in json_lines(resource(run), spans))
     return found.decode("latin-1").lower()
 
 
