@@ -25,7 +25,6 @@ PAGES = (
     "docs/models.md",
     "docs/serving.md",
     "docs/traces.md",
-    "docs/spans.md",
     "docs/ranking.md",
     "docs/submissions.md",
     "docs/scoring.md",
