@@ -4,11 +4,21 @@ import shutil
 from itertools import chain
 from pathlib import Path
 
+import orjson
 import pytest
 
 from evals.spans.of_run import traces
 from evals.spans.span import Span
 from runs.folder import RunFolder
+from runs.trace_file import TRACE, pack
+
+
+def rewritten(run: RunFolder, copy: Path, old: str, new: str) -> Path:
+    """A copy of the run with other words in its trace."""
+    shutil.copytree(run.path, copy)
+    passes = [orjson.loads(orjson.dumps(lines).decode().replace(old, new)) for _, lines in run.passes()]
+    (copy / TRACE).write_bytes(b"".join(map(pack, passes)))
+    return copy
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +68,7 @@ def test_tokens_add_up_to_those_of_the_cases(run: RunFolder, spans: list[Span]) 
 
 
 def test_tokens_of_a_replayed_call_do_not_count_again(run: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "copy")
-    trace = copy / "trace.jsonl"
-    trace.write_text(trace.read_text().replace('"replayed": false', '"replayed": true'))
+    copy = rewritten(run, tmp_path / "copy", '"replayed":false', '"replayed":true')
     found = [span for spans in traces(RunFolder(copy), payloads=False) for span in spans]
     calls = [span for span in found if span.name.startswith("chat ")]
     assert calls
@@ -86,10 +94,8 @@ def test_a_call_names_its_model_and_the_kind_that_phoenix_shows(spans: list[Span
 
 
 def test_a_server_is_told_by_host_and_port_alone(run: RunFolder, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "copy")
-    trace = copy / "trace.jsonl"
-    text = trace.read_text().replace('"server": "scripted"', '"server": "https://me:key@host/v1?a=b"')
-    trace.write_text(text)
+    server = '"server":"https://me:key@host/v1?a=b"'
+    copy = rewritten(run, tmp_path / "copy", '"server":"scripted"', server)
     found = [span for spans in traces(RunFolder(copy), payloads=False) for span in spans]
     chat = next(span for span in found if span.name.startswith("chat "))
     assert chat.kind == "client"
@@ -99,8 +105,8 @@ def test_a_server_is_told_by_host_and_port_alone(run: RunFolder, tmp_path: Path)
 
 def test_a_case_that_ran_again_is_a_second_trace(run: RunFolder, tmp_path: Path) -> None:
     copy = shutil.copytree(run.path, tmp_path / "copy")
-    trace = copy / "trace.jsonl"
-    trace.write_text(2 * trace.read_text())
+    trace = copy / TRACE
+    trace.write_bytes(2 * trace.read_bytes())
     roots = [spans[0] for spans in traces(RunFolder(copy), payloads=False)]
     assert [root.attributes["evigraph.pass"] for root in roots] == [0, 0, 0, 1, 1, 1]
     assert len({root.trace_id for root in roots}) == 6
@@ -108,9 +114,8 @@ def test_a_case_that_ran_again_is_a_second_trace(run: RunFolder, tmp_path: Path)
 
 def test_a_pass_that_a_kill_has_torn_is_left_out(run: RunFolder, tmp_path: Path) -> None:
     copy = shutil.copytree(run.path, tmp_path / "copy")
-    trace = copy / "trace.jsonl"
-    lines = trace.read_text().splitlines(keepends=True)
-    trace.write_text("".join(lines[:-1]))
+    trace = copy / TRACE
+    trace.write_bytes(trace.read_bytes()[:-1])
     assert len(list(traces(RunFolder(copy), payloads=False))) == 2
 
 
