@@ -1,7 +1,7 @@
 """The call journal: what was asked and answered, stored as it comes in, so that nothing is paid for twice.
 
-SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. Every message is stored
-once by its hash, so the journal grows with new text only.
+SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. Every text is stored once,
+whether as a prompt or as a reply, so the journal grows with new text only.
 """
 
 from __future__ import annotations
@@ -11,47 +11,23 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from serving.journal_tables import INSERT_CALL, SCHEMA_VERSION, CallRow, Texts, create, text_digest, unpack
+from serving.journal_upgrade import upgrade, upgraded_copy
 from serving.reply import TokenLogprob
 
-SCHEMA_VERSION = 2
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS texts (
-    hash TEXT PRIMARY KEY,
-    body TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS calls (
-    key TEXT PRIMARY KEY,
-    model TEXT NOT NULL,
-    role TEXT NOT NULL,
-    case_id TEXT NOT NULL,
-    sample INTEGER NOT NULL,
-    prompt TEXT NOT NULL,        -- JSON list of [role, text hash]
-    parameters TEXT NOT NULL,    -- hash of a JSON object: a reply's schema is as long as its note
-    reply TEXT NOT NULL,
-    finish_reason TEXT NOT NULL,
-    input_tokens INTEGER NOT NULL,
-    output_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    retries INTEGER NOT NULL,
-    rejected INTEGER NOT NULL DEFAULT 0,
-    server TEXT NOT NULL DEFAULT '',
-    logprobs TEXT NOT NULL DEFAULT ''
-) WITHOUT ROWID;
-"""
-
-# In one transaction: a kill in between must not leave a file that is of neither version.
-_FROM_VERSION_1 = f"""
-BEGIN IMMEDIATE;
-ALTER TABLE calls ADD COLUMN server TEXT NOT NULL DEFAULT '';
-ALTER TABLE calls ADD COLUMN logprobs TEXT NOT NULL DEFAULT '';
-PRAGMA user_version={SCHEMA_VERSION};
-COMMIT;
+_FIND = """
+SELECT reply.body, finish.body, input_tokens, output_tokens, cached_tokens, seconds, retries, server.body,
+    logprobs.body
+FROM calls
+JOIN texts AS reply ON reply.id = calls.reply
+JOIN texts AS finish ON finish.id = calls.finish_reason
+JOIN texts AS server ON server.id = calls.server
+JOIN texts AS logprobs ON logprobs.id = calls.logprobs
+WHERE key = ?
 """
 
 
@@ -127,29 +103,49 @@ class Journal:
         with self._errors():
             mode = "ro" if read_only else "rwc"
             address = f"{path.absolute().as_uri()}?mode={mode}"
-            self._database = sqlite3.connect(address, uri=True, check_same_thread=False)
+            # Transactions are begun by hand, as writers: one that reads first may find that it cannot write.
+            # The wait is for another process, which may be converting a large file.
+            self._database = sqlite3.connect(
+                address, timeout=60.0, uri=True, check_same_thread=False, isolation_level=None
+            )
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
                 raise JournalError(f"{path}: written by a newer Evigraph (schema {version}); update first")
-            if read_only:
-                return
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.executescript(_FROM_VERSION_1 if version == 1 else _TABLES)
-            self._database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            if not read_only:
+                self._prepare(version)
+            elif 0 < version < SCHEMA_VERSION:
+                self._database.close()
+                self._database = upgraded_copy(address)
+        self._texts = Texts(self._database)
+
+    def _prepare(self, version: int) -> None:
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=NORMAL")
+        if version == 0:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                create(self._database)
+        elif version < SCHEMA_VERSION:
+            upgrade(self._database)
 
     def find(self, question: Question) -> Answer | None:
         """The stored answer, or None."""
         with self._errors():
-            row = self._database.execute(
-                "SELECT reply, finish_reason, input_tokens, output_tokens, cached_tokens, seconds, retries,"
-                " server, logprobs FROM calls WHERE key=?",
-                (question.key,),
-            ).fetchone()
-        if row is None:
-            return None
-        *stored, logprobs = row
-        return replace(Answer(*stored), logprobs=_read_logprobs(logprobs))
+            row = self._database.execute(_FIND, (_key(question.key),)).fetchone()
+            if row is None:
+                return None
+            reply, finish_reason, read, written, cached, seconds, retries, server, logprobs = row
+            return Answer(
+                unpack(reply),
+                unpack(finish_reason),
+                read,
+                written,
+                cached,
+                seconds,
+                retries,
+                unpack(server),
+                _read_logprobs(unpack(logprobs)),
+            )
 
     def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
         """Store an answer; one commit, so it is there after a kill."""
@@ -157,47 +153,46 @@ class Journal:
 
     def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
         """Store the answers of one request, all or none; their questions differ in the sample alone."""
-        question = answered[0][0]
-        turns = [(message.role, text_hash(message.text), message.text) for message in question.messages]
-        parameters = json.dumps(question.parameters, sort_keys=True)
-        parameters_hash = text_hash(parameters)
-        prompt = json.dumps([(role, hash_) for role, hash_, _ in turns])
-        texts = [*((hash_, text) for _, hash_, text in turns), (parameters_hash, parameters)]
-        rows = [
-            (
-                question.key,
-                question.model,
-                role,
-                case_id,
-                question.sample,
-                prompt,
-                parameters_hash,
-                answer.text,
-                answer.finish_reason,
-                answer.input_tokens,
-                answer.output_tokens,
-                answer.cached_tokens,
-                answer.seconds,
-                answer.retries,
-                answer.server,
-                json.dumps(answer.logprobs) if answer.logprobs else "",
-            )
-            for question, answer in answered
-        ]
-        with self._errors(), self._database:
-            self._database.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
-            self._database.executemany(
-                "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,?,?)", rows
-            )
+        first = answered[0][0]
+        with self._writing():
+            number = self._texts.number
+            model, role_ = number(first.model), number(role)
+            prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
+            parameters = number(json.dumps(first.parameters, sort_keys=True))
+            rows = [
+                CallRow(
+                    _key(question.key),
+                    model,
+                    role_,
+                    case_id,
+                    question.sample,
+                    prompt,
+                    parameters,
+                    number(answer.text),
+                    number(answer.finish_reason),
+                    answer.input_tokens,
+                    answer.output_tokens,
+                    answer.cached_tokens,
+                    answer.seconds,
+                    answer.retries,
+                    rejected=0,
+                    server=number(answer.server),
+                    logprobs=number(json.dumps(answer.logprobs) if answer.logprobs else ""),
+                )
+                for question, answer in answered
+            ]
+            self._database.executemany(INSERT_CALL, rows)
 
     def reject(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
-        with self._errors(), self._database:
-            self._database.executemany("UPDATE calls SET rejected=1 WHERE key=?", [(key,) for key in keys])
+        with self._writing():
+            self._database.executemany(
+                "UPDATE calls SET rejected=1 WHERE key=?", [(_key(key),) for key in keys]
+            )
 
     def forget_rejected(self) -> int:
         """Delete the rejected replies; the number of them."""
-        with self._errors(), self._database:
+        with self._writing():
             return self._database.execute("DELETE FROM calls WHERE rejected=1").rowcount
 
     def count(self) -> int:
@@ -210,10 +205,10 @@ class Journal:
         """Tokens read, written and cached by the stored calls of each model."""
         with self._errors():
             rows = self._database.execute(
-                "SELECT model, SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens)"
-                " FROM calls GROUP BY model"
+                "SELECT body, SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens)"
+                " FROM calls JOIN texts ON texts.id = calls.model GROUP BY texts.id"
             ).fetchall()
-        return {model: (read, written, cached) for model, read, written, cached in rows}
+            return {unpack(model): (read, written, cached) for model, read, written, cached in rows}
 
     def conversation(self, key: str) -> list[Message]:
         """The prompt of a stored call with its reply as the last turn.
@@ -222,12 +217,12 @@ class Journal:
             KeyError: No such call.
         """
         with self._errors():
-            row = self._database.execute("SELECT prompt, reply FROM calls WHERE key=?", (key,)).fetchone()
+            row = self._database.execute(
+                "SELECT prompt, reply FROM calls WHERE key=?", (_key(key),)
+            ).fetchone()
             if row is None:
                 raise KeyError(key)
-            prompt, reply = row
-            turns = [Message(role, self._text(hash_)) for role, hash_ in json.loads(prompt)]
-        return [*turns, Message("assistant", reply)]
+            return self._conversation(*row)
 
     def finish_reason(self, key: str) -> str:
         """Why the model ended a stored reply, as its provider names it.
@@ -236,14 +231,33 @@ class Journal:
             KeyError: No such call.
         """
         with self._errors():
-            row = self._database.execute("SELECT finish_reason FROM calls WHERE key=?", (key,)).fetchone()
-        if row is None:
-            raise KeyError(key)
-        return str(row[0])
+            row = self._database.execute(
+                "SELECT finish_reason FROM calls WHERE key=?", (_key(key),)
+            ).fetchone()
+            if row is None:
+                raise KeyError(key)
+            return self._texts.read(row[0])
 
-    def _text(self, hash_: str) -> str:
-        (body,) = self._database.execute("SELECT body FROM texts WHERE hash=?", (hash_,)).fetchone()
-        return str(body)
+    def conversations(self) -> Iterator[list[Message]]:
+        """The conversation of every stored call, in no order, streamed."""
+        with self._errors():
+            for prompt, reply in self._database.execute("SELECT prompt, reply FROM calls"):
+                yield self._conversation(prompt, reply)
+
+    def _conversation(self, prompt: str, reply: int) -> list[Message]:
+        turns = [Message(role, text) for role, text in self._texts.turns(prompt)]
+        return [*turns, Message("assistant", self._texts.read(reply))]
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._errors():
+            try:
+                with self._database:
+                    self._database.execute("BEGIN IMMEDIATE")
+                    yield
+            except BaseException:
+                self._texts.forget()
+                raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -265,6 +279,14 @@ def _read_logprobs(text: str) -> tuple[TokenLogprob, ...]:
     )
 
 
+def _key(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        # No call has such a key.
+        return b""
+
+
 def text_hash(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    """SHA-256 of a text, in hex."""
+    return text_digest(text).hex()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from runs import RunFolder
 from runs.folder import CALLS, CASES
+from serving.journal import Journal, text_hash
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.faults.faulty_server import FaultyServer
 
@@ -99,9 +99,10 @@ class Bench:
 
     def stored(self) -> Counter[str]:
         """Usable replies in the journal by prompt."""
-        with closing(sqlite3.connect(self.folder / OUT / CALLS)) as database:
-            rows: Sequence[tuple[str]] = database.execute(
-                "SELECT prompt FROM calls WHERE length(reply) < ? AND instr(reply, char(10, 10)) = 0",
-                (LONGEST_REPLY,),
-            ).fetchall()
-        return Counter(prompt for (prompt,) in rows)
+        journal = Journal(self.folder / OUT / CALLS, read_only=True)
+        with closing(journal):
+            return Counter(
+                json.dumps([(turn.role, text_hash(turn.text)) for turn in prompt])
+                for *prompt, reply in journal.conversations()
+                if len(reply.text) < LONGEST_REPLY and "\n\n" not in reply.text
+            )

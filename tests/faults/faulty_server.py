@@ -51,7 +51,7 @@ class FaultyServer:
         concerns: Which chat completions can meet it.
         think: Seconds that a good reply takes.
         when_asked: Something to do once so many chat completions have come in.
-        answered: Replies that went out whole, by their prompt as the call journal writes it.
+        answered: Replies that went out whole, by roles and hashes of their prompt.
         asked: Chat completions that came in, start probes left out.
         broken: How many of them met the fault.
     """
@@ -224,7 +224,7 @@ class Exchange:
 
     @property
     def prompt(self) -> str:
-        """The prompt as the call journal writes it."""
+        """Roles and hashes of the prompt, as `Bench.stored` writes them."""
         turns = [(one["role"], one["content"]) for one in self.body["messages"]]
         return json.dumps([(role, hashlib.sha256(text.encode()).hexdigest()) for role, text in turns])
 

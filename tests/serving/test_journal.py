@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import json
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Answer, Journal, JournalError, Message, Question, text_hash
+from serving.journal import Answer, Journal, JournalError, Message, Question
+from serving.journal_tables import unpack
 from serving.reply import TokenLogprob
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
 QUESTION = Question("vllm:tiny", "r1", (SYSTEM, Message("user", "Why?")), {"temperature": 0.5}, 0)
 ANSWER = Answer('{"1": "essential"}', "stop", 11, 5, 3, 0.25, 2)
+
+ODD = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
 
 WRITER = """
 import sys
@@ -32,6 +35,20 @@ for number in range(10_000):
 """
 
 
+TWO_WRITERS = f"""
+import sys
+from pathlib import Path
+from serving.journal import Answer, Journal, Message, Question
+
+journal = Journal(Path(sys.argv[1]))
+system = Message("system", {SYSTEM.text!r})
+for number in range(100):
+    question = Question(sys.argv[2], "", (system, Message("user", f"Question {{number}}")), {{}}, 0)
+    journal.store(question, Answer("All are.", "stop", 1, 1), role="label", case_id="7")
+journal.close()
+"""
+
+
 def store(journal: Journal, question: Question = QUESTION, answer: Answer = ANSWER) -> None:
     journal.store(question, answer, role="label", case_id="7")
 
@@ -40,11 +57,12 @@ def sent(text: str, sample: int = 0) -> Question:
     return replace(QUESTION, messages=(SYSTEM, Message("user", text)), sample=sample)
 
 
-def number_of(journal: Journal, table: str) -> int:
+def stored_texts(journal: Journal) -> list[str]:
+    """All texts but the short ones, such as roles, and the parameters."""
     with sqlite3.connect(journal.path) as database:
-        (number,) = database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
+        bodies = [unpack(body) for (body,) in database.execute("SELECT body FROM texts")]
     database.close()
-    return int(number)
+    return [text for text in bodies if " " in text and "temperature" not in text]
 
 
 def test_an_answer_comes_back_as_it_was(journal: Journal) -> None:
@@ -72,32 +90,57 @@ def test_the_latest_answer_to_a_question_counts(journal: Journal) -> None:
 
 
 def test_odd_texts_come_back(journal: Journal) -> None:
-    text = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
-    store(journal, sent(text), replace(ANSWER, text=text))
-    assert journal.find(sent(text)) == replace(ANSWER, text=text)
-    assert journal.conversation(sent(text).key)[1:] == [Message("user", text), Message("assistant", text)]
+    for text in (ODD, ODD * 100, "half \ud83d a pair", "\x00", ""):
+        store(journal, sent(text), replace(ANSWER, text=text))
+        assert journal.find(sent(text)) == replace(ANSWER, text=text)
+        assert journal.conversation(sent(text).key)[1:] == [Message("user", text), Message("assistant", text)]
 
 
 def test_a_message_is_stored_once_however_many_calls_share_it(journal: Journal) -> None:
     for case in range(20):
         for sample in range(3):
             store(journal, sent(f"Question {case}", sample))
-    assert (number_of(journal, "calls"), number_of(journal, "texts")) == (60, 22)
+    assert journal.count() == 60
+    assert sorted(stored_texts(journal)) == sorted(
+        [SYSTEM.text, ANSWER.text, *(f"Question {case}" for case in range(20))]
+    )
 
 
 def test_a_follow_up_stores_its_new_turns_only(journal: Journal) -> None:
-    store(journal)
+    store(journal, sent("Why now?"))
     turns = (Message("assistant", ANSWER.text), Message("user", "Check your labels."))
-    store(journal, replace(QUESTION, messages=QUESTION.messages + turns))
-    assert number_of(journal, "texts") == 5
+    follow_up = replace(QUESTION, messages=sent("Why now?").messages + turns)
+    store(journal, follow_up, replace(ANSWER, text="None are essential."))
+    assert sorted(stored_texts(journal)) == sorted(
+        [SYSTEM.text, "Why now?", ANSWER.text, "Check your labels.", "None are essential."]
+    )
+    assert journal.conversation(follow_up.key)[2:4] == list(turns)
+
+
+def test_every_stored_conversation_can_be_read(journal: Journal) -> None:
+    store(journal)
+    store(journal, sent("Another one."))
+    reply = Message("assistant", ANSWER.text)
+    assert sorted(journal.conversations(), key=str) == sorted(
+        ([*question.messages, reply] for question in (QUESTION, sent("Another one."))), key=str
+    )
 
 
 def test_the_file_grows_with_new_text_only(journal: Journal, tmp_path: Path) -> None:
     for number in range(200):
         store(journal, sent(f"Question {number}"))
     journal.close()
-    assert len(SYSTEM.text) > 10_000
-    assert journal.path.stat().st_size < 250_000
+    assert journal.path.stat().st_size < 100_000
+
+
+def test_the_file_is_smaller_than_its_texts(journal: Journal) -> None:
+    draw = random.Random(7)
+    words = [f"{draw.randrange(10**6)} " for _ in range(500)]
+    notes = [f"{case}: {''.join(draw.choices(words, k=400))}" for case in range(100)]
+    for note in notes:
+        store(journal, sent(note), replace(ANSWER, text=note[::-1]))
+    journal.close()
+    assert journal.path.stat().st_size < sum(2 * len(note) for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +242,36 @@ def test_a_full_disk_is_a_journal_error_and_keeps_what_is_there(journal: Journal
     (pages,) = journal._database.execute("PRAGMA page_count").fetchone()
     journal._database.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(JournalError, match="full"):
-        store(journal, sent("A long question. " * 5000))
+        store(journal, sent(random.Random(7).randbytes(80_000).hex()))
     assert (journal.find(QUESTION), journal.count()) == (ANSWER, 1)
+
+
+def test_texts_of_a_write_that_failed_are_stored_by_the_next(journal: Journal) -> None:
+    store(journal)
+    (pages,) = journal._database.execute("PRAGMA page_count").fetchone()
+    journal._database.execute(f"PRAGMA max_page_count={pages}")
+    long = Message("user", random.Random(7).randbytes(80_000).hex())
+    question = replace(QUESTION, messages=(Message("user", "First."), long))
+    with pytest.raises(JournalError, match="full"):
+        store(journal, question)
+    journal._database.execute("PRAGMA max_page_count=100000")
+    store(journal, question)
+    assert journal.conversation(question.key)[0].text == "First."
+
+
+def test_two_processes_may_write_one_journal(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    command = [sys.executable, "-c", TWO_WRITERS, str(path)]
+    writers = [subprocess.Popen([*command, name]) for name in ("one", "two")]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    journal = Journal(path)
+    assert journal.count() == 200
+    texts = stored_texts(journal)
+    assert len(texts) == len(set(texts)) == 102
+    for name in ("one", "two"):
+        last = Question(name, "", (SYSTEM, Message("user", "Question 99")), {}, 0)
+        assert journal.conversation(last.key) == [*last.messages, Message("assistant", "All are.")]
+    journal.close()
 
 
 def test_a_read_only_file_is_a_journal_error(journal: Journal) -> None:
@@ -244,74 +315,6 @@ def test_the_usage_is_the_sum_over_the_calls_of_each_model(journal: Journal) -> 
         store(journal, sent("Why?", sample))
     store(journal, replace(QUESTION, model="vllm:other"))
     assert journal.tokens() == {"vllm:tiny": (22, 10, 6), "vllm:other": (11, 5, 3)}
-
-
-VERSION_1 = """
-CREATE TABLE texts (hash TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE calls (
-    key TEXT PRIMARY KEY, model TEXT NOT NULL, role TEXT NOT NULL, case_id TEXT NOT NULL,
-    sample INTEGER NOT NULL, prompt TEXT NOT NULL, parameters TEXT NOT NULL, reply TEXT NOT NULL,
-    finish_reason TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL, seconds REAL NOT NULL, retries INTEGER NOT NULL,
-    rejected INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-PRAGMA user_version=1;
-"""
-
-
-@pytest.fixture
-def version_1(tmp_path: Path) -> Path:
-    """A journal of the first version with one call."""
-    path = tmp_path / "old.sqlite"
-    turns = [(message.role, text_hash(message.text), message.text) for message in QUESTION.messages]
-    with sqlite3.connect(path) as database:
-        database.executescript(VERSION_1)
-        database.executemany("INSERT INTO texts VALUES (?, ?)", [turn[1:] for turn in turns])
-        prompt = json.dumps([turn[:2] for turn in turns])
-        database.execute(
-            "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                *(QUESTION.key, QUESTION.model, "label", "7", 0, prompt, "", ANSWER.text, "stop"),
-                *(11, 5, 3, 0.25, 2, 1),
-            ),
-        )
-    database.close()
-    return path
-
-
-def columns(path: Path) -> set[str]:
-    with sqlite3.connect(path) as database:
-        names = {str(row[1]) for row in database.execute("PRAGMA table_info(calls)")}
-    database.close()
-    return names
-
-
-def test_a_journal_of_the_first_version_keeps_its_answers(version_1: Path) -> None:
-    for _ in range(2):
-        journal = Journal(version_1)
-        assert journal.find(QUESTION) == ANSWER
-        store(journal, sent("Another one."))
-        journal.close()
-    journal = Journal(version_1)
-    assert (journal.count(), journal.forget_rejected()) == (2, 1)
-    journal.close()
-
-
-def test_a_journal_of_the_first_version_can_be_read_without_changing_it(version_1: Path) -> None:
-    before = version_1.read_bytes()
-    journal = Journal(version_1, read_only=True)
-    assert journal.conversation(QUESTION.key)[-1].text == ANSWER.text
-    journal.close()
-    assert version_1.read_bytes() == before
-
-
-def test_a_migration_that_fails_midway_changes_nothing(version_1: Path) -> None:
-    with sqlite3.connect(version_1) as database:
-        database.execute("ALTER TABLE calls ADD COLUMN logprobs TEXT NOT NULL DEFAULT ''")
-    database.close()
-    with pytest.raises(JournalError, match="duplicate column"):
-        Journal(version_1)
-    assert "server" not in columns(version_1)
 
 
 def test_server_and_log_probabilities_come_back(journal: Journal) -> None:
