@@ -20,6 +20,7 @@ BENCHMARKS = {
     "replies": "tokens that votes write as full maps of labels, over those of the essential ids alone",
     "evaluation": "time of scoring a large run, over that of reading it; comparing and exporting beside it",
     "memory": "growth of resident memory over a long batch",
+    "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
 }

@@ -84,23 +84,27 @@ async def ready(recipe: Recipe, cases: Path, model: ModelName) -> Assembly:
 
 
 async def run_cases(
-    assembly: Assembly, folder: Path, limits: Limits, watcher: Watcher | None = None
+    assembly: Assembly,
+    folder: Path,
+    limits: Limits,
+    watcher: Watcher | None = None,
+    writer: type[RunWriter] = RunWriter,
 ) -> Manifest:
     """A whole batch, from its first case on, with journal, trace and run folder.
 
     Raises:
         BenchError: Not all cases were done; the figures would be those of another workload.
     """
-    with RunWriter.create(folder, assembly.manifest) as writer:
+    with writer.create(folder, assembly.manifest) as run:
         status = await run_batch(
-            writer,
+            run,
             assembly,
             Options("bench", limits=limits),
             skipped=(),
             stop=asyncio.Event(),
             watcher=watcher or Silent(),
         )
-        manifest = writer.manifest
+        manifest = run.manifest
     counts = manifest.counts
     if status != "finished" or counts.failed or counts.done != manifest.inputs.cases:
         errors = ", ".join(f"{number} {name}" for name, number in counts.errors.items()) or status

@@ -42,6 +42,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "replies",
         "memory",
         "evaluation",
+        "trace",
         "fusion",
         "embedded",
     }
