@@ -5,6 +5,7 @@ Case text is data: a variable's value is inserted once and never read as a templ
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -190,6 +191,28 @@ def load_prompts(version: str) -> PromptSet:
     if not folder.is_dir():
         raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
     return PromptSet(version, {name: _load_or_default(folder, name, version) for name in CONTRACTS})
+
+
+def replace_prompts(prompts: PromptSet, files: Mapping[str, Path]) -> PromptSet:
+    """A version with other files in the place of some of its prompts.
+
+    Args:
+        prompts: The version.
+        files: Files by the name of the prompt that they replace.
+
+    Raises:
+        PromptError: There is no such prompt or file, or the file is wrong.
+    """
+    replaced = dict(prompts.prompts)
+    for name, file in files.items():
+        if name not in CONTRACTS:
+            near = difflib.get_close_matches(name, CONTRACTS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(CONTRACTS)}"
+            raise PromptError(f"no prompt {name!r}; {hint}")
+        if not file.is_file():
+            raise PromptError(f"prompt {name}: no such file {str(file)!r}")
+        replaced[name] = _load(file, name, str(file))
+    return PromptSet(prompts.version, replaced)
 
 
 def _load_or_default(folder: Traversable, name: str, version: str) -> Prompt:

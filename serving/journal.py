@@ -9,13 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from serving.journal_tables import INSERT_CALL, SCHEMA_VERSION, CallRow, Texts, create, text_digest, unpack
+from serving.journal_tables import (
+    INSERT_CALL,
+    SCHEMA_VERSION,
+    TEXT_COLUMNS,
+    CallRow,
+    Texts,
+    create,
+    text_digest,
+    unpack,
+)
 from serving.journal_upgrade import upgrade, upgraded_copy
 from serving.reply import TokenLogprob
 
@@ -243,6 +252,23 @@ class Journal:
         with self._errors():
             for prompt, reply in self._database.execute("SELECT prompt, reply FROM calls"):
                 yield self._conversation(prompt, reply)
+
+    def copy_calls(self, keys: Iterable[str], into: Journal) -> None:
+        """Copy stored calls with their texts to another journal; keys that are not stored are passed over."""
+        for key in dict.fromkeys(keys):
+            with self._errors():
+                found = self._database.execute("SELECT * FROM calls WHERE key=?", (_key(key),)).fetchone()
+            if found is not None:
+                self._copy(CallRow(*found), into)
+
+    def _copy(self, row: CallRow, into: Journal) -> None:
+        with self._errors():
+            turns = self._texts.turns(row.prompt)
+            texts = {name: self._texts.read(getattr(row, name)) for name in TEXT_COLUMNS}
+        with into._writing():
+            numbers = {name: into._texts.number(text) for name, text in texts.items()}
+            copy = row._replace(prompt=into._texts.prompt(turns), **numbers)
+            into._database.execute(INSERT_CALL, copy)
 
     def _conversation(self, prompt: str, reply: int) -> list[Message]:
         turns = [Message(role, text) for role, text in self._texts.turns(prompt)]

@@ -72,6 +72,9 @@ class CallRow(NamedTuple):
     logprobs: int
 
 
+TEXT_COLUMNS = ("model", "role", "parameters", "reply", "finish_reason", "server", "logprobs")
+"""Columns of `calls` that hold the number of a text."""
+
 INSERT_CALL = "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 

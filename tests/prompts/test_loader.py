@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompts import PromptError, load_prompts
+from prompts import PromptError, load_prompts, replace_prompts
 from prompts.loader import CONTRACTS, OPTIONAL
 from tests.prompts.versions import changed, replaced
 
@@ -169,3 +169,19 @@ def test_demonstrations_are_text_in_the_papers_prompt() -> None:
     ((role, text),) = load_prompts("paper")["label_evidence"].render(case, [shown, shown])
     assert role == "user"
     assert text.count("Correct Output:\n\n${narrative}") == 2
+
+
+def test_one_prompt_can_come_from_another_file(tmp_path: Path) -> None:
+    version = Path(replaced(tmp_path, "label_evidence", "You read", "You  read"))
+    default = load_prompts("default")
+    prompts = replace_prompts(default, {"label_evidence": version / "label_evidence.yaml"})
+    assert [name for name in CONTRACTS if prompts[name] != default[name]] == ["label_evidence"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("label_evidense", "did you mean 'label_evidence'?"), ("label_evidence", "no such file 'gone.yaml'")],
+)
+def test_a_replacement_that_is_none_is_named(name: str, words: str) -> None:
+    with pytest.raises(PromptError, match=words.replace("?", r"\?")):
+        replace_prompts(load_prompts("default"), {name: Path("gone.yaml")})

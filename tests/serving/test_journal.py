@@ -322,3 +322,13 @@ def test_server_and_log_probabilities_come_back(journal: Journal) -> None:
     answer = replace(ANSWER, server="http://127.0.0.1:8000/v1", logprobs=logprobs)
     store(journal, answer=answer)
     assert journal.find(QUESTION) == answer
+
+
+def test_copied_calls_bring_their_texts(journal: Journal, tmp_path: Path) -> None:
+    store(journal)
+    store(journal, sent("What else?"))
+    other = Journal(tmp_path / "other.sqlite")
+    journal.copy_calls([QUESTION.key, "a key of no call"], other)
+    assert (other.count(), other.find(QUESTION)) == (1, ANSWER)
+    assert other.conversation(QUESTION.key) == journal.conversation(QUESTION.key)
+    other.close()
