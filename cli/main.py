@@ -16,6 +16,7 @@ from cli.export import export
 from cli.graph import graph
 from cli.models import models
 from cli.rank import rank
+from cli.rerun import rerun
 from cli.resume import resume
 from cli.retry import retry
 from cli.run import run
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(resume)
 app.command()(retry)
+app.command()(rerun)
 app.command()(show)
 app.command()(score)
 app.command()(analyse)

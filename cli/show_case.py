@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cases.errors import InputError
 from cases.records import Case
+from cli.show_fork import list_forks
 from cli.terminal import duration, output, safe
 from runs.folder import CALLS, Line, RunFolder
 from runs.inputs import recorded_cases
@@ -45,6 +46,7 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
     if line.get("alignment"):
         _alignment(console, case, line)
     _end(console, case, line, trace)
+    list_forks(console, folder, case_id)
 
 
 def _find(folder: RunFolder, case_id: str) -> Case | None:
@@ -68,10 +70,13 @@ def _texts(console: Console, case: Case) -> None:
 
 def _node(console: Console, step: Line) -> None:
     head = Text()
+    head.append(f"{step['step']} ", style="dim")
     head.append(f"{step['node']}", style="bold cyan" if not step["error"] else "bold red")
     head.append(f"  {duration(step['seconds'])}", style="dim")
     if step["calls"]:
         head.append(f"  {_call_counts(step)}", style="dim")
+    if step.get("inherited"):
+        head.append("  inherited", style="dim")
     if step["next"]:
         head.append(f"  -> {', '.join(step['next'])}", style="dim")
     console.print(head)

@@ -70,9 +70,9 @@ class Summary:
         """What a user would type now."""
         path, manifest = self.folder.path, self.folder.manifest
         commands = []
-        if manifest.status != "finished":
+        if manifest.status != "finished" and manifest.forked_from is None:
             commands.append(f"evigraph resume {path}{self._larger_budget()}")
-        if manifest.counts.failed:
+        if manifest.counts.failed and manifest.forked_from is None:
             commands.append(f"evigraph retry {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
         if manifest.status == "finished" and self.scored_cases:

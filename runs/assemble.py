@@ -12,7 +12,7 @@ from cases.load import CaseSource, find_cases
 from cases.records import Case
 from graph.recipe import Recipe, RecipeError, check_prompts
 from graph.systems import build_system
-from prompts import OPTIONAL, PromptSet, load_prompts
+from prompts import OPTIONAL, PromptSet, load_prompts, replace_prompts
 from ranking.load import load_ranker
 from ranking.ranker import Ranker
 from runs.case_run import Graph
@@ -53,6 +53,7 @@ class Request:
     Attributes:
         overrides: Values of the recipe that its origin does not have, by dotted field.
         demonstrations: A pool's folder, None for the packaged sample pool.
+        prompt_files: Files that replace prompts of the recipe's version, by name.
     """
 
     recipe: Recipe
@@ -63,6 +64,7 @@ class Request:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     demonstrations: Path | None = None
     limit: int | None = None
+    prompt_files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ async def assemble(
     _refuse_missing_nodes(recipe, graph, request.recipe_origin)
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
-    prompts = load_prompts(recipe.prompts)
+    prompts = replace_prompts(load_prompts(recipe.prompts), request.prompt_files)
     check_prompts(recipe, prompts, request.recipe_origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
@@ -212,7 +214,7 @@ async def _probe_roles(
             continue
         if probing:
             await _start(backend, report)
-        seed = _recorded_seed(recorded, role, backend.takes_seed) if recorded else None
+        seed = _recorded_seed(recorded, role, backend.takes_seed) if role in (recorded or {}) else None
         able, findings = await probe(backend, takes_seed=seed, requests=probing)
         probed[id(backend)] = able, findings
         if findings.tried:

@@ -78,23 +78,24 @@ async def run_case(graph: Graph, context: Context, case: Case, following: Succes
         # The border of a case: its failure, of any kind, must not touch the others.
         failure = as_failure(error)
     lines = trace.lines(failure)
-    line = _case_line(case.id, case.sentence_ids, state, lines, failure)
-    return CaseResult(line, [*lines, _end_line(line, len(lines), trace)])
+    line = case_line(case.id, case.sentence_ids, state, lines, failure)
+    return CaseResult(line, [*lines, end_line(line, len(lines), trace)])
 
 
 def invalid_case(case: InvalidCase) -> CaseResult:
     """The result of a case that cannot be read."""
-    line = _case_line(case.id, (), {}, [], NodeFailure("invalid_input", case.fault))
-    return CaseResult(line, [_end_line(line, 0, None)])
+    line = case_line(case.id, (), {}, [], NodeFailure("invalid_input", case.fault))
+    return CaseResult(line, [end_line(line, 0, None)])
 
 
-def _case_line(
+def case_line(
     case_id: str,
     sentence_ids: Sequence[str],
     state: dict[str, Any],
     trace: Sequence[Line],
     failure: NodeFailure | None,
 ) -> Line:
+    """What a case came to, for `cases.jsonl`."""
     calls = [call for line in trace for call in line["calls"]]
     evidence = state.get("evidence")
     labelled = sentence_ids if evidence is not None else ()
@@ -114,7 +115,8 @@ def _case_line(
     return line | {name: state.get(name) for name in _RESULTS}
 
 
-def _end_line(line: Line, step: int, trace: CaseTrace | None) -> Line:
+def end_line(line: Line, step: int, trace: CaseTrace | None) -> Line:
+    """The last line of a case's trace."""
     return {
         "case_id": line["case_id"],
         "step": step,

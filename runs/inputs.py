@@ -21,5 +21,5 @@ def recorded_cases(manifest: Manifest) -> Iterator[Case]:
         [Path(path) for path in manifest.inputs.paths], [Path(key) for key in manifest.inputs.keys]
     )
     for case in islice(source, manifest.inputs.limit):
-        if isinstance(case, Case):
+        if isinstance(case, Case) and manifest.covers(case.id):
             yield case

@@ -138,6 +138,24 @@ class Session(_Record):
     stopped_by: str | None = None
 
 
+class ForkedFrom(_Record):
+    """Where a run of one case branched off another run.
+
+    Attributes:
+        run: Folder of the other run as it was then.
+        case_id: The case.
+        node: The first node that ran again.
+        step: Its step in the trace of the other run.
+        changes: What is another value than in the other run: before and after, by name.
+    """
+
+    run: str
+    case_id: str
+    node: str
+    step: int
+    changes: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
+
+
 class Counts(_Record):
     """Cases by how they ended; `errors` counts the failed ones by class."""
 
@@ -167,6 +185,11 @@ class Manifest(_Record):
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
     sessions: list[Session] = Field(default_factory=list)
+    forked_from: ForkedFrom | None = None
+
+    def covers(self, case_id: str) -> bool:
+        """Whether a case of the case files belongs to the run: a fork has one."""
+        return self.forked_from is None or self.forked_from.case_id == case_id
 
     @property
     def total_tokens(self) -> int:

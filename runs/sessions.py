@@ -71,6 +71,7 @@ async def resume(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
+        _refuse_fork(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.remark, started, options)
         skipped = set(folder.statuses())
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
@@ -91,6 +92,7 @@ async def retry(
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
+        _refuse_fork(folder)
         assembly = await _assemble_again(folder, None, models, watcher.remark, servers, options)
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
@@ -109,6 +111,20 @@ def _indexed(path: Path) -> RunFolder:
         index.refresh()
     index.close()
     return folder
+
+
+def _refuse_fork(folder: RunWriter) -> None:
+    """A fork begins in the middle of its case, with what another run has left there.
+
+    Raises:
+        RunError: Says how to ask again.
+    """
+    forked = folder.manifest.forked_from
+    if forked is not None:
+        raise RunError(
+            f"{folder.path} is a fork; run the step again from where it began:"
+            f" evigraph rerun {forked.run} {forked.case_id} --step {forked.step}"
+        )
 
 
 def _servers(

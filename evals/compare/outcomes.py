@@ -78,6 +78,15 @@ def read_outcomes(run: RunFolder) -> RunOutcomes:
     return RunOutcomes(str(run.path), run.manifest, cases, frozenset(shown))
 
 
+def read_outcome(run: RunFolder, case_id: str) -> CaseOutcome:
+    """How one case of a run ended.
+
+    Raises:
+        RunError: It has not ended.
+    """
+    return _outcome(run.require_case(case_id), _route(run.trace(case_id)))
+
+
 def _outcome(line: Line, route: Route) -> CaseOutcome:
     usage = line["usage"]
     return CaseOutcome(

@@ -36,7 +36,12 @@ def gold_of_run(
     except InputError:
         if case_files or not known:
             raise
-        return read_gold(known, [])
+        found = read_gold(known, [])
+        return {case_id: case for case_id, case in found.items() if run.manifest.covers(case_id)}
     if keys:
         source.check()
-    return {case.id: gold_of_case(case) for case in islice(source, inputs.limit) if isinstance(case, Case)}
+    return {
+        case.id: gold_of_case(case)
+        for case in islice(source, inputs.limit)
+        if isinstance(case, Case) and run.manifest.covers(case.id)
+    }

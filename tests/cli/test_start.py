@@ -34,6 +34,7 @@ COMMANDS = (
     ["run"],
     ["resume"],
     ["retry"],
+    ["rerun"],
     ["show"],
     ["submit"],
     ["validate"],
