@@ -27,7 +27,6 @@ from serving.model_name import Role, parse_model_name
 Event = Mapping[str, Any]
 
 _NAMESPACE = ""
-_HANDLER = "__error_handler__"
 
 
 class RecordedCalls(Journal):

@@ -40,6 +40,8 @@ def first(call):
         return "Far too long. " * 50
     if call.case_id == "k2" and (call.role, call.sample) == ("label", 1):
         raise CallError("internal", "the vote is lost")
+    if call.case_id == "k2" and (call.role, call.sample) == ("reflect", 2):
+        raise CallError("internal", "the reflection is lost")
     if call.case_id == "k3" and call.role == "answer":
         raise CallError("internal", "the answer is lost")
     return made_up_reply(call)
@@ -68,7 +70,7 @@ class Silent:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of four cases: k1 has its answer sent back, k2 lacks a vote, k3 failed at its answer."""
+    """A run of four cases: k1 has its answer sent back, k2 lacks a vote and a reflection, k3 failed."""
     folder = tmp_path_factory.mktemp("rerun")
     write_cases(folder / "cases.jsonl", 4)
     (folder / "script.py").write_text(SCRIPT)
@@ -186,7 +188,16 @@ async def test_a_changed_value_keeps_the_seed_and_is_recorded(folder: Path) -> N
 async def test_a_vote_that_was_lost_stays_lost(folder: Path) -> None:
     forked = await fork(folder, "k2", node="aggregate_votes")
     assert line(forked, "k2")["usable_votes"] == 2
+    assert "failed_reflections" in line(forked, "k2")["flags"]
     assert line(forked, "k2")["flags"] == line(RunFolder(folder / "run"), "k2")["flags"]
+
+
+async def test_a_reflection_that_was_lost_is_asked_for_beside_another_one(folder: Path, asked: Path) -> None:
+    trace = RunFolder(folder / "run").trace("k2")
+    of_vote_0 = next(one["step"] for one in trace if one.get("facts", {}).get("vote") == 0)
+    forked = await fork(folder, "k2", "other", step=of_vote_0)
+    assert sorted(asked.read_text().splitlines()) == ["answer 0", "reflect 0", "reflect 2"]
+    assert "failed_reflections" not in line(forked, "k2")["flags"]
 
 
 async def test_a_failed_case_can_go_on_from_where_it_failed(folder: Path) -> None:
