@@ -19,8 +19,6 @@ from cli.options import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
-
     from cli.progress import BatchProgress
     from runs.folder import RunFolder
 
@@ -30,7 +28,12 @@ def rerun(
     case: Annotated[str, typer.Argument(help="A case id.", metavar="CASE", show_default=False)],
     node: Annotated[
         str | None,
-        typer.Option("--from", help="The node that runs again, with all that follow it.", metavar="NODE"),
+        typer.Option(
+            "--from",
+            help="The node that runs again, with all that follow it.",
+            metavar="NODE",
+            show_default=False,
+        ),
     ] = None,
     step: Annotated[
         int | None,
@@ -90,6 +93,8 @@ def rerun(
 
     Example: evigraph rerun out/first 101 --from generate_answer --model embedded:smollm2-135m
     """
+    import asyncio
+
     from cli.session import until_signal
     from cli.show_fork import summarise_fork
     from cli.terminal import print_json
@@ -115,8 +120,6 @@ def rerun(
 
     async def work(stop: asyncio.Event, progress: BatchProgress) -> RunFolder:
         return await rerun_case(original, wanted, limits, probe=probe, stop=stop, watcher=progress)
-
-    import asyncio
 
     fork, interrupted = asyncio.run(until_signal(work))
     if interrupted and fork.manifest.status == "interrupted":
