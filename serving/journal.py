@@ -267,8 +267,8 @@ class Journal:
             texts = {name: self._texts.read(getattr(row, name)) for name in TEXT_COLUMNS}
         with into._writing():
             numbers = {name: into._texts.number(text) for name, text in texts.items()}
-            copy = row._replace(prompt=into._texts.prompt(turns), **numbers)
-            into._database.execute(INSERT_CALL, copy)
+            copy = row._asdict() | numbers | {"prompt": into._texts.prompt(turns)}
+            into._database.execute(INSERT_CALL, tuple(copy.values()))
 
     def _conversation(self, prompt: str, reply: int) -> list[Message]:
         turns = [Message(role, text) for role, text in self._texts.turns(prompt)]

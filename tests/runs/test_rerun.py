@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from prompts import load_prompts
 from runs import RunError, RunFolder
 from runs.assemble import Request
 from runs.batch import Options
+from runs.folder import CALLS
 from runs.forks import forks
 from runs.inputs import recorded_cases
 from runs.rerun import Rerun, rerun
@@ -230,7 +230,7 @@ async def test_another_prompt_is_shown_to_the_model(folder: Path) -> None:
 
 async def test_the_original_is_left_as_it_was(folder: Path) -> None:
     _copy(folder, "untouched")
-    names = ("run.json", "cases.jsonl", "trace.jsonl", "calls.sqlite")
+    names = ("run.json", "cases.jsonl", "trace.jsonl.gz", "calls.sqlite")
     before = {name: (folder / "untouched" / name).read_bytes() for name in names}
     await fork(folder, "k0", node="label_evidence", run="untouched")
     assert {name: (folder / "untouched" / name).read_bytes() for name in names} == before
@@ -251,9 +251,11 @@ async def test_a_fork_can_be_read_without_its_original(folder: Path) -> None:
 
 def _forget(folder: Path, run: str, role: str) -> None:
     _copy(folder, run)
-    with sqlite3.connect(folder / run / "calls.sqlite") as database:
-        database.execute("DELETE FROM calls WHERE role=? AND case_id='k0'", (role,))
-    database.close()
+    calls = [call for step in RunFolder(folder / run).trace("k0") for call in step.get("calls", [])]
+    journal = Journal(folder / run / CALLS)
+    journal.reject([call["key"] for call in calls if call["role"] == role])
+    assert journal.forget_rejected()
+    journal.close()
 
 
 async def test_a_forgotten_call_before_the_node_is_told(folder: Path) -> None:
