@@ -70,6 +70,40 @@ def build(
     output().print(safe(f"      evigraph run tamu CASES... --model STRING --demos {to}"))
 
 
+@demos.command("add")
+def add(
+    pool: PoolArgument = None,
+    *,
+    from_reviews: Annotated[
+        list[Path],
+        typer.Option(
+            "--from-reviews", help="Run with reviewed cases; repeatable.", metavar="RUN", show_default=False
+        ),
+    ],
+    to: Annotated[Path, typer.Option("--to", help="Folder of the new pool.", show_default=False)],
+    embedding: EmbeddingOption = "embedded:minilm",
+) -> None:
+    """Make a new pool of an old one and the reviewed cases of runs.
+
+    A reviewed case takes the place of the same case in the old pool; no case is shown to itself. The old
+    pool stays as it is, as runs refer to it.
+
+    Example: evigraph demos add pool --from-reviews out/2026-11-21T10-15-tamu-ab12 --to pool-2
+    """
+    from cli.terminal import messages, output, safe
+    from runs.reviewed_demonstrations import add_reviewed
+
+    def report(text: str) -> None:
+        messages().print(text, markup=False)
+
+    built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
+    console = output()
+    console.print(safe(f"{built.count} demonstrations, {built.reviewed} of them from reviews, in {to}"))
+    if built.replaced:
+        console.print(safe(f"replaced by their reviews: {_some(built.replaced)}"))
+    console.print(safe(f"next: evigraph run tamu CASES... --model STRING --demos {to}"))
+
+
 @demos.command("label")
 def label(
     run: Annotated[Path, typer.Argument(help="A run of weak_labels.", metavar="RUN", show_default=False)],

@@ -19,6 +19,7 @@ from cli.rank import rank
 from cli.rerun import rerun
 from cli.resume import resume
 from cli.retry import retry
+from cli.review import review
 from cli.run import run
 from cli.score import score
 from cli.serve import serve
@@ -44,6 +45,7 @@ app.command()(resume)
 app.command()(retry)
 app.command()(rerun)
 app.command()(show)
+app.command()(review)
 app.command()(score)
 app.command()(analyse)
 app.command()(experiment)

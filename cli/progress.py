@@ -41,9 +41,10 @@ class BatchProgress:
         """Show the counts, the tokens and the rate."""
         now = time.perf_counter()
         seconds = max(now - self._begin, 1e-9)
-        ended = progress.done + progress.failed
+        ended = progress.done + progress.failed + progress.waiting
         tokens = progress.usage.input_tokens + progress.usage.output_tokens
-        details = f"{progress.failed} failed, {tokens:,} tokens, {tokens / seconds:,.0f} tokens/s"
+        waiting = f"{progress.waiting} waiting, " if progress.waiting else ""
+        details = f"{progress.failed} failed, {waiting}{tokens:,} tokens, {tokens / seconds:,.0f} tokens/s"
         if progress.usage.cost is not None:
             details += f", cost {progress.usage.cost:.4g}"
         self._bar.update(self._task, total=progress.total, completed=ended, details=details)

@@ -56,8 +56,9 @@ def resume(
 ) -> None:
     """Go on with a run that was killed or interrupted.
 
-    Cases that have ended stay as they are. Calls that were answered are replayed from the journal. It is
-    refused if recipe, prompts, cases, demonstrations or models have changed; a server's address may.
+    Cases that have ended stay as they are; those that wait for a person go on if they have a review. Calls
+    that were answered are replayed from the journal. It is refused if recipe, prompts, cases, demonstrations
+    or models have changed; a server's address may.
 
     Example: evigraph resume out/2026-11-21T10-15-tamu-ab12
     """

@@ -94,8 +94,8 @@ def run(
     """Run a batch of cases through a graph.
 
     Everything is checked before the first call: cases, key, recipe, models, demonstrations. Results are
-    written as each case ends. Exit code 0: all cases done; 1: some failed, or a budget ended the run;
-    2: wrong usage or input; 130: interrupted.
+    written as each case ends. Exit code 0: all cases done, or waiting for a person; 1: some failed, or a
+    budget ended the run; 2: wrong usage or input; 130: interrupted.
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """

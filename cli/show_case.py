@@ -14,6 +14,7 @@ from cli.show_fork import list_forks
 from cli.terminal import duration, output, safe
 from runs.folder import CALLS, Line, RunFolder
 from runs.inputs import recorded_cases
+from runs.statuses import WAITING
 from serving.journal import Journal
 
 _CHOOSE_DEMONSTRATIONS = (
@@ -22,6 +23,11 @@ _CHOOSE_DEMONSTRATIONS = (
     "interpret_question",
     "align_answer",
 )
+_ID_LISTS = {
+    "contested": "votes differ on",
+    "changed": "changed by the reviewer",
+    "undecided": "open",
+}
 _LABEL_COLOURS = {"essential": "green", "supplementary": "yellow"}
 
 
@@ -118,13 +124,12 @@ def _details(step: Line) -> list[tuple[str, str]]:
             found.append(("read in part", _ids(facts["cut_sentences"])))
     if step["node"] == "reflect_on_labels":
         found.append((f"vote {facts['vote']}", f"{_ids(facts['before'])} -> {_ids(facts['after'])}"))
+    found += [(name, _ids(facts[fact])) for fact, name in _ID_LISTS.items() if facts.get(fact)]
     if step["node"] in ("check_votes", "aggregate_votes"):
         counts = " ".join(f"{id_}:{count}" for id_, count in facts["counts"].items())
         found.append((f"counts (T = {facts['threshold']})", counts))
     for id_, cited in facts.get("links", {}).items():
         found.append((f"answer sentence {id_}", _ids(cited)))
-    if facts.get("undecided"):
-        found.append(("open", _ids(facts["undecided"])))
     if step["flags"]:
         found.append(("flags", ", ".join(step["flags"])))
     return found
@@ -203,6 +208,8 @@ def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> 
     console.print()
     if line["error"]:
         console.print(safe(f"failed: {line['error']['class']}: {line['error']['message']}", "red"))
+    if line["status"] == WAITING:
+        console.print(safe(f"waits for a person: evigraph review RUN {line['case_id']} --by NAME", "yellow"))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from cli.summary import summarise
 from cli.terminal import output, print_json, safe
+from nodes.disagreement import disagreement
 from runs.folder import Line, RunFolder
 
 _WIDE = 110
-_COLOURS = {"done": "green", "failed": "red"}
+_COLOURS = {"done": "green", "failed": "red", "waiting": "yellow"}
 
 
 def show_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool) -> None:
@@ -64,5 +65,4 @@ def _agreement(line: Line) -> str:
     counts, votes = line["vote_counts"], line["usable_votes"]
     if not counts or not votes:
         return "-"
-    unanimous = sum(count in (0, votes) for count in counts.values())
-    return f"{unanimous / len(counts):.0%}"
+    return f"{1 - disagreement(counts, votes):.0%}"

@@ -48,6 +48,7 @@ class Summary:
             "cases": manifest.inputs.cases,
             "done": manifest.counts.done,
             "failed": manifest.counts.failed,
+            "waiting": manifest.counts.waiting,
             "errors": manifest.counts.errors,
             "models": {role: model.name for role, model in manifest.models.items()},
             "seconds": self.seconds,
@@ -74,6 +75,8 @@ class Summary:
             commands.append(f"evigraph resume {path}{self._larger_budget()}")
         if manifest.counts.failed and manifest.forked_from is None:
             commands.append(f"evigraph retry {path}")
+        if manifest.counts.waiting:
+            commands.append(f"evigraph review {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
         if manifest.status == "finished" and self.scored_cases:
             commands.append(f"evigraph score {path}")
@@ -90,11 +93,13 @@ class Summary:
         table.add_column(style="bold")
         table.add_column(overflow="fold")
         failed = ", ".join(f"{count} {name}" for name, count in manifest.counts.errors.items())
-        left = manifest.inputs.cases - manifest.counts.done - manifest.counts.failed
+        counts = manifest.counts
+        left = manifest.inputs.cases - counts.done - counts.failed - counts.waiting
         table.add_row(
             "cases",
             f"{manifest.counts.done} done, {manifest.counts.failed} failed"
             + (f" ({failed})" if failed else "")
+            + (f", {counts.waiting} waiting for a person" if counts.waiting else "")
             + (f", {left} not run" if left else ""),
         )
         names = dict.fromkeys(model.name for model in manifest.models.values())

@@ -7,7 +7,16 @@ from typing import Annotated, TypedDict
 
 from cases.records import LabelSource
 from nodes.generate_answer import Attempt
-from nodes.records import AlignedAnswer, AnswerEvidence, AnswerLine, Decision, IntentChoice, Shown, Vote
+from nodes.records import (
+    AlignedAnswer,
+    AnswerEvidence,
+    AnswerLine,
+    Decision,
+    IntentChoice,
+    ReviewRecord,
+    Shown,
+    Vote,
+)
 
 
 class CaseInput(TypedDict):
@@ -47,6 +56,8 @@ class State(TypedDict, total=False):
     """Mean P(essential) by sentence id."""
     evidence: dict[AnswerEvidence, list[str]]
     """Sentence ids of each evidence setting."""
+    review: ReviewRecord
+    """There once a person has labelled the case in the middle of the graph."""
     label_source: LabelSource
     """Weak where the labels come from the clinician's answer itself."""
     answer_evidence: list[str]

@@ -18,11 +18,13 @@ from graph.state import CaseInput, State
 from nodes.adopt_patient_question import adopt_patient_question
 from nodes.aggregate_votes import aggregate_votes
 from nodes.align_answer import align_answer
+from nodes.await_review import await_review
 from nodes.check_answer import check_answer
 from nodes.check_votes import check_votes
 from nodes.choose_answer_evidence import choose_answer_evidence
 from nodes.classify_intent import classify_intent
 from nodes.context import Context
+from nodes.disagreement import needs_review
 from nodes.generate_answer import generate_answer
 from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
@@ -137,18 +139,34 @@ def after_vote_check(state: State) -> Literal["label_evidence", "aggregate_votes
     return "label_evidence" if state["more_votes"] else "aggregate_votes"
 
 
-def after_votes(state: State, runtime: Runtime[Context]) -> list[Literal["__end__"]]:
+def contested_case(state: State, context: Context) -> bool:
+    """Whether a person is to look, and has not yet."""
+    review = context.settings.review
+    return "review" not in state and needs_review(review, state["vote_counts"], state["usable_votes"])
+
+
+def after_votes(state: State, runtime: Runtime[Context]) -> list[Literal["await_review", "__end__"]]:
     """Stop here where the recipe wants evidence alone; otherwise the join with the intent decides."""
-    return ["__end__"] if runtime.context.settings.stop_after == "evidence" else []
+    settings = runtime.context.settings
+    if not settings.needs_intent and contested_case(state, runtime.context):
+        return ["await_review"]
+    return ["__end__"] if settings.stop_after == "evidence" else []
 
 
 def after_choice(
     state: State, runtime: Runtime[Context]
-) -> Literal["widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
-    """Without a single sentence of evidence it is widened first."""
+) -> Literal["await_review", "widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
+    """A person first, where votes differ too much; without a single sentence of evidence it is widened."""
+    if contested_case(state, runtime.context):
+        return "await_review"
     if runtime.context.settings.stop_after == "evidence":
         return "__end__"
     return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
+
+
+def after_review(state: State, runtime: Runtime[Context]) -> Literal["choose_answer_evidence", "__end__"]:
+    """Choose again, from the reviewer's labels."""
+    return "choose_answer_evidence" if runtime.context.settings.needs_intent else "__end__"
 
 
 def after_check(
@@ -174,7 +192,7 @@ def _reflection(state: State, vote: Vote) -> ReflectOnLabelsInput:
 def build(
     context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph; batches need no checkpointer, because the call journal is the resume."""
+    """The compiled graph; the call journal is the resume of a batch, a checkpointer is for `await_review`."""
     builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
     builder.add_node("adopt_patient_question", adopt_patient_question)
     builder.add_node("interpret_question", interpret_question)
@@ -186,6 +204,7 @@ def build(
     builder.add_node("check_votes", check_votes)
     builder.add_node("aggregate_votes", aggregate_votes)
     builder.add_node("choose_answer_evidence", choose_answer_evidence)
+    builder.add_node("await_review", await_review)
     builder.add_node("widen_evidence", widen_evidence)
     builder.add_node("retrieve_answer_demonstrations", retrieve_answer_demonstrations)
     builder.add_node("generate_answer", generate_answer)
@@ -210,10 +229,11 @@ def build(
     builder.add_conditional_edges(
         "check_votes", inline(after_vote_check), ["label_evidence", "aggregate_votes"]
     )
-    builder.add_conditional_edges("aggregate_votes", inline(after_votes), [END])
+    builder.add_conditional_edges("aggregate_votes", inline(after_votes), ["await_review", END])
     # A list edge, not a deferred node: deferred nodes do not wait for a fan-out's `Send`s.
     builder.add_edge(["classify_intent", "aggregate_votes"], "choose_answer_evidence")
     builder.add_conditional_edges("choose_answer_evidence", inline(after_choice))
+    builder.add_conditional_edges("await_review", inline(after_review), ["choose_answer_evidence", END])
     builder.add_edge("widen_evidence", "retrieve_answer_demonstrations")
     builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
     builder.add_edge("generate_answer", "check_answer")

@@ -51,6 +51,14 @@ class AnswerLine(TypedDict):
     text: str
 
 
+class ReviewRecord(TypedDict):
+    """A person's review that a case went on with; `changed` lists the ids that votes had otherwise."""
+
+    reviewer: str
+    reviewed_at: str
+    changed: list[str]
+
+
 class Decision(TypedDict):
     """What a node decided and why: `because` is for people, `facts` for programs."""
 

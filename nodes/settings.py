@@ -165,6 +165,17 @@ class EvidenceSettings(_Section):
         return max(1, self.minimum_votes - (self.most_votes - asked))
 
 
+class ReviewSettings(_Section):
+    """When a case waits for a person.
+
+    Attributes:
+        disagreement: A case waits where its usable votes differ on more than this share of its sentences;
+            None never asks. A ranker that stands alone has one vote, which differs from nothing.
+    """
+
+    disagreement: float | None = Field(None, ge=0, lt=1)
+
+
 class AnswerSettings(_Section):
     """Answer demonstrations, the answer and its rules.
 
@@ -223,6 +234,7 @@ class Settings(_Section):
     question: QuestionSettings = QuestionSettings()
     intent: IntentSettings = IntentSettings()
     evidence: EvidenceSettings = EvidenceSettings()
+    review: ReviewSettings = ReviewSettings()
     answer: AnswerSettings = AnswerSettings()
     alignment: AlignmentSettings = AlignmentSettings()
 
@@ -233,6 +245,8 @@ class Settings(_Section):
             raise ValueError("stop_after is 'question', which needs question.interpret 'always'")
         if self.stop_after == "question" and aligned != "none":
             raise ValueError(f"alignment.answer is {aligned!r}, but stop_after is 'question'")
+        if self.stop_after == "question" and self.reviews:
+            raise ValueError("review.disagreement is set, but stop_after is 'question' and nobody votes")
         if self.stop_after == "evidence" and aligned == "generated":
             raise ValueError(
                 "alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
@@ -251,12 +265,18 @@ class Settings(_Section):
         return self.alignment.answer != "none"
 
     @property
+    def reviews(self) -> bool:
+        """Whether cases may wait for a person."""
+        return self.review.disagreement is not None
+
+    @property
     def switched_off(self) -> frozenset[str]:
         """Nodes that only some recipes ask for, and this one does not."""
         wanted = {
             "interpret_question": self.interprets,
             "align_answer": self.aligns,
             "rank_evidence": self.ranks,
+            "await_review": self.reviews,
         }
         return frozenset(name for name, used in wanted.items() if not used)
 

@@ -8,6 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.memory import InMemorySaver
+
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from graph.recipe import Recipe, RecipeError, check_prompts
@@ -44,6 +46,7 @@ VOTE_CHECK = "check_votes"
 INTERPRETATION = "interpret_question"
 ALIGNMENT = "align_answer"
 RANKING = "rank_evidence"
+REVIEW = "await_review"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ async def assemble(
         ModelError: A model, the embedding or the pool.
     """
     recipe = request.recipe
-    graph = build_system(recipe.system)
+    graph = build_system(recipe.system, checkpointer=InMemorySaver() if recipe.reviews else None)
     _refuse_missing_nodes(recipe, graph, request.recipe_origin)
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
@@ -172,6 +175,7 @@ def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
         (recipe.evidence.adaptive, VOTE_CHECK, f"evidence.votes is {recipe.evidence.votes}", "a number"),
         (recipe.interprets, INTERPRETATION, f"question.interpret is {recipe.question.interpret}", "never"),
         (recipe.aligns, ALIGNMENT, f"alignment.answer is {recipe.alignment.answer}", "none"),
+        (recipe.reviews, REVIEW, f"review.disagreement is {recipe.review.disagreement}", "null"),
         (recipe.ranks, RANKING, f"evidence.voters is {recipe.evidence.voters}", "llm"),
     )
     for asked, node, field_, instead in wanted:

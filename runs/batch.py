@@ -16,8 +16,11 @@ from nodes.context import Context
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter
+from runs.held_cases import HeldCases
 from runs.manifest import BudgetCaps, Counts, Manifest, RunStopped, Session, Status
 from runs.ordering import OrderedCases, demonstration_keys, window_size
+from runs.reviews import Reviews, fingerprint
+from runs.statuses import DONE, FAILED, WAITING
 from runs.trace import Line, Successors
 from runs.watcher import Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
@@ -66,8 +69,9 @@ async def run_batch(
     statuses = {case_id: status for case_id, status in folder.statuses().items() if case_id in skipped}
     progress = Progress(
         total=manifest.inputs.cases,
-        done=sum(status == "done" for status in statuses.values()),
-        failed=sum(status != "done" for status in statuses.values()),
+        done=sum(status == DONE for status in statuses.values()),
+        failed=sum(status.startswith(FAILED) for status in statuses.values()),
+        waiting=sum(status == WAITING for status in statuses.values()),
     )
     manifest.budget = manifest.budget.replaced_by(options.budget)
     session = Session(command=options.command, started=_now())
@@ -88,7 +92,8 @@ async def run_batch(
             )
             folder.save_manifest()
             watcher.update(progress)
-            batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher)
+            held = HeldCases(Reviews(folder.path), watcher.remark)
+            batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher, held)
             try:
                 finished = await batch.run(_cases_at_once(assembly, options), stop)
             except BudgetSpent as spent:
@@ -124,8 +129,10 @@ class _Batch:
     statuses: dict[str, str]
     progress: Progress
     watcher: Watcher
+    held: HeldCases
     order: dict[str, int] = field(default_factory=dict)
     remarks: int = 0
+    told_of_waiting: bool = False
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
         """Whether all cases were reached before a stop."""
@@ -156,18 +163,27 @@ class _Batch:
                 # A long row of invalid cases must not hold up the event loop.
                 await asyncio.sleep(0)
             else:
-                context = Context(
-                    cases={case.id: case},
-                    client=self.client,
-                    prompts=self.assembly.prompts,
-                    demonstrations=self.assembly.pool,
-                    ranker=self.assembly.ranker,
-                    settings=self.assembly.recipe,
-                )
-                try:
-                    self._keep(await run_case(self.assembly.graph, context, case, following))
-                finally:
-                    self.client.forget(case.id)
+                await self._run(case, following)
+            while (reviewed := self.held.next_reviewed()) is not None:
+                await self._run(reviewed, following)
+
+    async def _run(self, case: Case, following: Successors) -> None:
+        context = Context(
+            cases={case.id: case},
+            client=self.client,
+            prompts=self.assembly.prompts,
+            demonstrations=self.assembly.pool,
+            ranker=self.assembly.ranker,
+            settings=self.assembly.recipe,
+        )
+        review = self.held.review_of(case.id) if self.assembly.recipe.reviews else None
+        try:
+            result = await run_case(self.assembly.graph, context, case, following, review)
+        finally:
+            self.client.forget(case.id)
+        self._keep(result)
+        if result.line["status"] == WAITING:
+            self.held.hold(case, fingerprint(result.line))
 
     def _waiting(self) -> Iterator[Case | InvalidCase]:
         limit = self.assembly.manifest.inputs.limit
@@ -180,14 +196,24 @@ class _Batch:
 
     def _keep(self, result: CaseResult) -> None:
         self.folder.append(result.line, result.trace)
-        error = result.line["error"]
-        self.statuses[result.line["case_id"]] = f"failed:{error['class']}" if error else "done"
-        if error is None:
-            self.progress.done += 1
-        else:
+        case_id, status, error = (result.line[name] for name in ("case_id", "status", "error"))
+        if self.statuses.get(case_id) == WAITING:
+            self.progress.waiting -= 1
+        self.statuses[case_id] = f"failed:{error['class']}" if error else status
+        if error is not None:
             self.progress.failed += 1
-            self._remark(result.line["case_id"], error)
+            self._remark(case_id, error)
+        elif status == WAITING:
+            self._say_that_one_waits()
+            self.progress.waiting += 1
+        else:
+            self.progress.done += 1
         self.watcher.update(self.progress)
+
+    def _say_that_one_waits(self) -> None:
+        if not self.told_of_waiting:
+            self.told_of_waiting = True
+            self.watcher.remark(f"cases wait for a person: evigraph review {self.folder.path}")
 
     def _remark(self, case_id: str, error: Line) -> None:
         """Tell of the first failures at once; of a dead server's thousands the summary tells."""
@@ -222,9 +248,13 @@ def _cases_at_once(assembly: Assembly, options: Options) -> int:
 
 
 def _counts(statuses: dict[str, str]) -> Counts:
-    failed = Counter(status.partition(":")[2] for status in statuses.values() if status != "done")
+    ended = Counter(status.partition(":")[0] for status in statuses.values())
+    errors = Counter(status.partition(":")[2] for status in statuses.values() if status.startswith(FAILED))
     return Counts(
-        done=len(statuses) - failed.total(), failed=failed.total(), errors=dict(sorted(failed.items()))
+        done=ended[DONE],
+        failed=ended[FAILED],
+        waiting=ended[WAITING],
+        errors=dict(sorted(errors.items())),
     )
 
 

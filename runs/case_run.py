@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 
 from cases.records import Case, InvalidCase
 from nodes.context import Context
 from nodes.failure import NodeFailure, as_failure
+from runs.reviews import Review, fingerprint
+from runs.statuses import DONE, FAILED, WAITING
 from runs.trace import CaseTrace, Line, Successors
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
 
 RECURSION_LIMIT = 500
 """Supersteps of a case; at worst each of 101 votes is asked for by itself, in three supersteps."""
+
+_INTERRUPT = "__interrupt__"
+"""LangGraph's name for what a graph waits for, among the values of its state."""
 
 _RESULTS = (
     "interpreted_question",
@@ -28,6 +35,7 @@ _RESULTS = (
     "asked_votes",
     "label_confidence",
     "evidence",
+    "review",
     "label_source",
     "answer_evidence",
     "answer",
@@ -53,8 +61,25 @@ def successors(graph: Graph) -> Successors:
     return {node: frozenset(targets) for node, targets in following.items()}
 
 
-async def run_case(graph: Graph, context: Context, case: Case, following: Successors) -> CaseResult:
+async def run_case(
+    graph: Graph,
+    context: Context,
+    case: Case,
+    following: Successors,
+    review: Review | None = None,
+) -> CaseResult:
     """Run a case to its end; whatever goes wrong with it becomes its error.
+
+    A case that a person has looked at runs from its start again, on replayed calls, so nothing has to be
+    kept of it while it waits.
+
+    Args:
+        graph: With a checkpointer where cases may wait for a person.
+        context: Of this case.
+        case: Which.
+        following: Successors of each node.
+        review: What the graph goes on with where it waits. Without one, or with one that was given on
+            another result, the case stays waiting.
 
     Raises:
         JournalError: The run itself cannot go on.
@@ -63,20 +88,28 @@ async def run_case(graph: Graph, context: Context, case: Case, following: Succes
     state: dict[str, Any] = {}
     failure: NodeFailure | None = None
     try:
-        stream: AsyncIterator[Any] = graph.astream(
-            {"case_id": case.id},
-            {"recursion_limit": RECURSION_LIMIT},
-            context=context,
-            stream_mode=["debug", "values"],
-        )
-        async for mode, event in stream:
-            if mode == "debug":
-                trace.record(event)
-            else:
-                state = event
+        given: Any = {"case_id": case.id}
+        while given is not None:
+            stream: AsyncIterator[Any] = graph.astream(
+                given,
+                {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case.id}},
+                context=context,
+                stream_mode=["debug", "values"],
+                durability="exit" if graph.checkpointer else None,
+            )
+            async for mode, event in stream:
+                if mode == "debug":
+                    trace.record(event)
+                else:
+                    state = event
+            waits = _INTERRUPT in state and not isinstance(given, Command)
+            given = Command(resume=review.reply()) if waits and _fits(review, case, state) else None
     except Exception as error:
         # The border of a case: its failure, of any kind, must not touch the others.
         failure = as_failure(error)
+    finally:
+        if isinstance(graph.checkpointer, BaseCheckpointSaver):
+            await graph.checkpointer.adelete_thread(case.id)
     lines = trace.lines(failure)
     line = case_line(case.id, case.sentence_ids, state, lines, failure)
     return CaseResult(line, [*lines, end_line(line, len(lines), trace)])
@@ -97,14 +130,11 @@ def case_line(
 ) -> Line:
     """What a case came to, for `cases.jsonl`."""
     calls = [call for line in trace for call in line["calls"]]
-    evidence = state.get("evidence")
-    labelled = sentence_ids if evidence is not None else ()
-    essential = set(evidence["threshold"] if evidence is not None else ())
     line: Line = {
         "case_id": case_id,
-        "status": "failed" if failure else "done",
+        "status": FAILED if failure else WAITING if _INTERRUPT in state else DONE,
         "error": {"class": failure.error_class, "message": str(failure)} if failure else None,
-        "labels": {id_: "essential" if id_ in essential else "not-essential" for id_ in labelled},
+        "labels": _labels(sentence_ids, state),
         "flags": sorted({flag for line in trace for flag in line["flags"]}),
         "usage": {
             "calls": len(calls),
@@ -113,6 +143,23 @@ def case_line(
         },
     }
     return line | {name: state.get(name) for name in _RESULTS}
+
+
+def _labels(sentence_ids: Sequence[str], state: Mapping[str, Any]) -> dict[str, str]:
+    evidence = state.get("evidence")
+    if evidence is None:
+        return {}
+    essential = set(evidence["threshold"])
+    return {id_: "essential" if id_ in essential else "not-essential" for id_ in sentence_ids}
+
+
+def _fits(review: Review | None, case: Case, state: Mapping[str, Any]) -> TypeGuard[Review]:
+    """Whether the review is one of the labels that the case waits with now."""
+    if review is None or review.labels is None:
+        return False
+    return review.shown == fingerprint(
+        {"case_id": case.id, "labels": _labels(case.sentence_ids, state), "answer": state.get("answer")}
+    )
 
 
 def end_line(line: Line, step: int, trace: CaseTrace | None) -> Line:

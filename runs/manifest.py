@@ -157,10 +157,11 @@ class ForkedFrom(_Record):
 
 
 class Counts(_Record):
-    """Cases by how they ended; `errors` counts the failed ones by class."""
+    """Cases by how they ended; `errors` counts the failed ones by class, `waiting` those for a person."""
 
     done: int = 0
     failed: int = 0
+    waiting: int = 0
     errors: dict[str, int] = Field(default_factory=dict)
 
 

@@ -15,7 +15,7 @@ from cases.records import Case, InvalidCase
 from nodes.answer_rules import find_faults
 from nodes.context import Context
 from nodes.generate_answer import ANSWER_REPLY
-from nodes.settings import AnswerSettings
+from nodes.settings import AnswerSettings, ReviewSettings
 from runs.assemble import Assembly, Request, assemble
 from runs.batch import MOST_REMARKS, Options
 from runs.case_run import CaseResult, invalid_case, run_case, successors
@@ -57,6 +57,8 @@ async def _rehearse(
 ) -> Estimate:
     tallies: Tallies = {}
     foreseen: dict[str, dict[str, str]] = {}
+    # Nobody reviews a rehearsal, and a case that waits would leave out the calls after its review.
+    assembly = replace(assembly, recipe=assembly.recipe.model_copy(update={"review": ReviewSettings()}))
     write = writer(assembly.recipe, foreseen)
     # One rehearsal a model, however many roles share it.
     rehearsed = {id(one): rehearse(one, write, tallies) for one in assembly.backends.values()}

@@ -14,7 +14,9 @@ from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
 from runs.manifest import BudgetCaps, Manifest, RunError, differences
+from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
+from runs.statuses import FAILED, WAITING
 from runs.watcher import Watcher
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
@@ -65,7 +67,9 @@ async def resume(
     watcher: Watcher,
     servers: Servers | None = None,
 ) -> RunFolder:
-    """Run the cases that have not ended; calls in the journal are replayed.
+    """Run the cases that have not ended, and those that waited for a person and have a review.
+
+    Calls in the journal are replayed.
 
     Raises:
         RunError: Something that shapes results has changed since the run began.
@@ -73,7 +77,7 @@ async def resume(
     with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
         _refuse_fork(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.remark, started, options)
-        skipped = set(folder.statuses())
+        skipped = set(folder.statuses()) - reviewed_waiting(folder, watcher.remark)
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
     return _indexed(path)
 
@@ -97,8 +101,9 @@ async def retry(
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
-        done = {case_id for case_id, status in folder.statuses().items() if status == "done"}
-        await run_batch(folder, assembly, options, skipped=done, stop=stop, watcher=watcher)
+        kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
+        kept -= reviewed_waiting(folder, watcher.remark)
+        await run_batch(folder, assembly, options, skipped=kept, stop=stop, watcher=watcher)
     return _indexed(path)
 
 
@@ -125,6 +130,27 @@ def _refuse_fork(folder: RunWriter) -> None:
             f"{folder.path} is a fork; run the step again from where it began:"
             f" evigraph rerun {forked.run} {forked.case_id} --step {forked.step}"
         )
+
+
+def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[str]:
+    """Ids of the cases that wait for a person and have a review of what they wait with.
+
+    Args:
+        folder: The run.
+        report: Told of reviews that were given on another result.
+
+    Raises:
+        RunError: The file of reviews cannot be read.
+    """
+    reviews = Reviews(folder.path).latest("labels")
+    if not reviews:
+        return set()
+    waiting = [line for line in folder.cases() if line["status"] == WAITING and line["case_id"] in reviews]
+    ready = {line["case_id"] for line in waiting if not is_stale(reviews[line["case_id"]], line)}
+    for line in waiting:
+        if line["case_id"] not in ready:
+            report(f"case {line['case_id']} still waits: its review was given on another result")
+    return ready
 
 
 def _servers(

@@ -40,6 +40,8 @@ class CaseTrace:
 
     def record(self, event: Mapping[str, Any]) -> None:
         """Take one event of the stream mode `debug`: the start or the end of a node."""
+        if event["type"] == "checkpoint":
+            return
         now = time.perf_counter() - self._begin
         task = event["payload"]
         if event["type"] == "task":
@@ -54,11 +56,14 @@ class CaseTrace:
         error = task.get("error")
         execution.error = None if error is None else f"{type(error).__name__}: {error}"
         result = task.get("result")
+        decisions = None
         if isinstance(result, dict):
             execution.writes = sorted(result.keys() - {"decisions"})
             decisions = result.get("decisions")
-            if decisions:
-                execution.decision = decisions[0]
+        if decisions:
+            execution.decision = decisions[0]
+        elif task.get("interrupts"):
+            execution.decision = task["interrupts"][0]["value"]
 
     @property
     def seconds(self) -> float:

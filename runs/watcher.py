@@ -10,11 +10,15 @@ from serving.ask import Usage
 
 @dataclass(slots=True)
 class Progress:
-    """How far a batch is; the counts include cases that ended in earlier sessions."""
+    """How far a batch is; the counts include cases that ended in earlier sessions.
+
+    `waiting` counts cases that wait for a person.
+    """
 
     total: int
     done: int = 0
     failed: int = 0
+    waiting: int = 0
     usage: Usage = field(default_factory=Usage)
 
 

@@ -30,6 +30,9 @@ View = Literal["evidence", "answer"]
 
 Source = LabelSource
 
+REVIEWED = "reviewed"
+"""Source of a demonstration whose gold comes from reviews of a run."""
+
 EXACT_UP_TO = 10_000
 """Largest pool that is ranked exactly. Below it an approximate index misses neighbours for no gain."""
 
@@ -247,7 +250,11 @@ class _Matrix:
 
 
 async def build_pool(
-    folder: Path, cases: Iterable[Case], embedder: Embedder, source: Source | None = None
+    folder: Path,
+    cases: Iterable[Case],
+    embedder: Embedder,
+    source: Source | None = None,
+    reviewed: Collection[str] = (),
 ) -> int:
     """Build a pool of annotated cases; one that stands in the folder is replaced at the very end.
 
@@ -258,6 +265,7 @@ async def build_pool(
         cases: What to build it of.
         embedder: Makes their vectors.
         source: Who labelled all of them; None where each case says so itself.
+        reviewed: Ids of cases whose gold comes from reviews of a run, which lists and traces then tell.
 
     Raises:
         ModelError: No case can serve, weak labels are called gold, or the folder holds something else.
@@ -276,7 +284,7 @@ async def build_pool(
         "sha256": hashlib.sha256(documents).hexdigest(),
     }
     try:
-        await _fill(_client(store), ordered, embedder)
+        await _fill(_client(store), ordered, embedder, frozenset(reviewed))
         temporary = folder / f".{MANIFEST}.{store.name}"
         temporary.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         temporary.replace(folder / MANIFEST)
@@ -315,7 +323,9 @@ def _refuse_foreign(folder: Path) -> None:
         raise ModelError(f"{folder} holds other files ({strangers[0]}): choose an empty or a new folder")
 
 
-async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder) -> None:
+async def _fill(
+    client: ClientAPI, cases: Sequence[Case], embedder: Embedder, reviewed: frozenset[str]
+) -> None:
     """One collection a view; a case is in those that it can serve: with labels, with an answer."""
     texts = {
         "evidence": [(case, evidence_text(case)) for case in cases if case.gold.labels],
@@ -333,7 +343,7 @@ async def _fill(client: ClientAPI, cases: Sequence[Case], embedder: Embedder) ->
                 ids=[case.id for case, _ in batch],
                 embeddings=await embedder.aembed([text for _, text in batch]),
                 documents=[_document(case).decode() for case, _ in batch],
-                metadatas=[_metadata(case) for case, _ in batch],
+                metadatas=[_metadata(case, case.id in reviewed) for case, _ in batch],
             )
 
 
@@ -346,12 +356,12 @@ def _primary(gold: Gold) -> str | None:
     return gold.intent.primary if gold.intent else None
 
 
-def _metadata(case: Case) -> dict[str, str]:
+def _metadata(case: Case, reviewed: bool) -> dict[str, str]:
     intent = case.gold.intent
     return {
         "intent": intent.primary if intent else "",
         "secondary_intent": (intent.secondary or "") if intent else "",
-        "source": case.gold.label_source,
+        "source": REVIEWED if reviewed else case.gold.label_source,
         "fingerprint": fingerprint(case),
     }
 

@@ -74,7 +74,9 @@ def read_outcomes(run: RunFolder) -> RunOutcomes:
         # Most cases take one of a few routes: each is kept once.
         routes[case_id] = known.setdefault(route, route)
         shown.update(chosen["case_id"] for line in lines for chosen in _chosen(line))
-    cases = {line["case_id"]: _outcome(line, routes.get(line["case_id"], ())) for line in run.cases()}
+    # A case that waits for a person has not ended.
+    ended = (line for line in run.cases() if line["status"] != "waiting")
+    cases = {line["case_id"]: _outcome(line, routes.get(line["case_id"], ())) for line in ended}
     return RunOutcomes(str(run.path), run.manifest, cases, frozenset(shown))
 
 

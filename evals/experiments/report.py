@@ -123,4 +123,6 @@ def _notes(experiment: Experiment, cells: Cells, tables: list[PaperTable]) -> li
     for name, run in cells.reported.items():
         if run.manifest.counts.failed:
             notes.append(f"{name}: {run.manifest.counts.failed} cases failed and count in no row.")
+        if run.manifest.counts.waiting:
+            notes.append(f"{name}: {run.manifest.counts.waiting} cases wait and count in no row.")
     return notes

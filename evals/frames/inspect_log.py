@@ -105,9 +105,9 @@ def _predicted(line: Line) -> list[str]:
 
 
 def _counts(run: NamedRun, line: Line) -> Counts | None:
-    """None for a failed case, which predicts nothing, and for one that the key does not label."""
+    """None for a case that is not done, which predicts nothing, and for one that the key does not label."""
     gold = run.gold.get(line["case_id"])
-    if line["error"] or gold is None or not gold.labels:
+    if line["status"] != "done" or gold is None or not gold.labels:
         return None
     return count(frozenset(_predicted(line)), gold.essential)
 

@@ -113,6 +113,8 @@ def _missing(run: RunFolder, task: Task, case_id: str, line: Line | None) -> Fau
     if line["status"] == "done":
         what, field = _LACKS[task]
         return Fault("refused", case_id, "", f"it has {what}", _recipe_remedy(field))
+    if line["status"] == "waiting":
+        return Fault("refused", case_id, "", "waits for a person", f"evigraph review {run.path} {case_id}")
     error = line["error"]
     if error["class"] == "invalid_input":
         return Fault("refused", case_id, "", f"failed: {error['message']}", "Correct the case file, run anew")

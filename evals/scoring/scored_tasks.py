@@ -33,6 +33,9 @@ _HAS_SEEN_ANSWERS = (
     " to the task."
 )
 
+_SHAPED_BY_LABELS: tuple[Task, ...] = ("2025", "2026-2", "2026-3")
+"""Tasks whose predictions are made of the run's labels."""
+
 TASKS: tuple[Task, ...] = ("2026-1", "2026-2", "2026-3", "2026-4", "2025")
 
 
@@ -100,7 +103,19 @@ def score_run(
         )
     if _FROM_ANSWERS in run.manifest.prompts:
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    return [ScoredTask(one) for one in scored]
+    return [ScoredTask(_told_of_reviewers(one, run)) for one in scored]
+
+
+def _told_of_reviewers(scores: TaskScores, run: RunFolder) -> TaskScores:
+    """A case that went on with a person's labels tells nothing of the system that asked for them."""
+    if scores.task not in _SHAPED_BY_LABELS:
+        return scores
+    scored = {case.case_id for case in scores.cases}
+    count = sum(line["case_id"] in scored for line in run.cases() if line.get("review"))
+    if not count:
+        return scores
+    note = f"{count} of these cases have a reviewer's labels: their scores are the reviewer's, not the run's."
+    return replace(scores, overall=None, notes=(*scores.notes, note))
 
 
 def score_predictions(

@@ -36,6 +36,7 @@ COMMANDS = (
     ["retry"],
     ["rerun"],
     ["show"],
+    ["review"],
     ["submit"],
     ["validate"],
     ["score"],
@@ -53,6 +54,7 @@ COMMANDS = (
     ["models", "list"],
     ["models", "pull"],
     ["demos", "build"],
+    ["demos", "add"],
     ["demos", "list"],
     ["demos", "query"],
 )

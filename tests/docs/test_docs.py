@@ -25,6 +25,7 @@ PAGES = (
     "docs/models.md",
     "docs/serving.md",
     "docs/traces.md",
+    "docs/review.md",
     "docs/ranking.md",
     "docs/submissions.md",
     "docs/scoring.md",

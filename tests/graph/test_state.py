@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any, get_type_hints
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from graph.state import State
 from tests.graph.routes import GRAPH, run
-from tests.nodes.builders import Bench, case, labels, script
+from tests.nodes.builders import Bench, by_sample, case, labels, script
 
 NODES = {
     name: spec.runnable
@@ -55,6 +56,19 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[str]]]:
     yield returned
 
 
+async def reviewed(bench: Bench) -> None:
+    graph = GRAPH.builder.compile(InMemorySaver())
+    context = bench.context(
+        replies=script(label=by_sample(labels("1"), labels("2"))),
+        evidence={"reflection": False},
+        review={"disagreement": 0},
+    )
+    review = {"reviewer": "Ann", "reviewed_at": "now", "labels": dict.fromkeys("123", "essential")}
+    steps: list[Any] = [{"case_id": "q"}, Command(resume=review)]
+    for given in steps:
+        await graph.ainvoke(given, {"configurable": {"thread_id": "q"}}, context=context)
+
+
 async def test_no_node_returns_a_key_that_the_state_does_not_know(
     bench: Bench, updates: dict[str, set[str]]
 ) -> None:
@@ -65,5 +79,6 @@ async def test_no_node_returns_a_key_that_the_state_does_not_know(
     await run(bench.context(alignment={"answer": "generated"}))
     await run(bench.context(evidence={"votes": "3..9", "threshold": 5}, replies=script(label=nothing)))
     await run(bench.context(evidence={"voters": "both"}))
+    await reviewed(bench)
     assert set(updates) == set(GRAPH.builder.nodes)
     assert all(keys <= KEYS for keys in updates.values())

@@ -1,0 +1,119 @@
+"""Reviews in the terminal: what waits, what was reviewed, what one review changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from cli.terminal import output, print_json, safe
+from nodes.disagreement import contested
+from runs.folder import Line, RunFolder
+from runs.reviewed_gold import ReviewedCases
+from runs.reviews import Review, Reviews, is_stale
+from runs.statuses import WAITING
+
+
+def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
+    """The cases that wait for a person, and those that were reviewed, with the last review of each."""
+    latest = Reviews(folder.path).latest()
+    rows = [
+        _row(line, latest.get(line["case_id"]))
+        for line in folder.cases()
+        if line["status"] == WAITING or line["case_id"] in latest
+    ]
+    if as_json:
+        print_json({"run": str(folder.path), "cases": rows})
+        return
+    if not rows:
+        output().print(safe("nothing waits for a person, and nothing is reviewed"))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("case", "status", "votes differ on", "review"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        cells = (row["case_id"], row["status"], " ".join(row["contested"]) or "-", _review_text(row))
+        table.add_row(*map(safe, cells))
+    output().print(table)
+    output().print(safe(f"next: {_next(folder, rows)}"))
+
+
+def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
+    """All reviews of a case, oldest first."""
+    history = Reviews(folder.path).history(case_id)
+    if as_json:
+        print_json({"case_id": case_id, "reviews": [one.model_dump(mode="json") for one in history]})
+        return
+    for one in history:
+        output().print(safe(f"{one.reviewed_at} {one.reviewer}: {_said(one)}"))
+        if one.comment:
+            output().print(safe(f"  {one.comment}"))
+
+
+def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -> None:
+    """What a review said, and what to type where its case goes on with it."""
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    output().print(safe(f"case {made.case_id}: {_said(made)}"))
+    if line["status"] != WAITING:
+        return
+    if made.labels is None:
+        output().print(safe("it still waits: --confirm its labels, or name --essential sentences"))
+    elif folder.manifest.status == "running":
+        output().print(safe("it goes on with the run"))
+    else:
+        output().print(safe(f"next: evigraph resume {folder.path}"))
+
+
+def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
+    """How many reviewed cases were written, and which of their reviews are old."""
+    if as_json:
+        print_json({"file": str(path), "cases": len(found.cases), "stale": list(found.stale)})
+        return
+    output().print(safe(f"{len(found.cases)} reviewed cases in {path}"))
+    if found.stale:
+        some = ", ".join(found.stale[:10]) + (" ..." if found.stale[10:] else "")
+        output().print(safe(f"reviewed on an earlier result of the run: {some}", "yellow"))
+
+
+def _row(line: Line, review: Review | None) -> dict[str, Any]:
+    counts, votes = line.get("vote_counts") or {}, line.get("usable_votes") or 0
+    return {
+        "case_id": line["case_id"],
+        "status": line["status"],
+        "contested": contested(counts, votes),
+        "review": review.model_dump(mode="json") if review else None,
+        "corrected": review.corrected if review else [],
+        "stale": review is not None and is_stale(review, line),
+    }
+
+
+def _review_text(row: Mapping[str, Any]) -> str:
+    if row["review"] is None:
+        return "-"
+    review = Review.model_validate(row["review"])
+    old = ", on an earlier result" if row["stale"] else ""
+    return f"{review.reviewer}, {review.reviewed_at[:16]}: {_said(review)}{old}"
+
+
+def _said(review: Review) -> str:
+    parts = []
+    if review.labels is not None:
+        changed = review.corrected
+        parts.append(f"labels changed on {' '.join(changed)}" if changed else "labels confirmed")
+    if review.verdict is not None:
+        parts.append(f"answer {review.verdict}")
+    return ", ".join(parts) or "a comment"
+
+
+def _next(folder: RunFolder, rows: list[dict[str, Any]]) -> str:
+    open_ones = [row for row in rows if row["status"] == WAITING]
+    unseen = [row for row in open_ones if row["review"] is None or row["stale"]]
+    if unseen:
+        return f"evigraph review {folder.path} {unseen[0]['case_id']}"
+    if open_ones:
+        return f"evigraph resume {folder.path}"
+    return f"evigraph review {folder.path} --export gold.jsonl"

@@ -1,0 +1,98 @@
+"""Reviewed cases of a run as gold: for key files, for case files, for pools of demonstrations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cases.archehr_key import write_archehr_key
+from cases.errors import InputError
+from cases.load import find_cases
+from cases.plain_jsonl import write_jsonl
+from cases.records import Case, Gold
+from runs.folder import RunFolder
+from runs.inputs import recorded_cases
+from runs.manifest import RunError
+from runs.reviews import Review, Reviews, is_stale
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCases:
+    """What people have reviewed of a run.
+
+    Attributes:
+        cases: With the reviewed labels and answers as their gold, in input order.
+        stale: Ids of those of them whose review was given on another result than the present one.
+    """
+
+    cases: Sequence[Case]
+    stale: Sequence[str]
+
+
+def reviewed_cases(run: RunFolder) -> ReviewedCases:
+    """The cases whose labels or answer a person has reviewed, and no others.
+
+    What a review says nothing of stays as the run's key has it, if people made it: weak labels are dropped.
+    Labels of people stay true whatever the run comes to later, so stale reviews count, and are named.
+
+    Raises:
+        RunError: Nothing is reviewed, or the case files have changed since the run began.
+        InputError: A case file cannot be read.
+    """
+    reviews = Reviews(run.path)
+    labels, answers = reviews.latest("labels"), reviews.latest("answer")
+    wanted = labels.keys() | answers.keys()
+    if not wanted:
+        raise RunError(f"{run.path}: no labels or answers reviewed yet; see: evigraph review {run.path}")
+    _refuse_changed_files(run)
+    cases = [
+        replace(case, gold=_reviewed(case.gold, labels.get(case.id), answers.get(case.id)))
+        for case in recorded_cases(run.manifest)
+        if case.id in wanted
+    ]
+    lines = {line["case_id"]: line for line in run.cases() if line["case_id"] in wanted}
+    stale = [
+        case.id
+        for case in cases
+        if case.id in lines
+        and any(is_stale(said[case.id], lines[case.id]) for said in (labels, answers) if case.id in said)
+    ]
+    return ReviewedCases(cases, stale)
+
+
+def export_reviewed(run: RunFolder, path: Path) -> ReviewedCases:
+    """Write the reviewed cases as an ArchEHR-QA key (.json), or with their texts (.jsonl).
+
+    Raises:
+        RunError: As `reviewed_cases`.
+        InputError: The file exists, has another suffix, or cannot be written.
+    """
+    if path.suffix not in (".json", ".jsonl"):
+        raise InputError(path, "reviews are written as a key (.json) or as cases (.jsonl)", "Name one")
+    if path.exists():
+        raise InputError(path, "exists", "Choose another name")
+    found = reviewed_cases(run)
+    if path.suffix == ".json":
+        write_archehr_key(path, {case.id: case.gold for case in found.cases})
+    else:
+        write_jsonl(path, found.cases)
+    return found
+
+
+def _reviewed(key: Gold, labels: Review | None, answer: Review | None) -> Gold:
+    gold = replace(key, labels=None, label_source="gold") if key.label_source == "weak" else key
+    if labels is not None:
+        gold = replace(gold, labels=labels.labels, label_source="gold")
+    if answer is not None:
+        # Citations are of the sentences of the key's own answer.
+        gold = replace(gold, answer=answer.answer, answer_sentences=None)
+    return gold
+
+
+def _refuse_changed_files(run: RunFolder) -> None:
+    """Reviewed ids must be those of the same sentences."""
+    inputs = run.manifest.inputs
+    source = find_cases([Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys])
+    if source.check().sha256 != inputs.sha256:
+        raise RunError(f"{run.path}: its case files or keys have changed since it was reviewed")

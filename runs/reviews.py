@@ -1,0 +1,326 @@
+"""`reviews.jsonl`: what people said of a run's cases, beside the run; lines are only ever added."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cases.json_border import Identifier, Line, Text, fault, first_fault, not_empty
+from cases.records import Label
+from runs.manifest import RunError
+
+REVIEWS = "reviews.jsonl"
+
+LONGEST_REVIEWER = 200
+LONGEST_ANSWER = 20_000
+LONGEST_COMMENT = 10_000
+
+Part = Literal["labels", "answer"]
+ShownLabel = Label | Literal["not-essential"]
+"""`not-essential` is what a run says of sentences; a reviewer tells supplementary from not relevant."""
+
+_BLANKS = "\t\n\r"
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Make a text read as another one than it is."""
+
+
+def _plain(value: str) -> str:
+    for position, letter in enumerate(value, start=1):
+        if letter in _DIRECTIONS or (unicodedata.category(letter) == "Cc" and letter not in _BLANKS):
+            raise fault(f"character {position} is U+{ord(letter):04X}, which has no place in a text")
+    return value
+
+
+def _at_most(letters: int) -> AfterValidator:
+    def short(value: str) -> str:
+        if len(value) > letters:
+            raise fault(f"has {len(value):,} characters, of at most {letters:,}")
+        return value
+
+    return AfterValidator(short)
+
+
+def _moment(value: str) -> str:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise fault(f"{value[:40]!r} is no time in ISO 8601") from None
+    if moment.utcoffset() != timedelta(0):
+        raise fault(f"{value!r} is not in UTC")
+    return value
+
+
+class Review(BaseModel):
+    """What one person said of one case at one time.
+
+    Attributes:
+        case_id: Of the case.
+        reviewer: Who; one line.
+        reviewed_at: When, UTC in ISO 8601.
+        labels: Of every sentence, None where the review says nothing of labels.
+        named: Ids that the reviewer labelled one by one; the others were confirmed as they were shown.
+        shown_labels: What the reviewer saw.
+        answer: The answer that the reviewer stands by, None where the review says nothing of it.
+        verdict: Whether that is the answer that was shown, or one of the reviewer's.
+        comment: For people.
+        shown: Fingerprint of the result that the reviewer saw (`fingerprint`).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case_id: Identifier
+    reviewer: Annotated[Line, _at_most(LONGEST_REVIEWER), AfterValidator(_plain), AfterValidator(not_empty)]
+    reviewed_at: Annotated[str, AfterValidator(_moment)]
+    labels: dict[Identifier, Label] | None = None
+    named: tuple[Identifier, ...] = ()
+    shown_labels: dict[Identifier, ShownLabel] = Field(default_factory=dict)
+    answer: (
+        Annotated[Text, _at_most(LONGEST_ANSWER), AfterValidator(_plain), AfterValidator(not_empty)] | None
+    ) = None
+    verdict: Literal["confirmed", "corrected"] | None = None
+    comment: Annotated[Text, _at_most(LONGEST_COMMENT), AfterValidator(_plain)] = ""
+    shown: str = Field(pattern="^[0-9a-f]{64}$")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Review:
+        if (self.answer is None) != (self.verdict is None):
+            raise fault("an answer and a verdict on it come together")
+        if self.labels is None and self.answer is None and not self.comment:
+            raise fault("says nothing: give labels, an answer or a comment")
+        return self
+
+    @property
+    def corrected(self) -> list[str]:
+        """Ids that the reviewer made essential, or no longer so, in the order of the note."""
+        return [
+            id_
+            for id_, label in (self.labels or {}).items()
+            if (label == "essential") != (self.shown_labels.get(id_) == "essential")
+        ]
+
+    def reply(self) -> dict[str, Any]:
+        """What a graph that waits for this review goes on with.
+
+        Raises:
+            ValueError: The review says nothing of labels.
+        """
+        if self.labels is None:
+            raise ValueError(f"the review of case {self.case_id!r} has no labels")
+        return {"reviewer": self.reviewer, "reviewed_at": self.reviewed_at, "labels": dict(self.labels)}
+
+
+def fingerprint(line: Mapping[str, Any]) -> str:
+    """SHA-256 of what a reviewer sees of a case: its labels and its answer.
+
+    Args:
+        line: Of `cases.jsonl`.
+    """
+    shown = [line["case_id"], line["labels"], line["answer"]]
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+
+
+def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
+    """Whether the case has come to another result since; a case that went on with the review has not.
+
+    Args:
+        review: Of the case.
+        line: The case's latest line.
+    """
+    own = line.get("review") or {}
+    if (own.get("reviewer"), own.get("reviewed_at")) == (review.reviewer, review.reviewed_at):
+        return False
+    return review.shown != fingerprint(line)
+
+
+def make_review(
+    line: Mapping[str, Any],
+    *,
+    reviewer: str,
+    labels: Mapping[str, str] | None = None,
+    answer: str | None = None,
+    comment: str = "",
+    earlier: Review | None = None,
+    shown: str | None = None,
+    at: datetime | None = None,
+) -> Review:
+    """A review of a case as it stands, checked against it.
+
+    Args:
+        line: The case's latest line.
+        reviewer: Who.
+        labels: By sentence id. The other sentences are confirmed as shown, those that are not essential
+            as not relevant; an empty mapping confirms all. None says nothing of labels.
+        answer: The right answer, which confirms the shown one where it is the same; None says nothing of it.
+        comment: For people.
+        earlier: The last review of the case's labels; while it is not stale, it is what is shown.
+        shown: Fingerprint of what the reviewer was shown, where that may have been some time ago.
+        at: When; None is now.
+
+    Raises:
+        RunError: Something of it is wrong, in one line; or the case has changed since it was shown.
+    """
+    case_id = line["case_id"]
+    now = fingerprint(line)
+    if shown is not None and shown != now:
+        raise RunError(f"case {case_id!r} has another result than the one that was shown; look at it again")
+    basis: Mapping[str, str] = line["labels"]
+    if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
+        basis = earlier.labels
+    values = {
+        "case_id": case_id,
+        "reviewer": reviewer,
+        "reviewed_at": (at or datetime.now(UTC)).isoformat(timespec="milliseconds"),
+        "labels": None if labels is None else _completed(case_id, basis, labels),
+        "named": [id_ for id_ in basis if id_ in (labels or ())],
+        "shown_labels": dict(basis),
+        "answer": answer,
+        "verdict": _verdict(answer, line["answer"]),
+        "comment": comment,
+        "shown": now,
+    }
+    try:
+        return Review.model_validate(values)
+    except ValidationError as error:
+        raise RunError(f"review of case {case_id!r}: {first_fault(error)}") from None
+
+
+def _completed(case_id: str, basis: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    if not basis:
+        raise RunError(f"review of case {case_id!r}: the run has no labels of its sentences to review")
+    unknown = next((id_ for id_ in labels if id_ not in basis), None)
+    if unknown is not None:
+        raise RunError(
+            f"review of case {case_id!r}: it has no sentence {unknown[:40]!r}; its sentences are"
+            f" {_named([*basis])}"
+        )
+    kept = {id_: "not-relevant" if label == "not-essential" else label for id_, label in basis.items()}
+    return kept | dict(labels)
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids) if len(ids) <= 8 else f"{', '.join(ids[:3])}, ..., {ids[-1]}"
+
+
+def _verdict(answer: str | None, shown: str | None) -> str | None:
+    if answer is None:
+        return None
+    return "confirmed" if shown is not None and answer.strip() == shown.strip() else "corrected"
+
+
+class Reviews:
+    """The reviews of a run. Any process may read and add; each reads what others have added."""
+
+    def __init__(self, run: Path) -> None:
+        """Of the run in this folder, which need not have any yet."""
+        self.path = run / REVIEWS
+        self._read = 0
+        self._lines = 0
+        self._reviews: dict[str, list[Review]] = {}
+
+    def changed(self) -> bool:
+        """Whether there is more than was read last; costs one look at the file's size."""
+        return self._size() != self._read
+
+    def latest(self, part: Part | None = None) -> dict[str, Review]:
+        """The last review of each case, or the last one that says something of a part.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self._refresh()
+        found = {
+            case_id: next(
+                (one for one in reversed(reviews) if part is None or getattr(one, part) is not None), None
+            )
+            for case_id, reviews in self._reviews.items()
+        }
+        return {case_id: review for case_id, review in found.items() if review is not None}
+
+    def history(self, case_id: str) -> list[Review]:
+        """All reviews of a case, oldest first.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self._refresh()
+        return list(self._reviews.get(case_id, ()))
+
+    def add(self, review: Review) -> None:
+        """Add a review for good: it is flushed to the disk when this returns.
+
+        Raises:
+            RunError: It cannot be written.
+        """
+        content = (review.model_dump_json() + "\n").encode()
+        try:
+            with self._locked() as file:
+                end = _end_of_whole_lines(file)
+                # What follows the last whole line was left by a writer that was killed.
+                file.truncate(end)
+                try:
+                    rest = memoryview(content)
+                    while rest:
+                        rest = rest[file.write(rest) :]
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(end)
+                    raise
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[IO[bytes]]:
+        with self.path.open("a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+    def _size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _refresh(self) -> None:
+        size = self._size()
+        if size == self._read:
+            return
+        if size < self._read:
+            self._read, self._lines, self._reviews = 0, 0, {}
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            for content in file:
+                if not content.endswith(b"\n"):
+                    # Torn, or still being written.
+                    break
+                self._lines += 1
+                review = self._parsed(content)
+                self._reviews.setdefault(review.case_id, []).append(review)
+                self._read += len(content)
+
+    def _parsed(self, content: bytes) -> Review:
+        try:
+            return Review.model_validate_json(content)
+        except ValidationError as error:
+            raise RunError(f"{self.path}: line {self._lines}: {first_fault(error)}") from None
+
+
+def _end_of_whole_lines(file: IO[bytes]) -> int:
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - 65536)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

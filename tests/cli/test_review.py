@@ -1,0 +1,145 @@
+"""`evigraph review` and what reviews lead to, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from tests.runs.waiting import Place
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A run in which k0 and k2 wait; the working directory is its parent."""
+    place = Place(tmp_path)
+    place.start()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return place
+
+
+@pytest.fixture(scope="module")
+def unreviewed(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A run for commands that change nothing."""
+    place = Place(tmp_path_factory.mktemp("unreviewed"))
+    place.start()
+    return place
+
+
+class Terminal:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """What a command prints on standard output, or on standard error where it is to fail."""
+        self._monkeypatch.setattr(sys, "argv", ["evigraph", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capsys.readouterr()
+        assert ended.value.code == code, err
+        return " ".join((err if code else out).split())
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self(*arguments, "--json"))
+        return found
+
+
+@pytest.fixture
+def evigraph(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(monkeypatch, capsys)
+
+
+def test_from_a_waiting_case_to_gold_that_scores(place: Place, evigraph: Terminal) -> None:
+    shown = evigraph("show", "run")
+    assert "2 done, 0 failed, 2 waiting for a person" in shown
+    assert "evigraph review run" in shown
+    listed = evigraph("review", "run")
+    assert "k0 waiting 1 2 -" in listed and "next: evigraph review run k0" in listed
+
+    said = evigraph("review", "run", "k0", "--by", "Ann", "--essential", "3", "--not-relevant", "1")
+    assert said == "case k0: labels changed on 1 3 next: evigraph resume run"
+    evigraph("review", "run", "k2", "--by", "Ann", "--confirm")
+    assert "next: evigraph resume run" in evigraph("review", "run")
+    assert evigraph.json("resume", "run")["waiting"] == 0
+    assert "Ann labelled 1 of 6 sentences essential and changed 2" in evigraph("show", "run", "k0")
+
+    assert "2 reviewed cases in gold.json" in evigraph("review", "run", "--export", "gold.json")
+    (scored,) = evigraph.json("score", "run", "--key", "gold.json")["tasks"]
+    assert (scored["task"], scored["scored_cases"]) == ("2026-2", 2)
+    assert scored["values"]["strict_micro_f1"] == 100
+    # No score of the run, as the labels are the reviewer's.
+    assert "overall_score" not in scored["values"]
+    assert "2 of these cases have a reviewer's labels" in " ".join(scored["notes"])
+
+
+def test_an_answer_is_confirmed_or_replaced(place: Place, evigraph: Terminal) -> None:
+    assert evigraph.json("review", "run", "k1", "--by", "Ann", "--confirm")["verdict"] == "confirmed"
+    (place.folder / "answer.txt").write_text("It had to be.\n", "utf-8")
+    said = evigraph("review", "run", "k1", "--by", "Bo", "--answer", "answer.txt", "--comment", "[b]Short")
+    assert said == "case k1: answer corrected"
+    history = evigraph("review", "run", "k1")
+    assert "Ann: labels confirmed, answer confirmed" in history
+    assert "Bo: answer corrected [b]Short" in history
+    assert [one["answer"] for one in evigraph.json("review", "run", "k1")["reviews"]][1] == "It had to be."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("k1", "--by", "Ann", "--essential", "9"), "case 'k1': it has no sentence '9'"),
+        (("k9", "--by", "Ann", "--confirm"), "no case 'k9' has ended in this run"),
+        (("k1", "--by", " ", "--confirm"), "reviewer: is empty"),
+        (("k1", "--confirm"), "--by NAME says who reviews"),
+        (("--by", "Ann"), "name the case"),
+        (("k1", "--by", "Ann", "--essential", "1", "--supplementary", "1"), "is both essential and"),
+        (("k1", "--by", "Ann", "--answer", "nothing.txt"), "nothing.txt: cannot be read"),
+        (("k1", "--export", "gold.json"), "leave out CASE"),
+        (("--export", "gold.csv"), "as a key (.json) or as cases (.jsonl)"),
+        (("--export", "gold.json"), "no labels or answers reviewed yet"),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_is_kept(
+    unreviewed: Place, evigraph: Terminal, arguments: tuple[str, ...], told: str
+) -> None:
+    assert told in evigraph("review", str(unreviewed.run), *arguments, code=2).replace("│ ", "")
+    assert not (unreviewed.run / "reviews.jsonl").exists()
+
+
+def test_reviews_feed_a_pool_that_a_run_shows_to_other_cases_alone(place: Place, evigraph: Terminal) -> None:
+    for case_id in ("k0", "k1"):
+        evigraph("review", "run", case_id, "--by", "Ann", "--confirm")
+    lexical = ("--embedding", "lexical:64")
+    added = evigraph("demos", "add", "--from-reviews", "run", "--to", "pool", *lexical)
+    assert "2 of them from reviews, in pool" in added
+    assert evigraph("demos", "list", "pool", *lexical).count("reviewed") == 2
+    place.recipe.write_text(
+        "system: tamu\nembedding: lexical:64\nevidence: {demonstrations: 2, votes: 1, threshold: 1}\n"
+    )
+    evigraph(
+        *("run", "tamu", "cases.jsonl", "--recipe", str(place.recipe), "--model", "scripted:auto"),
+        *("--demos", "pool", "--out", "shown", "--limit", "2"),
+    )
+    for case_id, other in (("k0", "k1"), ("k1", "k0")):
+        trace = evigraph.json("show", "shown", case_id)["trace"]
+        chosen = {one["case_id"]: one["source"] for one in trace[0]["facts"]["chosen"]}
+        assert case_id not in chosen
+        assert chosen[other] == "reviewed"
+
+
+def test_a_submission_names_the_cases_that_wait(unreviewed: Place, evigraph: Terminal) -> None:
+    told = evigraph("submit", str(unreviewed.run), "--task", "2026-2", code=1)
+    assert "waits for a person" in told and f"evigraph review {unreviewed.run} k0" in told
+
+
+def test_a_dry_run_counts_the_calls_after_the_reviews(unreviewed: Place, evigraph: Terminal) -> None:
+    cases, recipe = str(unreviewed.folder / "cases.jsonl"), str(unreviewed.recipe)
+    estimate = evigraph.json(
+        "run", "tamu", cases, "--recipe", recipe, "--model", "scripted:auto", "--dry-run"
+    )
+    assert estimate["roles"]["answer"]["calls"] == 4
