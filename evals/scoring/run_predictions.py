@@ -11,7 +11,8 @@ from runs.folder import Line, RunFolder
 def predictions(run: RunFolder) -> Iterator[Prediction]:
     """Stream the predictions of the cases that are done, in the order of `cases.jsonl`.
 
-    A failed case predicts nothing, whatever it came to before it failed: it is missing, never empty.
+    A case that failed or waits for a person predicts nothing, whatever it came to before: it is missing,
+    never empty.
     """
     for line in run.cases():
         if line["status"] == "done":

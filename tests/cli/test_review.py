@@ -114,12 +114,12 @@ def test_what_is_wrong_is_told_and_nothing_is_kept(
 def test_reviews_feed_a_pool_that_a_run_shows_to_other_cases_alone(place: Place, evigraph: Terminal) -> None:
     for case_id in ("k0", "k1"):
         evigraph("review", "run", case_id, "--by", "Ann", "--confirm")
-    lexical = ("--embedding", "lexical:64")
+    lexical = ("--embedding", "lexical:256")
     added = evigraph("demos", "add", "--from-reviews", "run", "--to", "pool", *lexical)
     assert "2 of them from reviews, in pool" in added
     assert evigraph("demos", "list", "pool", *lexical).count("reviewed") == 2
     place.recipe.write_text(
-        "system: tamu\nembedding: lexical:64\nevidence: {demonstrations: 2, votes: 1, threshold: 1}\n"
+        "system: tamu\nembedding: lexical:256\nevidence: {demonstrations: 2, votes: 1, threshold: 1}\n"
     )
     evigraph(
         *("run", "tamu", "cases.jsonl", "--recipe", str(place.recipe), "--model", "scripted:auto"),

@@ -127,7 +127,7 @@ async def test_a_graph_that_asks_once_takes_no_range(
     builder = StateGraph(State, context_schema=Context, input_schema=CaseInput)
     builder.add_node("label_evidence", label_evidence)
     builder.add_edge(START, "label_evidence")
-    monkeypatch.setattr("runs.assemble.build_system", lambda _: builder.compile())
+    monkeypatch.setattr("runs.assemble.build_system", lambda _, **__: builder.compile())
     models = assign_roles(["scripted:auto"], {})
     values = {"system": "tamu", "embedding": "lexical:256", "evidence": {"votes": "3..9"}}
     with pytest.raises(

@@ -203,7 +203,7 @@ async def test_a_graph_without_the_node_refuses_the_recipe(
     builder = StateGraph(State, context_schema=Context, input_schema=CaseInput)
     builder.add_node("label_evidence", label_evidence)
     builder.add_edge(START, "label_evidence")
-    monkeypatch.setattr("runs.assemble.build_system", lambda _: builder.compile())
+    monkeypatch.setattr("runs.assemble.build_system", lambda _, **__: builder.compile())
     recipe = make_recipe({"system": "tamu", "embedding": "lexical:256", **values}, "r")
     request = Request(recipe, "r", (BATCH,), (), assign_roles(["scripted:auto"], {}))
     with pytest.raises(RecipeError, match=fault):

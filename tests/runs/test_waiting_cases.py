@@ -134,6 +134,17 @@ def test_a_review_of_another_result_leaves_the_case_waiting(place: Place) -> Non
     assert (place.lines()["k0"]["status"], place.calls) == ("waiting", before)
 
 
+def test_a_case_whose_line_is_lost_does_not_go_on_with_a_review_of_another_result(place: Place) -> None:
+    place.start()
+    line = place.lines()["k0"]
+    line["labels"]["5"] = "essential"
+    Reviews(place.run).add(make_review(line, reviewer="Ann", labels={}))
+    path = place.run / CASES
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    place.resume()
+    assert place.lines()["k0"]["status"] == "waiting"
+
+
 def test_a_comment_alone_leaves_the_case_waiting(place: Place) -> None:
     place.start()
     Reviews(place.run).add(make_review(place.lines()["k0"], reviewer="Ann", comment="Hard."))
