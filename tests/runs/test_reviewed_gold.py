@@ -54,6 +54,15 @@ def run(place: Place) -> RunFolder:
     return RunFolder(place.run)
 
 
+@pytest.fixture
+def later(tmp_path: Path) -> RunFolder:
+    """A run in which k3 alone is reviewed."""
+    place = Place(tmp_path)
+    place.start()
+    place.review("k3")
+    return RunFolder(place.run)
+
+
 def test_a_key_of_reviews_is_read_back_and_holds_no_other_case(run: RunFolder, tmp_path: Path) -> None:
     export_reviewed(run, tmp_path / "gold.json")
     gold = read_archehr_key(tmp_path / "gold.json")
@@ -120,7 +129,7 @@ def test_reviews_of_changed_case_files_are_refused(tmp_path: Path) -> None:
 
 
 async def test_reviews_join_a_pool_with_their_source_and_are_no_demonstration_of_themselves(
-    run: RunFolder, tmp_path: Path
+    run: RunFolder, later: RunFolder, tmp_path: Path
 ) -> None:
     embedder = connect_embedder("lexical:64")
     (old,) = [case for case in reviewed_cases(run).cases if case.id == "k1"]
@@ -134,9 +143,9 @@ async def test_reviews_join_a_pool_with_their_source_and_are_no_demonstration_of
     assert pool.case("k1").gold == old.gold
     assert "k1" in pool.twins(replace(old, id="another"))
     # A pool of a pool keeps what it knows.
-    await joined(tmp_path / "new", run, tmp_path / "newer")
+    await joined(tmp_path / "new", later, tmp_path / "newer")
     newer = DemonstrationPool(tmp_path / "newer", embedder)
-    assert {one.case_id: one.source for one in newer.neighbours()} == sources
+    assert {one.case_id: one.source for one in newer.neighbours()} == sources | {"k3": "reviewed"}
 
 
 async def test_a_pool_that_runs_refer_to_is_not_replaced(run: RunFolder, tmp_path: Path) -> None:
