@@ -65,6 +65,9 @@ class RunIndex:
         self._trace = TraceFile(folder.path)
         self._database = _open(folder.path / INDEX)
         self._texts_tried = False
+        # Made when it is first asked for: a scan of all cases takes longer than the rest of a case's page.
+        self._order: list[str] | None = None
+        self._places: dict[str, int] = {}
 
     def refresh(self, report: Report = lambda _: None) -> bool:
         """Take in what the run has written since.
@@ -103,6 +106,22 @@ class RunIndex:
                 started_at=started_at,
                 **known,
             )
+
+    def neighbours(self, case_id: str) -> tuple[str | None, str | None]:
+        """The cases before and after it in input order, of those that have ended."""
+        if self._order is None:
+            rows = self._database.execute(
+                "SELECT case_id FROM lines LEFT JOIN texts USING (case_id)"
+                " ORDER BY COALESCE(texts.position, lines.rowid - 1)"
+            )
+            self._order = [row[0] for row in rows]
+            self._places = {id_: place for place, id_ in enumerate(self._order)}
+        place = self._places.get(case_id)
+        if place is None:
+            return None, None
+        before = self._order[place - 1] if place else None
+        after = self._order[place + 1] if place + 1 < len(self._order) else None
+        return before, after
 
     def line(self, case_id: str) -> Line | None:
         """The case's line of `cases.jsonl`."""
@@ -221,6 +240,7 @@ class RunIndex:
                 )
                 start = end
             self._set_fact("lines_end", _json([status.st_ino, start, _tail(file, start), status.st_mtime_ns]))
+        self._order = None
         return True
 
     def _fact(self, name: str) -> str:

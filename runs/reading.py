@@ -52,6 +52,10 @@ class Run:
         """A row for each case that has ended, in input order."""
         return self._index.summaries()
 
+    def neighbours(self, case_id: str) -> tuple[str | None, str | None]:
+        """The cases before and after it in input order, of those that have ended; None at either end."""
+        return self._index.neighbours(case_id)
+
     def lines(self) -> Iterator[Line]:
         """The line of each case that has ended, streamed in the order of the file."""
         return self.folder.cases()

@@ -56,6 +56,11 @@ def test_summaries_say_what_lines_and_trace_say(index: RunIndex) -> None:
     assert [one.case_id for one in index.summaries()] == ["k0", "k1", "k2"]
 
 
+def test_cases_know_those_before_and_after_them(index: RunIndex) -> None:
+    found = [index.neighbours(case_id) for case_id in ("k0", "k1", "k2", "k9")]
+    assert found == [(None, "k1"), ("k0", "k2"), ("k1", None), (None, None)]
+
+
 def test_a_case_is_read_by_its_place(index: RunIndex) -> None:
     assert index.line("k1") == index.folder.case("k1")
     assert index.trace("k1") == index.folder.trace("k1")
