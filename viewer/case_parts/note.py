@@ -1,0 +1,176 @@
+"""The note's sentences: label, votes, what reflection changed, the key, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cases.records import Case, Sentence
+from runs.trace_file import Line
+from viewer.case_parts.answers import Answer
+from viewer.case_parts.ballots import Ballot
+
+CallLink = Callable[[str], str | None]
+
+_MOST_ROWS = 20_000
+_SETTINGS = {
+    "threshold": "threshold: enough votes",
+    "high_recall": "high recall: any vote",
+    "low_recall": "low recall: all votes but one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRow:
+    """What one vote said of one sentence; links lead to prompts and replies."""
+
+    name: str
+    before: str
+    after: str
+    fault: str
+    links: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Citing:
+    """A sentence of an answer that stands on a note sentence."""
+
+    index: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSentence:
+    """One sentence of the note.
+
+    Attributes:
+        index: Its place; ids are data and name no element.
+        text: None where the texts are missing.
+        begins: Whether a paragraph begins with it.
+        label: `essential`, `not-essential`, or None where the case was not labelled.
+        count: Votes for it; None where nobody voted.
+        changes: `added` or `dropped` by the number of the vote.
+        named: Votes whose last word names it, in words.
+        named_first: Votes that named it before reflection, in words.
+        key: Label of the key.
+        right: Whether the label is the key's, supplementary counted as not essential (strict).
+        confidence: Mean P(essential) of the votes.
+        score: A ranker's score.
+        settings: Evidence settings that it is in, in words.
+        in_answer: Whether the answer was built on it.
+        cited_by: Answer sentences that stand on it.
+        rows: One a vote; none where that were too many for a page.
+    """
+
+    index: int
+    id: str
+    text: str | None
+    begins: bool
+    label: str | None
+    count: int | None
+    changes: dict[str, str]
+    named: str
+    named_first: str
+    key: str | None
+    right: bool | None
+    confidence: float | None
+    score: float | None
+    settings: list[str]
+    in_answer: bool
+    cited_by: list[Citing]
+    rows: list[VoteRow]
+
+
+def read_note(
+    line: Line, case: Case | None, ballots: Sequence[Ballot], answers: Sequence[Answer], link: CallLink
+) -> list[NoteSentence]:
+    """Every sentence in note order; ids alone where the texts are missing.
+
+    Args:
+        line: Of `cases.jsonl`.
+        case: Texts and key.
+        ballots: Votes of the trace.
+        answers: Whose sentences may stand on note sentences.
+        link: Address of a call by its key.
+    """
+    sentences = case.sentences if case else tuple(Sentence(id_, "") for id_ in line["labels"])
+    evidence = {name: set(ids) for name, ids in (line.get("evidence") or {}).items()}
+    built_on = set(line.get("answer_evidence") or ())
+    keys = (case.gold.labels if case else None) or {}
+    citing = _citing(answers)
+    links = [_links(ballot, link) for ballot in ballots]
+    detailed = len(sentences) * len(ballots) <= _MOST_ROWS
+    found = []
+    for index, sentence in enumerate(sentences):
+        id_ = sentence.id
+        label, key = line["labels"].get(id_), keys.get(id_)
+        before = sentences[index - 1].paragraph_id if index else sentence.paragraph_id
+        found.append(
+            NoteSentence(
+                index=index,
+                id=id_,
+                text=sentence.text if case else None,
+                begins=sentence.paragraph_id != before,
+                label=label,
+                count=_of(line, "vote_counts", id_),
+                changes={_name(one): change for one in ballots if (change := one.change(id_))},
+                named=", ".join(_name(one) for one in ballots if one.names(id_)),
+                named_first=", ".join(_name(one) for one in ballots if one.before and id_ in one.before),
+                key=key,
+                right=None if not key or not label else (label == "essential") == (key == "essential"),
+                confidence=_of(line, "label_confidence", id_),
+                score=_of(line, "ranker_scores", id_),
+                settings=[_SETTINGS.get(name, name) for name, ids in evidence.items() if id_ in ids],
+                in_answer=id_ in built_on,
+                cited_by=citing.get(index, []),
+                rows=[_row(one, id_, links[place]) for place, one in enumerate(ballots)] if detailed else [],
+            )
+        )
+    return found
+
+
+def _of(line: Line, name: str, id_: str) -> Any:
+    return (line.get(name) or {}).get(id_)
+
+
+def _name(ballot: Ballot) -> str:
+    return "the ranker" if ballot.ranker else f"vote {ballot.vote}"
+
+
+def _links(ballot: Ballot, link: CallLink) -> list[tuple[str, str]]:
+    named = [(key, "first reply") for key in ballot.first_calls]
+    named += [(key, "reflection") for key in ballot.reflection_calls]
+    return [(address, words) for key, words in named if (address := link(key)) is not None]
+
+
+def _row(ballot: Ballot, id_: str, links: list[tuple[str, str]]) -> VoteRow:
+    name = _name(ballot)
+    if ballot.weight > 1:
+        name += f" (counts {ballot.weight} times)"
+    return VoteRow(name, _said(ballot.before, id_), _after(ballot, id_), ballot.fault, links)
+
+
+def _said(named: frozenset[str] | None, id_: str) -> str:
+    if named is None:
+        return "missing"
+    return "essential" if id_ in named else "not essential"
+
+
+def _after(ballot: Ballot, id_: str) -> str:
+    if ballot.after is None:
+        return "no reflection"
+    change = ballot.change(id_)
+    return _said(ballot.after, id_) + (f" ({change})" if change else "")
+
+
+def _citing(answers: Sequence[Answer]) -> Mapping[int, list[Citing]]:
+    found: dict[int, list[Citing]] = {}
+    # Where all sentences stand on all evidence, naming each would say nothing.
+    for answer in (one for one in answers if one.basis != "evidence"):
+        for sentence in answer.sentences:
+            for support in sentence.support:
+                if support.index is not None:
+                    words = f"sentence {sentence.label} of {answer.title.lower()}"
+                    found.setdefault(support.index, []).append(Citing(sentence.index, words))
+    return found

@@ -1,0 +1,37 @@
+"""What a flag of a case means, in a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MEANINGS = {
+    "missing_votes": "some votes failed; they count as missing, not as votes against",
+    "incomplete_replies": "labels still missing after the correction turn were filled in",
+    "failed_reflections": "a vote could not be reflected on; its first labels stand",
+    "no_essential_sentence": "no sentence had enough votes",
+    "widened_evidence": "no sentence met the setting, so the next best were used",
+    "answer_breaks_rules": "the answer broke its rules and was shortened",
+    "intent_unclassified": "the model named no known intent; demonstrations go by similarity",
+    "no_clinician_question": "the case has no clinician question; another one was asked instead",
+    "no_narrative": "the case has no patient's message to interpret",
+    "question_breaks_rules": "the interpreted question broke its rules and was cut",
+    "no_clinician_answer": "the key gives no clinician's answer to align",
+    "incomplete_alignment": "the alignment named unknown sentences, or left some out",
+    "dropped_demonstrations": "demonstrations were left out, as the prompt was too long",
+    "cut_sentences": "the ranker read only the beginning of some sentences",
+    "cut_question": "the ranker read only the beginning of the question",
+    "labelled_by_people": "the case has labels of people and was left alone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag with its meaning; empty for one that is not known here."""
+
+    name: str
+    meaning: str
+
+
+def explain(flags: list[str]) -> list[Flag]:
+    """Flags with their meanings, in their order."""
+    return [Flag(flag, _MEANINGS.get(flag, "")) for flag in flags]

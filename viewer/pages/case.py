@@ -1,0 +1,149 @@
+"""The page of a case, what every node decided on it, and the page of one of its calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cases.records import Case
+from runs import Run, RunError
+from runs.trace_file import Line
+from serving.journal import JournalError, Message
+from viewer.addresses import Addresses
+from viewer.case_parts.answers import read_answers
+from viewer.case_parts.ballots import read_ballots, read_threshold
+from viewer.case_parts.demonstrations import read_demonstrations
+from viewer.case_parts.drafts import Draft, read_drafts
+from viewer.case_parts.graph_drawing import draw_graph
+from viewer.case_parts.narrative import mark_phrases
+from viewer.case_parts.note import read_note
+from viewer.case_parts.route import read_route
+from viewer.case_parts.timeline import executions, read_steps, total_seconds
+from viewer.flags import explain
+from viewer.rendering import render
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDraft:
+    """A rejected draft with its text, where the journal has it."""
+
+    draft: Draft
+    text: str | None
+    address: str | None
+
+
+def case_page(run: Run, name: str, case_id: str, addresses: Addresses) -> str:
+    """The page of a case as HTML.
+
+    Args:
+        run: Where the case has ended.
+        name: Of the run, as its addresses have it.
+        case_id: Of the case.
+        addresses: Where links lead.
+
+    Raises:
+        RunError: The case has not ended in this run, or a file of the run is damaged.
+    """
+    line = run.line(case_id)
+    trace = run.trace(case_id)
+    case = run.case(case_id)
+    steps = executions(trace)
+    known = {call["key"] for step in steps for call in step["calls"]}
+    links = {key: addresses.call(name, case_id, key) for key in known}
+    ids = case.sentence_ids if case else tuple(line["labels"])
+    answers = read_answers(line, case, {id_: index for index, id_ in enumerate(ids)})
+    ballots = read_ballots(steps)
+    graph = run.manifest.graph
+    route = read_route(steps, graph)
+    before, after = run.neighbours(case_id)
+    return render(
+        "case.html",
+        addresses=addresses,
+        name=name,
+        case_id=case_id,
+        line=line,
+        case=case,
+        texts_fault=None if case else run.texts_fault or "the case files have no readable case of this id",
+        flags=explain(line["flags"]),
+        seconds=total_seconds(trace),
+        before=before and addresses.case(name, before),
+        after=after and addresses.case(name, after),
+        message=mark_phrases(case.narrative, case.phrases) if case else None,
+        adopted=_adopted(steps, case),
+        note=read_note(line, case, ballots, answers, links.get),
+        threshold=read_threshold(steps),
+        ballots=ballots,
+        answers=answers,
+        drafts=[_shown(draft, run, links) for draft in read_drafts(steps)],
+        demonstrations=read_demonstrations(steps),
+        route=route,
+        drawing=draw_graph(graph, route) if graph and steps else None,
+        steps=read_steps(trace, links.get),
+    )
+
+
+def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses) -> str:
+    """Prompt and reply of a call as HTML.
+
+    Args:
+        run: Where the case has ended.
+        name: Of the run, as its addresses have it.
+        case_id: Of the case.
+        key: Of the call, as the trace has it.
+        addresses: Where links lead.
+
+    Raises:
+        RunError: The case has not ended in this run, or it has no such call.
+    """
+    line = run.line(case_id)
+    found = [
+        (index, step["node"], call)
+        for index, step in enumerate(executions(run.trace(case_id)))
+        for call in step["calls"]
+        if call["key"] == key
+    ]
+    if not found:
+        raise RunError(f"{run.path}: case {case_id!r} has no call {key!r}; see its time line")
+    index, node, call = found[0]
+    messages, fault = _conversation(run, key)
+    return render(
+        "call.html",
+        addresses=addresses,
+        name=name,
+        case_id=case_id,
+        line=line,
+        index=index,
+        node=node,
+        call=call,
+        messages=messages,
+        fault=fault,
+    )
+
+
+def _conversation(run: Run, key: str) -> tuple[list[Message], str]:
+    try:
+        return run.conversation(key), ""
+    except KeyError:
+        return [], "The call journal has no such call: the case was asked anew, or the journal was replaced."
+    except JournalError as error:
+        return [], f"The call journal cannot be read: {error}"
+
+
+def _shown(draft: Draft, run: Run, links: dict[str, str | None]) -> ShownDraft:
+    address = None if draft.key is None else links[draft.key]
+    # Without an address prompts and replies are left out of the pages.
+    if draft.key is None or address is None:
+        return ShownDraft(draft, None, None)
+    messages, _ = _conversation(run, draft.key)
+    return ShownDraft(draft, messages[-1].text if messages else None, address)
+
+
+def _adopted(steps: list[Line], case: Case | None) -> str | None:
+    """What was asked in the place of a missing clinician question, in words; None where nothing was."""
+    for step in steps:
+        if step["node"] == "adopt_patient_question":
+            phrases = step["facts"].get("found_in") == "focus phrases" and case is not None
+            if phrases and case is not None:
+                return " ".join(" ".join(phrase.text.split()) for phrase in case.phrases)
+            because: str = step["because"]
+            return because
+    return None
