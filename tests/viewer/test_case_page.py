@@ -217,6 +217,17 @@ def test_an_older_run_without_a_graph_lists_its_route(tmp_path: Path) -> None:
     assert page.xpath("//details[@open]//a[@href='#step-0']")
 
 
+def test_a_line_of_an_older_run_is_shown(tmp_path: Path) -> None:
+    kept = ("case_id", "status", "error", "labels", "flags", "usage")
+    ended = {name: value for name, value in line("c", labels={"1": "essential"}).items() if name in kept}
+    asked = call(tmp_path / CALLS, "label", 0, "p", "r")
+    del asked["server"]
+    run = write_run(tmp_path, BARE, ended, [step("label_evidence", calls=[asked])])
+    assert "essential" in words(page_of(run).get_element_by_id("s-0"))
+    with runs.open(run) as opened:
+        assert "label, sample 0" in call_page(opened, "run", "c", asked["key"], FileAddresses())
+
+
 def test_a_missing_journal_is_said_on_the_page_of_the_call(tmp_path: Path) -> None:
     asked = call(tmp_path / "elsewhere", "label", 0, "p", "r")
     ended = write_run(tmp_path, BARE, line("c"), [step("label_evidence", calls=[asked])])

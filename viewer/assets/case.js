@@ -1,6 +1,8 @@
 // The page works without this: it adds light between answer and evidence, keys, and calls in place.
 "use strict";
 
+document.documentElement.classList.add("scripted");
+
 const sentences = [...document.querySelectorAll(".sentence")];
 const stated = [...document.querySelectorAll(".stated")];
 const evidenceOf = new Map(stated.map((one) => [one.id, one.dataset.evidence.trim().split(/\s+/).filter(Boolean)]));
@@ -52,6 +54,11 @@ document.addEventListener("click", async (event) => {
     location.href = link.href;
   }
 });
+
+panel.addEventListener("click", (event) => {
+  if (event.target.closest("a")) panel.close();
+});
+document.getElementById("show-keys").addEventListener("click", () => keys["?"]());
 
 function step(forward) {
   const summaries = sentences.map((one) => one.querySelector("summary"));

@@ -96,7 +96,7 @@ def _step(index: int, steps: Sequence[Line], whole: float, link: Callable[[str],
         # Runs of schema 1 tell the keys alone.
         reads=list(reads.items()) if isinstance(reads, dict) else [(key, []) for key in reads],
         writes=step.get("writes", []),
-        calls=[_call(call, link) for call in step["calls"]],
+        calls=[read_call(call, link(call["key"])) for call in step["calls"]],
         flags=explain(step["flags"]),
         error=step["error"] or "",
         following=[(name, _next(name, index, steps)) for name in step["next"]],
@@ -107,9 +107,10 @@ def _next(name: str, index: int, steps: Sequence[Line]) -> int | None:
     return next((place for place in range(index + 1, len(steps)) if steps[place]["node"] == name), None)
 
 
-def _call(call: Line, link: Callable[[str], str | None]) -> CallRow:
+def read_call(call: Line, address: str | None) -> CallRow:
+    """A call of a trace; older ones tell no server."""
     return CallRow(
-        address=link(call["key"]),
+        address=address,
         role=call["role"],
         sample=call["sample"],
         model=call["model"],

@@ -17,9 +17,14 @@ from viewer.case_parts.graph_drawing import draw_graph
 from viewer.case_parts.narrative import mark_phrases
 from viewer.case_parts.note import read_note
 from viewer.case_parts.route import read_route
-from viewer.case_parts.timeline import executions, read_steps, total_seconds
+from viewer.case_parts.timeline import executions, read_call, read_steps, total_seconds
 from viewer.flags import explain
 from viewer.rendering import render
+
+# What lines of older runs may lack.
+_UNKNOWN: Line = dict.fromkeys(
+    ("interpreted_question", "intent", "usable_votes", "evidence", "label_source", "answer")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ def case_page(run: Run, name: str, case_id: str, addresses: Addresses) -> str:
     Raises:
         RunError: The case has not ended in this run, or a file of the run is damaged.
     """
-    line = run.line(case_id)
+    line = _UNKNOWN | run.line(case_id)
     trace = run.trace(case_id)
     case = run.case(case_id)
     steps = executions(trace)
@@ -94,7 +99,7 @@ def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses)
     Raises:
         RunError: The case has not ended in this run, or it has no such call.
     """
-    line = run.line(case_id)
+    run.line(case_id)
     found = [
         (index, step["node"], call)
         for index, step in enumerate(executions(run.trace(case_id)))
@@ -110,10 +115,9 @@ def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses)
         addresses=addresses,
         name=name,
         case_id=case_id,
-        line=line,
         index=index,
         node=node,
-        call=call,
+        call=read_call(call, None),
         messages=messages,
         fault=fault,
     )
