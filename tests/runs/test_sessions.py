@@ -255,7 +255,7 @@ def test_run_json_tells_what_shaped_the_run(tmp_path: Path, recipe: Path, cases:
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     assert manifest["schema_version"] == 2
     assert manifest["status"] == "finished"
-    assert manifest["counts"] == {"done": 6, "failed": 0, "errors": {}}
+    assert manifest["counts"] == {"done": 6, "failed": 0, "waiting": 0, "errors": {}}
     assert set(manifest["prompts"]) == {
         "classify_intent",
         "label_evidence",

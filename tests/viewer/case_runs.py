@@ -66,7 +66,9 @@ class FileAddresses:
     def review(self, run: str, case_id: str) -> str | None:
         return None
 
-    def compare(self, one: str, other: str) -> str | None:
+    def compare(
+        self, one: str, other: str, *, kind: str | None = None, page: int | None = None
+    ) -> str | None:
         return None
 
     def compare_case(self, one: str, other: str, case_id: str) -> str | None:
