@@ -89,11 +89,6 @@ def essential_by_people(case: Case) -> list[str] | None:
     return [id_ for id_, label in case.gold.labels.items() if label == "essential"]
 
 
-def count_wrong(labelled: Sequence[str], essential: Sequence[str] | None) -> int | None:
-    """Sentences that one side alone calls essential; None without a key."""
-    return None if essential is None else len(set(labelled) ^ set(essential))
-
-
 def _by_count(counts: Sequence[int]) -> list[int]:
     found = Counter(counts)
     return [found[votes] for votes in range(max(counts, default=-1) + 1)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import orjson
 from pydantic import TypeAdapter
@@ -22,7 +22,6 @@ from cases.load import find_cases
 from cases.records import Case
 from runs.case_summary import (
     CaseSummary,
-    count_wrong,
     essential_by_people,
     essential_of,
     summarise_line,
@@ -34,7 +33,7 @@ from runs.manifest import RunError
 from runs.trace_file import Line, Place, TraceFile
 
 INDEX = "index.sqlite"
-_VERSION = 1
+_VERSION = 2
 _BATCH = 500
 
 Report = Callable[[str], None]
@@ -46,14 +45,41 @@ CREATE TABLE IF NOT EXISTS passes (
     route TEXT NOT NULL, seconds REAL, started_at REAL
 );
 CREATE TABLE IF NOT EXISTS lines (
-    case_id TEXT PRIMARY KEY, start INTEGER NOT NULL, end INTEGER NOT NULL,
-    summary TEXT NOT NULL, essential TEXT NOT NULL
+    case_id TEXT PRIMARY KEY, start INTEGER NOT NULL, end INTEGER NOT NULL, revision INTEGER NOT NULL,
+    status TEXT NOT NULL, wrong INTEGER, correct INTEGER, predicted INTEGER, gold INTEGER,
+    summary TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS texts (
-    case_id TEXT PRIMARY KEY, position INTEGER NOT NULL, body BLOB NOT NULL, essential TEXT
+    case_id TEXT PRIMARY KEY, position INTEGER NOT NULL, essential TEXT, body BLOB NOT NULL
 );
 """
 _CASE = TypeAdapter(Case)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the cases that have ended.
+
+    Attributes:
+        statuses: Number of cases by status.
+        scored: Cases that are done, labelled, and have labels of people in their key.
+        correct: Essential sentences of those cases on both sides.
+        predicted: Their sentences that the run calls essential.
+        gold: Their sentences that the key calls essential.
+    """
+
+    statuses: Mapping[str, int]
+    scored: int
+    correct: int
+    predicted: int
+    gold: int
+
+
+class Span(NamedTuple):
+    """Where a line stands in its file, in bytes."""
+
+    start: int
+    end: int
 
 
 class RunIndex:
@@ -87,21 +113,36 @@ class RunIndex:
         self._read_trace(report)
         return self._read_lines(size, report) or fresh
 
-    def summaries(self) -> Iterator[CaseSummary]:
-        """A row for each case that has ended, in input order."""
+    @property
+    def revision(self) -> int:
+        """Grows with each refresh that found ended cases."""
+        return int(self._fact("revision") or 0)
+
+    def summaries(self, after: int = 0) -> Iterator[CaseSummary]:
+        """A row for each case that has ended, in input order.
+
+        Args:
+            after: Leave out what had this revision already.
+        """
         rows = self._database.execute(
             "SELECT case_id, COALESCE(texts.position, lines.rowid - 1) AS place, summary, route, seconds,"
-            " started_at, lines.essential, texts.essential"
-            " FROM lines LEFT JOIN passes USING (case_id) LEFT JOIN texts USING (case_id) ORDER BY place"
+            " started_at, wrong"
+            " FROM lines LEFT JOIN passes USING (case_id) LEFT JOIN texts USING (case_id)"
+            " WHERE revision > ? ORDER BY place",
+            (after,),
         )
-        for case_id, position, summary, route, seconds, started_at, labelled, key in rows:
+        routes: dict[str, tuple[str, ...]] = {}
+        for case_id, position, summary, route, seconds, started_at, wrong in rows:
             known = orjson.loads(summary)
             known |= {name: tuple(known[name]) for name in ("flags", "votes_by_count")}
+            route = route or "[]"
+            if route not in routes:
+                routes[route] = tuple(orjson.loads(route))
             yield CaseSummary(
                 case_id=case_id,
                 position=position,
-                wrong=count_wrong(orjson.loads(labelled), None if key is None else orjson.loads(key)),
-                route=tuple(orjson.loads(route or "[]")),
+                wrong=wrong,
+                route=routes[route],
                 seconds=seconds,
                 started_at=started_at,
                 **known,
@@ -159,6 +200,20 @@ class RunIndex:
         """Why texts are missing, in words; None where they are there."""
         return self._fact("texts_fault") or None
 
+    def totals(self) -> Totals:
+        """Sums over all rows, without reading them one by one."""
+        rows = self._database.execute(
+            "SELECT status, COUNT(*), COUNT(correct), TOTAL(correct), TOTAL(predicted), TOTAL(gold)"
+            " FROM lines GROUP BY status"
+        ).fetchall()
+        sums = [sum(int(row[column]) for row in rows) for column in range(2, 6)]
+        return Totals({row[0]: row[1] for row in rows}, *sums)
+
+    def has_ended(self, case_id: str) -> bool:
+        """Whether the case has a row."""
+        found = self._database.execute("SELECT 1 FROM lines WHERE case_id=?", (case_id,)).fetchone()
+        return found is not None
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -182,15 +237,17 @@ class RunIndex:
                 fault = str(error)
             if not fault:
                 self._set_fact("texts_read", "yes")
+                # Lines that were read without texts lack what the key says of them.
+                self._set_fact("lines_end", "")
             self._set_fact("texts_fault", fault)
         return not fault
 
     def _store_texts(self, report: Report) -> None:
-        rows: list[tuple[str, int, bytes, str | None]] = []
+        rows: list[tuple[str, int, str | None, bytes]] = []
         for position, case in enumerate(recorded_cases(self.folder.manifest)):
             body = zlib.compress(orjson.dumps(asdict(case)), 1)
             essential = essential_by_people(case)
-            rows.append((case.id, position, body, None if essential is None else _json(essential)))
+            rows.append((case.id, position, None if essential is None else _json(essential), body))
             if len(rows) == _BATCH:
                 report(f"reading the texts of {self.folder.manifest.inputs.cases:,} cases: {position + 1:,}")
                 self._database.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)", rows)
@@ -223,25 +280,38 @@ class RunIndex:
         known = orjson.loads(self._fact("lines_end") or "[null, 0, null, null]")
         if known[0::3] == [status.st_ino, status.st_mtime_ns] and known[1] == size:
             return False
+        revision = self.revision + 1
         with self._writing(), path.open("rb") as file:
             appended = known[0] == status.st_ino and known[1] < size and _tail(file, known[1]) == known[2]
             start = file.seek(known[1] if appended else 0)
             while start < size and (raw := file.readline()).endswith(b"\n"):
-                try:
-                    line = orjson.loads(raw)
-                except orjson.JSONDecodeError as error:
-                    raise RunError(f"{path}: damaged from byte {start:,} on: {error}") from None
                 end = start + len(raw)
-                self._database.execute(
-                    "INSERT INTO lines VALUES (?, ?, ?, ?, ?) ON CONFLICT (case_id) DO UPDATE SET"
-                    " start=excluded.start, end=excluded.end, summary=excluded.summary,"
-                    " essential=excluded.essential",
-                    (line["case_id"], start, end, _json(summarise_line(line)), _json(essential_of(line))),
-                )
+                try:
+                    self._store_line(orjson.loads(raw), Span(start, end), revision)
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise RunError(f"{path}: damaged at byte {start:,}: {error!r}") from error
                 start = end
+            self._set_fact("revision", str(revision))
             self._set_fact("lines_end", _json([status.st_ino, start, _tail(file, start), status.st_mtime_ns]))
         self._order = None
         return True
+
+    def _store_line(self, line: Line, span: Span, revision: int) -> None:
+        case_id, summary, labelled = line["case_id"], summarise_line(line), set(essential_of(line))
+        row = self._database.execute("SELECT essential FROM texts WHERE case_id=?", (case_id,)).fetchone()
+        gold = set(orjson.loads(row[0])) if row and row[0] is not None else None
+        counts: tuple[int | None, ...] = (None, None, None)
+        # What a failed case came to is no prediction.
+        if gold is not None and line["status"] == "done" and line["labels"]:
+            counts = len(labelled & gold), len(labelled), len(gold)
+        wrong = None if gold is None or not line["labels"] else len(labelled ^ gold)
+        self._database.execute(
+            "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (case_id) DO UPDATE SET"
+            " start=excluded.start, end=excluded.end, revision=excluded.revision, status=excluded.status,"
+            " wrong=excluded.wrong, correct=excluded.correct, predicted=excluded.predicted,"
+            " gold=excluded.gold, summary=excluded.summary",
+            (case_id, *span, revision, line["status"], wrong, *counts, _json(summary)),
+        )
 
     def _fact(self, name: str) -> str:
         row = self._database.execute("SELECT value FROM facts WHERE name=?", (name,)).fetchone()

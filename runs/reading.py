@@ -9,7 +9,7 @@ from types import TracebackType
 from cases.records import Case
 from runs.case_summary import CaseSummary
 from runs.folder import CALLS, RunFolder
-from runs.index import Report, RunIndex
+from runs.index import Report, RunIndex, Totals
 from runs.manifest import Manifest
 from runs.trace_file import Line
 from serving.journal import Journal, Message
@@ -48,9 +48,22 @@ class Run:
         self.folder.manifest = self.folder.read_manifest()
         return self._index.refresh()
 
-    def summaries(self) -> Iterator[CaseSummary]:
-        """A row for each case that has ended, in input order."""
-        return self._index.summaries()
+    @property
+    def revision(self) -> int:
+        """Grows with each refresh that found ended cases."""
+        return self._index.revision
+
+    def summaries(self, after: int = 0) -> Iterator[CaseSummary]:
+        """A row for each case that has ended, in input order.
+
+        Args:
+            after: Leave out what had this revision already.
+        """
+        return self._index.summaries(after)
+
+    def totals(self) -> Totals:
+        """Sums over the cases that have ended."""
+        return self._index.totals()
 
     def neighbours(self, case_id: str) -> tuple[str | None, str | None]:
         """The cases before and after it in input order, of those that have ended; None at either end."""
@@ -59,6 +72,10 @@ class Run:
     def lines(self) -> Iterator[Line]:
         """The line of each case that has ended, streamed in the order of the file."""
         return self.folder.cases()
+
+    def has_ended(self, case_id: str) -> bool:
+        """Whether the case has a line; at once, unlike the search for the nearest name that `line` makes."""
+        return self._index.has_ended(case_id)
 
     def line(self, case_id: str) -> Line:
         """How a case ended: its line of `cases.jsonl`.

@@ -69,6 +69,7 @@ def test_a_case_is_read_by_its_place(index: RunIndex) -> None:
     assert case.id == "k1"
     assert case.sentences
     assert index.line("nobody") is None
+    assert [index.has_ended(id_) for id_ in ("k1", "nobody", "")] == [True, False, False]
 
 
 def test_a_refresh_reads_what_is_new(index: RunIndex) -> None:
@@ -83,6 +84,25 @@ def test_a_refresh_reads_what_is_new(index: RunIndex) -> None:
     found = {one.case_id: one for one in index.summaries()}
     assert found["new"].route == found["k1"].route
     assert (found["k0"].status, found["k0"].error, found["k0"].route) == ("failed", "timeout", ())
+
+
+def test_a_reader_asks_for_what_came_after_a_revision(index: RunIndex) -> None:
+    known = index.revision
+    assert [one.case_id for one in index.summaries(known)] == []
+    line = index.folder.case("k1")
+    assert line is not None
+    with RunWriter(index.folder.path) as writer:
+        writer.append({**line, "status": "failed", "error": {"class": "timeout", "message": ""}}, [])
+    assert index.refresh()
+    assert [one.case_id for one in index.summaries(known)] == ["k1"]
+    assert index.totals().statuses == {"done": 2, "failed": 1}
+
+
+def test_a_damaged_line_names_its_file_and_place(path: Path) -> None:
+    with (path / CASES).open("ab") as file:
+        file.write(b'{"case_id": "k1"}\n')
+    with pytest.raises(RunError, match=r"cases\.jsonl: damaged at byte [\d,]+: KeyError"):
+        RunIndex(RunFolder(path)).refresh()
 
 
 def test_lines_in_a_new_order_are_found(index: RunIndex) -> None:
@@ -137,6 +157,10 @@ def test_labels_are_compared_with_a_key_of_people(tmp_path: Path) -> None:
             labels = run.line(one.case_id)["labels"]
             key = case.gold.labels or {}
             assert one.wrong == sum((labels[id_] == "essential") != (key[id_] == "essential") for id_ in key)
+        totals, rows = run.totals(), list(run.summaries())
+        assert totals.scored == len(rows) == 2
+        assert totals.predicted == sum(one.essential for one in rows)
+        assert totals.predicted + totals.gold - 2 * totals.correct == sum(one.wrong or 0 for one in rows)
 
 
 def test_a_run_opened_for_reading_shows_calls_and_names_unknown_cases(made: Path) -> None:
