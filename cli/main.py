@@ -29,6 +29,7 @@ from cli.submit import submit
 from cli.train import train
 from cli.validate import validate
 from cli.verify import verify
+from cli.view import view
 
 app = typer.Typer(
     name="evigraph",
@@ -54,6 +55,7 @@ app.command()(export)
 app.command()(submit)
 app.command()(validate)
 app.command()(compare)
+app.command()(view)
 app.command()(graph)
 app.command()(rank)
 app.command()(verify)

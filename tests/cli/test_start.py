@@ -45,6 +45,7 @@ COMMANDS = (
     ["study"],
     ["export"],
     ["compare"],
+    ["view"],
     ["graph"],
     ["rank"],
     ["verify"],

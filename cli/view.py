@@ -1,0 +1,111 @@
+"""`evigraph view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from viewer.library import Library
+
+_DEFAULT = Path("out")
+
+
+def view(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Run folders, or folders that hold some. (default: out)",
+            metavar="[RUN...]",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen; others than loopback are open to the network.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            help="Exactly this port; 0 is any free one. (default: 8377, or a free one)",
+            show_default=False,
+        ),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page where there is a display.")
+    ] = True,
+) -> None:
+    """Show runs as a local web page: cases, charts, what every node decided; live while a run goes on.
+
+    The printed link holds a key that is made anew at each start. Ctrl-C ends the server.
+
+    Example: evigraph view out/2026-11-21T10-15-tamu-ab12
+    """
+    from cli.terminal import messages
+    from viewer.browser import forget, has_display, open_page
+    from viewer.library import Library
+    from viewer.listening import is_loopback, listen, serve
+
+    console = messages()
+    library = Library(_roots(runs), lambda text: console.print(text, markup=False))
+    bound = listen(host, port)
+    if not is_loopback(host):
+        console.print(
+            f"{host}: whoever has the link can now read case texts over the network, unencrypted.",
+            markup=False,
+            style="bold",
+        )
+    _read_first(library)
+    opened: list[Path | None] = []
+
+    def started(link: str) -> None:
+        count = len(library.names())
+        typer.echo(f"{count:,} {'run' if count == 1 else 'runs'}: {link}")
+        console.print("Ctrl-C ends the server.")
+        if browser and has_display():
+            opened.append(open_page(link))
+
+    try:
+        serve(library, bound, host, started)
+    except KeyboardInterrupt:
+        # The usual end of a server is no failure.
+        pass
+    finally:
+        bound.close()
+        library.close()
+        for folder in opened:
+            forget(folder)
+
+
+def _roots(given: list[Path] | None) -> list[Path]:
+    """Folders that hold a run.
+
+    Raises:
+        RunError: One holds none.
+    """
+    from runs.manifest import RunError
+    from viewer.discovery import find_runs
+
+    roots = given or [_DEFAULT]
+    for root in roots:
+        if next(iter(find_runs([root])), None) is None:
+            hint = "" if given else "; name one: evigraph view RUN"
+            raise RunError(f"{root}: no run here or below{hint}")
+    return roots
+
+
+def _read_first(library: Library) -> None:
+    """Index what was never read, with its progress in the terminal; a damaged run says so on its page."""
+    from runs.manifest import RunError
+
+    for name in library.names():
+        run = library.get(name)
+        if run is not None and run.needs_reading():
+            try:
+                run.totals()
+            except RunError:
+                continue

@@ -1,0 +1,37 @@
+"""One Chromium and one real server for the tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from viewer.library import Library
+from viewer.listening import link, listen
+from viewer.server import application
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH")
+
+
+@contextmanager
+def served(root: Path) -> Iterator[str]:
+    """The viewer over a folder; the link that opens it."""
+    library, bound = Library([root]), listen("127.0.0.1", 0)
+    port = bound.getsockname()[1]
+    config = uvicorn.Config(
+        application(library, port, "the-key"), log_level="warning", lifespan="off", ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    yield link("127.0.0.1", port, "the-key")
+    server.should_exit = True
+    thread.join()
+    bound.close()
+    library.close()

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from runs.folder import RunWriter
+from tests.viewer.written_run import ROUTE, add, ended, failed, finish, new_run
+from viewer.library import Library
+from viewer.server import application
+
+PORT = 8123
+TOKEN = "the-key"  # noqa: S105 - of a test
+HOSTILE_ID = "../../etc/passwd</script><script>alert('id')</script>"
+HOSTILE_FLAG = '"><img src=x onerror=alert(1)>'
+HOSTILE_ERROR = "<svg onload=alert(2)>"
+HOSTILE_INTENT = "[click](javascript:alert(3)) \u202eevil"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`plain` has 250 cases, `hostile` text of attackers, `damaged` a broken line, `torn` no manifest."""
+    out = tmp_path_factory.mktemp("out")
+    ids = [f"c{number:03}" for number in range(250)]
+    with new_run(out / "plain", ids) as run:
+        for number, id_ in enumerate(ids):
+            if number % 25 == 7:
+                add(run, failed(id_, "timeout"), ROUTE[:2])
+            elif number % 10 == 0:
+                add(run, ended(id_, flags=["missing_votes"], labels={"1": "essential", "2": "essential"}))
+            else:
+                add(run, ended(id_), seconds=number / 10)
+        finish(run)
+    hostile = [HOSTILE_ID, "..", "<b>bold</b>", "a b/c?d#e%2e", "é\u202e中"]
+    with new_run(out / "hostile", hostile, recipe_origin=HOSTILE_FLAG, model=HOSTILE_ERROR) as run:
+        for id_ in hostile[1:]:
+            intent = {"primary": HOSTILE_INTENT, "secondary": None, "risk_level": "low"}
+            add(run, ended(id_, flags=[HOSTILE_FLAG], intent=intent), ["<node>", HOSTILE_FLAG])
+        add(run, failed(HOSTILE_ID, HOSTILE_ERROR))
+        finish(run)
+    with new_run(out / "damaged", ["x"]) as run:
+        add(run, ended("x"))
+        finish(run)
+    (out / "damaged" / "cases.jsonl").write_text("{broken\n")
+    (out / "torn").mkdir()
+    (out / "torn" / "run.json").write_text("{")
+    return out
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    """A reader who has opened the link."""
+    library = Library([folder])
+    with TestClient(application(library, PORT, TOKEN), base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.get("/", params={"token": TOKEN})
+        yield client
+    library.close()
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> Iterator[RunWriter]:
+    """A run of ten cases, of which two have ended."""
+    with new_run(tmp_path / "going", [f"k{number}" for number in range(10)]) as run:
+        add(run, ended("k0"))
+        add(run, ended("k1"))
+        yield run
+
+
+def rows(client: TestClient, run: str, since: int = 0) -> dict[str, object]:
+    """The rows of a run."""
+    found = json.loads(client.get(f"/runs/{run}/rows.json", params={"since": since}).content)
+    assert isinstance(found, dict)
+    return found

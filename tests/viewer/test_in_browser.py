@@ -1,0 +1,216 @@
+"""Pages as a reader has them: a real browser, a real server, real files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+
+from runs.folder import RunWriter
+from tests.viewer.browsing import CHROMIUM, needs_browser, served
+from tests.viewer.written_run import add, ended, failed, finish
+from viewer.assets_of_pages import assets
+from viewer.figures import NAMES
+from viewer.opened_run import OpenedRun
+from viewer.pages.run import rows_as_script, rows_document, run_page
+from viewer.served import ServedAddresses
+
+pytestmark = needs_browser
+READY = "#cases[data-ready]"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def link(folder: Path) -> Iterator[str]:
+    with served(folder) as link:
+        yield link
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page on which nothing may go wrong: no error, no breach of the policy, no dialog."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+
+    def dismiss(dialog: Dialog) -> None:
+        wrong.append("a dialog")
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
+    yield page
+    context.close()
+    # The page of a case may be missing here.
+    assert [line for line in wrong if "404" not in line] == []
+
+
+def open_run(page: Page, link: str, run: str, state: str = "") -> None:
+    page.goto(link)
+    page.goto(link.partition("?")[0] + f"runs/{run}{state}")
+    page.wait_for_selector(READY)
+
+
+def ids(page: Page) -> list[str]:
+    return page.locator("#cases tbody th").all_inner_texts()
+
+
+def test_the_list_leads_to_a_run_and_sorts(page: Page, link: str) -> None:
+    page.goto(link)
+    assert "token" not in page.url
+    page.get_by_role("button", name="Cases").click()
+    first = page.locator("table.runs tbody tr").first
+    page.get_by_role("button", name="Cases").click()
+    expect(first).to_contain_text("plain")
+    first.locator("a").click()
+    expect(page.locator("h1")).to_have_text("plain")
+
+
+def test_search_and_filters_narrow_the_table(page: Page, link: str) -> None:
+    open_run(page, link, "plain")
+    expect(page.locator("#found")).to_have_text("250 cases")
+    page.keyboard.press("/")
+    page.keyboard.type("timeout")
+    expect(page.locator("#found")).to_have_text("10 of 250 cases")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#found")).to_have_text("250 cases")
+    for field, value, count in (("through", "generate_answer", 240), ("past", "generate_answer", 10)):
+        page.locator(f"[name={field}]").select_option(value)
+        expect(page.locator("#found")).to_have_text(f"{count} of 250 cases")
+        page.locator(f"[name={field}]").select_option("")
+    page.locator("[name=wrong]").fill("2")
+    page.locator("[name=divided]").fill("3")
+    expect(page.locator("#found")).to_have_text("0 of 250 cases")
+
+
+def test_columns_sort_and_pages_turn(page: Page, link: str) -> None:
+    open_run(page, link, "plain")
+    page.locator("[data-sort=seconds]").click()
+    assert ids(page)[:2] == ["c249", "c248"]
+    page.locator("[data-sort=seconds]").click()
+    page.locator("[data-sort=position]").click()
+    page.get_by_role("button", name="Next").click()
+    assert ids(page)[0] == "c100"
+    assert len(ids(page)) == 100
+
+
+def test_keys_move_open_and_back_returns_to_the_same_place(page: Page, link: str) -> None:
+    open_run(page, link, "plain", "#intent=treatment_plan&sort=-seconds")
+    page.keyboard.press("n")
+    for key in ("j", "ArrowDown", "j", "k"):
+        page.keyboard.press(key)
+    chosen = page.locator("#cases tr:focus-within th").inner_text()
+    assert chosen == ids(page)[1]
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(rf"/runs/plain/case\?id={chosen}"))
+    page.go_back()
+    page.wait_for_selector(READY)
+    expect(page.locator("#cases tr:focus-within th")).to_have_text(chosen)
+    expect(page.locator("#page")).to_have_text("page 2 of 3")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_hostile_text_is_shown_and_does_nothing(page: Page, link: str) -> None:
+    open_run(page, link, "hostile")
+    page.locator("[name=route]").select_option(index=1)
+    page.locator("[name=route]").select_option("")
+    assert "<b>bold</b>" in ids(page)
+    hrefs = page.locator("#cases tbody a").evaluate_all("(links) => links.map((link) => link.href)")
+    root = link.partition("?")[0]
+    assert all(href.startswith(f"{root}runs/hostile/case?id=") for href in hrefs)
+    assert page.locator("#cases b, #cases img, #cases script, #cases svg").count() == 0
+    page.locator("#cases tbody tr").filter(has_text="a b/c").locator("a").click()
+    assert page.url == f"{root}runs/hostile/case?id=a%20b%2Fc%3Fd%23e%252e"
+
+
+def test_charts_are_drawn_and_say_their_numbers(page: Page, link: str) -> None:
+    open_run(page, link, "plain")
+    chart = page.locator("[data-chart=votes]")
+    assert "3 votes: 240" in (chart.get_attribute("alt") or "")
+    before = chart.bounding_box()
+    assert chart.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 0
+    assert chart.bounding_box() == before
+
+
+def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: RunWriter) -> None:
+    with served(going.path) as link:
+        open_run(page, link, "going")
+        page.locator("#cases tbody a").nth(1).focus()
+        focused = page.locator("#cases tr:focus-within")
+        place = focused.bounding_box()
+        for number in range(2, 9):
+            add(going, ended(f"k{number}"))
+        add(going, failed("k9", "refusal"))
+        finish(going)
+        expect(page.locator("[data-live=cases]")).to_have_text("9 done, 1 failed, of 10", timeout=10_000)
+        expect(page.locator("#found")).to_have_text("10 cases")
+        expect(page.locator("[data-live=status]")).to_have_text("finished")
+        expect(page.locator("[data-bars=votes] tr").first).to_contain_text("9")
+        expect(focused).to_contain_text("k1")
+        assert focused.bounding_box() == place
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url) if "since" in request.url else None)
+        page.wait_for_timeout(2500)
+        assert asked == []
+
+
+class OnDisk(ServedAddresses):
+    """Files beside one another."""
+
+    def asset(self, name: str) -> str:
+        return name
+
+    def case(self, run: str, case_id: str) -> str:
+        return f"case-{len(case_id)}.html"
+
+
+def test_the_page_opens_from_disk(page: Page, folder: Path, tmp_path: Path) -> None:
+    run = OpenedRun(folder / "plain", lambda _: None)
+    document = rows_document("plain", run.ended(), 0, OnDisk())
+    (tmp_path / "data.js").write_bytes(rows_as_script(document))
+    html = run_page("plain", run.path, run.ended(), run.totals()[1], OnDisk(), rows_script="data.js")
+    (tmp_path / "run.html").write_text(html.replace("/runs/plain/charts/", "charts-"), "utf-8")
+    for name, (content, _) in assets().items():
+        (tmp_path / name).write_bytes(content)
+    for name in NAMES:
+        (tmp_path / f"charts-{name}.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    run.release()
+    page.goto((tmp_path / "run.html").as_uri())
+    page.wait_for_selector(READY)
+    page.locator("[name=error]").select_option("timeout")
+    expect(page.locator("#found")).to_have_text("10 of 250 cases")
+    assert (page.locator("#cases tbody a").first.get_attribute("href") or "").endswith("case-4.html")
+
+
+def test_without_scripts_the_first_cases_are_there(browser: Browser, link: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(link)
+    page.get_by_role("link", name="plain", exact=True).click()
+    assert len(ids(page)) == 100
+    assert "first 100 of 250" in page.locator("noscript").inner_text()
+    context.close()
+
+
+def test_a_phone_scrolls_the_table_and_not_the_page(browser: Browser, link: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    for run in ("", "plain"):
+        page.goto(link)
+        if run:
+            page.goto(link.partition("?")[0] + f"runs/{run}")
+            page.wait_for_selector(READY)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from starlette.testclient import TestClient
+
+from evals.scoring.run_gold import gold_of_run
+from evals.scoring.run_predictions import predictions
+from evals.scoring.score import score
+from runs.folder import RunFolder, RunWriter
+from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows
+from tests.viewer.written_run import add, ended, failed, finish, new_run
+from viewer.library import Library
+from viewer.server import application
+
+TRAVERSALS = (
+    "%2e%2e",
+    "..%2f..%2fetc%2fpasswd",
+    "%00",
+    "C:%5c",
+    "....//",
+    "plain%2f..%2fhostile",
+    "<b>",
+)
+
+
+def test_the_list_names_each_run_and_what_is_wrong_with_it(client: TestClient) -> None:
+    page = client.get("/").text
+    for name in ("plain", "hostile", "damaged", "torn"):
+        assert f'href="/runs/{name}"' in page
+    assert page.count("state fault") == 2
+
+
+@pytest.mark.parametrize("run", ["damaged", "torn"])
+def test_a_damaged_run_is_one_line_and_takes_no_other_down(
+    client: TestClient, folder: Path, run: str
+) -> None:
+    answer = client.get(f"/runs/{run}")
+    assert answer.status_code == 422
+    assert "Cannot be shown" in answer.text
+    assert str(folder / run) in answer.text
+    assert client.get("/runs/plain").status_code == 200
+
+
+def test_the_list_scores_as_scoring_does(client: TestClient, folder: Path) -> None:
+    run = RunFolder(folder / "plain")
+    scored = score("2026-2", predictions(run), gold_of_run(run))
+    assert f">{scored.values['strict_micro_f1']:.1f}<" in client.get("/").text
+    assert f"{len(scored.cases)} cases" in client.get("/").text
+
+
+@pytest.mark.parametrize("text", [HOSTILE_ID, HOSTILE_FLAG, HOSTILE_ERROR, "<b>bold</b>", "<node>", "\u202e"])
+@pytest.mark.parametrize("path", ["/", "/runs/hostile"])
+def test_hostile_text_is_escaped(client: TestClient, path: str, text: str) -> None:
+    assert text not in client.get(path).text
+
+
+def test_hostile_text_is_no_markup_of_a_chart(client: TestClient) -> None:
+    chart = client.get("/runs/hostile/charts/intents.svg")
+    assert "sandbox" in chart.headers["content-security-policy"]
+    names = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(chart.text).iter()}  # noqa: S314
+    assert not names & {"script", "a", "foreignObject", "image", "iframe"}
+
+
+def test_hostile_ids_are_links_to_their_own_case_alone(client: TestClient) -> None:
+    found = rows(client, "hostile")
+    assert found["link"] == "/runs/hostile/case?id="
+    assert found["links"] is None
+    assert 'href="/runs/hostile/case?id=.."' in client.get("/runs/hostile").text
+
+
+@pytest.mark.parametrize("text", TRAVERSALS)
+@pytest.mark.parametrize(
+    "path", ["/runs/{}", "/runs/{}/rows.json", "/runs/plain/charts/{}.svg", "/assets/{}", "/{}"]
+)
+def test_no_path_of_a_request_reaches_the_disk(client: TestClient, path: str, text: str) -> None:
+    answer = client.get(path.format(text), follow_redirects=False)
+    assert answer.status_code == 404
+    assert "<b>" not in answer.text
+    assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize("since", ["-1", "x", "9" * 40, "1e3", "²"])
+def test_a_senseless_version_is_answered_with_all_rows(client: TestClient, since: str) -> None:
+    answer = client.get("/runs/plain/rows.json", params={"since": since})
+    assert len(json.loads(answer.content)["columns"]["id"]) == 250
+
+
+def test_rows_say_what_the_run_says(client: TestClient) -> None:
+    found = rows(client, "plain")
+    columns, names = found["columns"], found["names"]
+    assert isinstance(columns, dict)
+    assert isinstance(names, dict)
+    assert (columns["id"][7], names["error"][columns["error"][7]]) == ("c007", "timeout")
+    assert (columns["divided"][1], columns["wrong"][1], columns["wrong"][0]) == (2, 2, 0)
+    assert [names["flag"][place] for place in columns["flags"][10]] == ["missing_votes"]
+    assert [names["node"][place] for place in names["route"][columns["route"][7]]] == [
+        "classify_intent",
+        "label_evidence",
+    ]
+
+
+def test_a_chart_follows_the_colours_of_the_screen_and_tells_its_numbers(client: TestClient) -> None:
+    assert "prefers-color-scheme:dark" in client.get("/runs/plain/charts/votes.svg").text
+    page = client.get("/runs/plain").text
+    assert "0 votes: 240, 1 votes: 240, 2 votes: 240, 3 votes: 240." in page
+
+
+def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
+    library = Library([going.path])
+    with TestClient(application(library, PORT, TOKEN), base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.get("/", params={"token": TOKEN})
+        first = rows(client, "going")
+        assert first["status"] == "running"
+        add(going, ended("k2"))
+        add(going, failed("k0", "refusal"))
+        finish(going)
+        library.get("going")._looked = 0.0  # type: ignore[union-attr]
+        assert isinstance(first["version"], int)
+        later = rows(client, "going", first["version"])
+    library.close()
+    assert later["status"] == "finished"
+    assert later["columns"]["id"] == ["k0", "k2"]  # type: ignore[index]
+    assert later["live"]["cases"] == "2 done, 1 failed, of 10"  # type: ignore[index]
+
+
+def test_runs_below_a_folder_are_found_with_names_of_their_own(tmp_path: Path) -> None:
+    for place in ("a/run", "b/run", "a/run/forks/1", ".hidden/run"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        new_run(tmp_path / place, ["x"]).close()
+    library = Library([tmp_path])
+    assert library.names() == ["run", "run-forks-1", "run-2"]
+    new_run(tmp_path / "a0", ["x"]).close()
+    library._searched = 0.0
+    assert set(library.names()) == {"run", "run-forks-1", "run-2", "a0"}
+
+
+def test_more_runs_than_are_held_open_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewer.library._HELD", 1)
+    for number in range(3):
+        with new_run(tmp_path / f"r{number}", ["x"]) as run:
+            add(run, ended("x"))
+    library = Library([tmp_path])
+    for _ in range(2):
+        for name in library.names():
+            run_ = library.get(name)
+            assert run_ is not None
+            assert len(run_.ended().summaries) == 1
+    library.close()

@@ -1,0 +1,108 @@
+"""What the charts of a run show, in numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from runs.case_summary import CaseSummary
+from viewer.rendering import duration, number
+
+_BINS = 12
+_INTENTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A bar chart.
+
+    Attributes:
+        across: What the bars stand for.
+        up: What their length counts.
+        bars: Label and length.
+        note: The numbers in a sentence, for those who do not see the chart.
+        lying: Whether bars lie on their side, as for long labels.
+    """
+
+    name: str
+    title: str
+    across: str
+    up: str
+    bars: tuple[tuple[str, int], ...]
+    note: str
+    lying: bool = False
+
+
+NAMES = ("votes", "intents", "seconds", "tokens")
+
+
+def figures(summaries: Sequence[CaseSummary]) -> dict[str, Figure]:
+    """The charts of a run by name; the same names whatever the run holds."""
+    made = (_votes(summaries), _intents(summaries), _seconds(summaries), _tokens(summaries))
+    return {figure.name: figure for figure in made}
+
+
+def _votes(summaries: Sequence[CaseSummary]) -> Figure:
+    counts: Counter[int] = Counter()
+    for row in summaries:
+        counts.update(dict(enumerate(row.votes_by_count)))
+    most = max((row.votes or 0 for row in summaries), default=0)
+    places = range(max([most, *counts], default=0) + 1) if counts else range(0)
+    bars = tuple((str(votes), counts[votes]) for votes in places)
+    return Figure("votes", "Votes", "essential votes", "sentences", bars, _listed(bars, " votes"))
+
+
+def _intents(summaries: Sequence[CaseSummary]) -> Figure:
+    counts = Counter(row.intent or "none" for row in summaries)
+    kept = counts.most_common(_INTENTS)
+    rest = counts.total() - sum(count for _, count in kept)
+    bars = (*kept, ("others", rest)) if rest else tuple(kept)
+    return Figure("intents", "Intents", "primary intent", "cases", bars, _listed(bars), lying=True)
+
+
+def _seconds(summaries: Sequence[CaseSummary]) -> Figure:
+    values = [row.seconds for row in summaries if row.seconds is not None]
+    note = _spread(values, duration)
+    return Figure("seconds", "Time of a case", "seconds", "cases", _histogram(values), note)
+
+
+def _tokens(summaries: Sequence[CaseSummary]) -> Figure:
+    values = [float(row.input_tokens + row.output_tokens) for row in summaries]
+    read = sum(row.input_tokens for row in summaries)
+    written = sum(row.output_tokens for row in summaries)
+    note = f"{read:,} read and {written:,} written. {_spread(values, lambda value: number(round(value)))}"
+    return Figure("tokens", "Tokens of a case", "tokens", "cases", _histogram(values), note)
+
+
+def _histogram(values: Sequence[float]) -> tuple[tuple[str, int], ...]:
+    """Bins of one round width; each is named by where it begins."""
+    if not values:
+        return ()
+    low, high = min(values), max(values)
+    width = _round_up((high - low) / _BINS) if high > low else _round_up(max(high, 1.0) / _BINS)
+    first = math.floor(low / width)
+    counts = Counter(math.floor(value / width) - first for value in values)
+    return tuple((f"{(first + place) * width:,.6g}", counts[place]) for place in range(max(counts) + 1))
+
+
+def _round_up(width: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50, ..."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-9))
+
+
+def _spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
+    if not values:
+        return "No case yet."
+    ordered = sorted(values)
+    ninth = ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)]
+    middle = statistics.median(ordered)
+    return f"Median {shown(middle)}, 9 of 10 at most {shown(ninth)}, most {shown(ordered[-1])}."
+
+
+def _listed(bars: Iterable[tuple[str, int]], unit: str = "") -> str:
+    told = ", ".join(f"{label}{unit}: {count:,}" for label, count in bars)
+    return f"{told}." if told else "No case yet."

@@ -1,0 +1,183 @@
+"""Who may talk to the server: this machine's user, in pages that the server itself has sent.
+
+Loopback is shared with every other user and every web page that a browser has open. So a request must name
+an address of ours as its host (a rebound DNS name is not one), carry the cookie that the printed link sets,
+and come from our own page where it writes.
+"""
+
+from __future__ import annotations
+
+import hmac
+import html
+import ipaddress
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy of every page: nothing inline, nothing from elsewhere."""
+IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+"""That of a chart: matplotlib writes its styles inline, and nothing in a chart may run."""
+
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
+_OWN_FETCH = ("same-origin", "none")
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+_NO_LINK = (
+    "This page needs the link that `evigraph view` has printed in its terminal: it carries a key that is"
+    " made anew at each start."
+)
+
+
+class Guard:
+    """An ASGI application around another: refuses strangers, and sets headers on every response."""
+
+    def __init__(self, app: ASGIApp, port: int, token: str, names: Iterable[str] = ()) -> None:
+        """Guard an application.
+
+        Args:
+            app: What is guarded.
+            port: Where it is served.
+            token: The key in the link; see `new_token`.
+            names: Host names besides those of loopback; `*` is any numeric address.
+        """
+        self._app = app
+        self._port = port
+        self._token = token.encode()
+        self._names = {"127.0.0.1", "localhost", "[::1]", *names}
+        # Cookies do not tell ports apart.
+        self._cookie = f"evigraph_{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message.get("headers", [])}
+                message["headers"] = [
+                    *message.get("headers", []),
+                    *(pair for pair in _encoded(_HEADERS) if pair[0] not in present),
+                ]
+            await send(message)
+
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if refusal := self._refusal(scope, headers):
+            await _answer(send_with_headers, 403, refusal)
+        elif (given := _token_of(scope)) is not None and self._is_token(given):
+            await self._let_in(scope, headers, send_with_headers)
+        elif not self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
+            await _answer(send_with_headers, 403, _NO_LINK)
+        else:
+            await self._app(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> str:
+        if not self._is_ours(headers.get("host", "")):
+            return (
+                "This server answers to the address that `evigraph view` has printed, and to no other name."
+            )
+        site = headers.get("sec-fetch-site")
+        if scope["method"] in ("GET", "HEAD"):
+            navigated = headers.get("sec-fetch-mode") == "navigate"
+            embeds = site is not None and site not in _OWN_FETCH and not navigated
+            return "Pages of others may not load this one." if embeds else ""
+        if scope["method"] != "POST":
+            return "Pages are read, and reviews are sent; nothing else is done here."
+        origin = headers.get("origin")
+        from_us = origin is None or (
+            origin.startswith("http://") and origin.removeprefix("http://") == headers.get("host")
+        )
+        fetched_by_us = site is None or site == "same-origin"
+        said_something = origin is not None or site is not None
+        return "" if from_us and fetched_by_us and said_something else "Only this page itself may write."
+
+    def _is_ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None or int(found["port"] or 80) != self._port:
+            return False
+        name = found["name"].lower()
+        return name in self._names or ("*" in self._names and _is_numeric(name))
+
+    def _is_token(self, given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(errors="replace"), self._token)
+
+    async def _let_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> None:
+        """Keep the key in a cookie, out of the address bar."""
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
+        # One slash in front: two would be another host.
+        path = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/\\")
+        target = f"{path}?{rest}" if rest else path
+        cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        extra = {"set-cookie": cookie}
+        if headers.get("sec-fetch-site", "none") in _OWN_FETCH:
+            await _answer(send, 303, "", {**extra, "location": target})
+        else:
+            # A link in another program's page: the browser sends strict cookies from our own page only.
+            await _answer(send, 200, "", extra, head=_refresh(target))
+
+
+def new_token() -> str:
+    """A key of 192 random bits."""
+    return secrets.token_urlsafe(24)
+
+
+def _is_numeric(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _token_of(scope: Scope) -> str | None:
+    if scope["method"] not in ("GET", "HEAD"):
+        return None
+    return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get(TOKEN)
+
+
+def _cookie(header: str, name: str) -> str | None:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _refresh(target: str) -> str:
+    return f'<meta http-equiv="refresh" content="0; url={html.escape(target)}">'
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+async def _answer(
+    send: Send, status: int, text: str, headers: Mapping[str, str] | None = None, head: str = ""
+) -> None:
+    body = (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{head}<title>Evigraph</title></head>'
+        f"<body><p>{html.escape(text)}</p></body></html>"
+    ).encode()
+    found = {"content-type": "text/html; charset=utf-8", "content-length": str(len(body)), **(headers or {})}
+    await send({"type": "http.response.start", "status": status, "headers": _encoded(found)})
+    await send({"type": "http.response.body", "body": body})
