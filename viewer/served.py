@@ -6,7 +6,7 @@ an id such as `..` in a path for a way upwards, however it is quoted.
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 
 class ServedAddresses:
@@ -41,16 +41,19 @@ class ServedAddresses:
         return f"{self.run(run)}/call?id={_quoted(case_id)}&key={_quoted(key)}"
 
     def review(self, run: str, case_id: str) -> str | None:
-        """No page takes reviews yet."""
+        """Where reviews of a case are sent to."""
         return None
 
-    def compare(self, one: str, other: str) -> str | None:
-        """No page compares yet; when one does, it is `/compare?run=ONE&run=OTHER`."""
-        return None
+    def compare(
+        self, one: str, other: str, *, kind: str | None = None, page: int | None = None
+    ) -> str | None:
+        """What differs between two runs; `run` stands twice, as the list of runs sends it."""
+        wanted = [("run", one), ("run", other), ("kind", kind), ("page", page)]
+        return f"/compare?{urlencode([(name, value) for name, value in wanted if value is not None])}"
 
     def compare_case(self, one: str, other: str, case_id: str) -> str | None:
-        """No page compares yet."""
-        return None
+        """What differs in one case."""
+        return f"/compare/case?{urlencode([('run', one), ('run', other), ('id', case_id)])}"
 
 
 def _quoted(text: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import orjson
 from starlette.applications import Starlette
@@ -16,14 +17,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from runs.manifest import RunError
+from runs.reading import Run
 from serving.journal import JournalError
 from viewer.addresses import Addresses
 from viewer.assets_of_pages import assets
 from viewer.charts import draw
+from viewer.differences import RunDifferences, compare
 from viewer.figures import NAMES, figures
 from viewer.guard import IMAGE_POLICY, Guard
 from viewer.library import Library
 from viewer.opened_run import OpenedRun
+from viewer.pages.case import call_page, case_page
+from viewer.pages.compare import KINDS, Side, compare_case_page, compare_page
 from viewer.pages.run import rows_document, run_page
 from viewer.pages.runs import ListedRun, listed, runs_page
 from viewer.rendering import render
@@ -44,6 +49,7 @@ class Server:
         self._addresses: Addresses = ServedAddresses()
         self._charts: dict[tuple[str, str], tuple[int, str]] = {}
         self._rows: dict[str, tuple[int, str, bytes]] = {}
+        self._compared: tuple[tuple[str, str, int, int], RunDifferences] | None = None
 
     def routes(self) -> list[Route]:
         """Every address that there is."""
@@ -55,7 +61,10 @@ class Server:
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/rows.json", self._rows_of_run),
             Route("/runs/{run}/charts/{chart}.svg", self._chart),
-            # MARK: routes of cases and calls, "/runs/{run}/case" and "/runs/{run}/call", stand here.
+            Route("/runs/{run}/case", self._case),
+            Route("/runs/{run}/call", self._call),
+            Route("/compare", self._compare),
+            Route("/compare/case", self._compare_case),
         ]
 
     def _runs(self, _: Request) -> Response:
@@ -103,12 +112,59 @@ class Server:
         headers = {"content-security-policy": IMAGE_POLICY}
         return Response(known[1], media_type="image/svg+xml", headers=headers)
 
+    def _case(self, request: Request) -> Response:
+        name, run = self._asked(request)
+        case_id = _parameter(request, "id")
+        with run.reading() as reading:
+            _demand_case(reading, case_id)
+            return HTMLResponse(case_page(reading, name, case_id, self._addresses))
+
+    def _call(self, request: Request) -> Response:
+        name, run = self._asked(request)
+        case_id, key = _parameter(request, "id"), _parameter(request, "key")
+        with run.reading() as reading:
+            _demand_case(reading, case_id)
+            return HTMLResponse(call_page(reading, name, case_id, key, self._addresses))
+
+    def _compare(self, request: Request) -> Response:
+        kind, page = request.query_params.get("kind"), request.query_params.get("page", "1")
+        wanted = next((known for known in KINDS if known == kind), None)
+        with self._two_runs(request) as (one, other):
+            key = (one.name, other.name, one.run.revision, other.run.revision)
+            if self._compared is None or self._compared[0] != key:
+                self._compared = key, compare(one.run, other.run)
+            number = int(page[:9]) if page.isdecimal() else 1
+            differences = self._compared[1]
+            return HTMLResponse(
+                compare_page(one, other, differences, self._addresses, kind=wanted, page=number)
+            )
+
+    def _compare_case(self, request: Request) -> Response:
+        case_id = _parameter(request, "id")
+        with self._two_runs(request) as (one, other):
+            _demand_case(one.run, case_id)
+            _demand_case(other.run, case_id)
+            return HTMLResponse(compare_case_page(one, other, case_id, self._addresses))
+
+    @contextmanager
+    def _two_runs(self, request: Request) -> Iterator[tuple[Side, Side]]:
+        """Both runs, locked in the order of their names: no two requests wait for each other."""
+        names = request.query_params.getlist("run")
+        if len(names) != 2 or names[0] == names[1]:
+            raise HTTPException(404, "Choose two runs to compare.")
+        with ExitStack() as stack:
+            opened = {name: stack.enter_context(self._named(name).reading()) for name in sorted(names)}
+            yield Side(names[0], opened[names[0]]), Side(names[1], opened[names[1]])
+
     def _asked(self, request: Request) -> tuple[str, OpenedRun]:
         name = request.path_params["run"]
+        return name, self._named(name)
+
+    def _named(self, name: str) -> OpenedRun:
         run = self._library.get(name)
         if run is None:
             raise HTTPException(404, f"There is no run {name!r} here.")
-        return name, run
+        return run
 
 
 def application(library: Library, port: int, token: str, names: Iterable[str] = ()) -> ASGIApp:
@@ -135,6 +191,20 @@ def application(library: Library, port: int, token: str, names: Iterable[str] = 
     app.router.redirect_slashes = False
     # Outermost, so that not even an error leaves without its headers.
     return Guard(app, port, token, names)
+
+
+def _parameter(request: Request, name: str) -> str:
+    found = request.query_params.get(name)
+    if not found:
+        raise HTTPException(404, f"The address names no {name}.")
+    return found
+
+
+def _demand_case(run: Run, case_id: str) -> None:
+    try:
+        run.line(case_id)
+    except RunError as error:
+        raise HTTPException(404, str(error)) from None
 
 
 def _asset(request: Request) -> Response:

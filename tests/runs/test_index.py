@@ -124,7 +124,7 @@ def test_a_file_of_cases_that_was_edited_is_read_anew(index: RunIndex) -> None:
 def test_a_damaged_line_is_named(index: RunIndex) -> None:
     path = index.folder.path / CASES
     path.write_text("nonsense\n" + path.read_text())
-    with pytest.raises(RunError, match=r"cases\.jsonl: damaged from byte 0"):
+    with pytest.raises(RunError, match=r"cases\.jsonl: damaged at byte 0"):
         index.refresh()
 
 
