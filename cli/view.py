@@ -100,12 +100,12 @@ def _roots(given: list[Path] | None) -> list[Path]:
 
 def _read_first(library: Library) -> None:
     """Index what was never read, with its progress in the terminal; a damaged run says so on its page."""
+    import contextlib
+
     from runs.manifest import RunError
 
     for name in library.names():
         run = library.get(name)
-        if run is not None and run.needs_reading():
-            try:
+        if run is not None:
+            with contextlib.suppress(RunError):
                 run.totals()
-            except RunError:
-                continue

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runs.case_summary import CaseSummary
 from runs.folder import CASES, MANIFEST
-from runs.index import INDEX, Report, Totals
+from runs.index import Report, Totals
 from runs.manifest import Manifest, RunError
 from runs.reading import Run
 
@@ -104,10 +104,6 @@ class OpenedRun:
                 run = self._fresh()
                 self._totals = stamp, run.manifest, run.totals()
             return self._totals[1:]
-
-    def needs_reading(self) -> bool:
-        """Whether its first reading is still to come, which takes long for a large run."""
-        return not (self.path / INDEX).is_file()
 
     def release(self) -> None:
         """Give memory and files back until the run is asked for again; not while somebody reads it."""

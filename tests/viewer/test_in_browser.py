@@ -204,6 +204,17 @@ def test_without_scripts_the_first_cases_are_there(browser: Browser, link: str) 
     context.close()
 
 
+def test_nothing_moves_while_a_page_is_made(page: Page, link: str) -> None:
+    open_run(page, link, "plain")
+    page.locator("[data-chart=intents]").evaluate("(image) => image.decode()")
+    moved = page.evaluate(
+        """() => new Promise((resolve) => new PerformanceObserver((list) =>
+             resolve(list.getEntries().reduce((sum, entry) => sum + entry.value, 0))
+           ).observe({ type: "layout-shift", buffered: true }) || setTimeout(() => resolve(0), 200))"""
+    )
+    assert moved < 0.01
+
+
 def test_a_phone_scrolls_the_table_and_not_the_page(browser: Browser, link: str) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()

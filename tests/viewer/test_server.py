@@ -14,6 +14,8 @@ from runs.folder import RunFolder, RunWriter
 from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows
 from tests.viewer.written_run import add, ended, failed, finish, new_run
 from viewer.library import Library
+from viewer.pages.runs import ListedRun, runs_page
+from viewer.served import ServedAddresses
 from viewer.server import application
 
 TRAVERSALS = (
@@ -125,6 +127,20 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
     assert later["status"] == "finished"
     assert later["columns"]["id"] == ["k0", "k2"]  # type: ignore[index]
     assert later["live"]["cases"] == "2 done, 1 failed, of 10"  # type: ignore[index]
+
+
+class WithCompare(ServedAddresses):
+    def compare(self, one: str, other: str) -> str | None:
+        return f"/compare?run={one}&run={other}"
+
+
+def test_runs_are_ticked_for_comparison_where_there_is_such_a_page() -> None:
+    rows = [ListedRun("a", "out/a"), ListedRun("b", "out/b", fault="torn")]
+    page = runs_page(rows, WithCompare())
+    assert '<form method="get" action="/compare"' in page
+    assert 'name="run" value="a"' in page
+    assert 'value="b"' not in page
+    assert "<form" not in runs_page(rows, ServedAddresses())
 
 
 def test_runs_below_a_folder_are_found_with_names_of_their_own(tmp_path: Path) -> None:
