@@ -129,18 +129,20 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
     assert later["live"]["cases"] == "2 done, 1 failed, of 10"  # type: ignore[index]
 
 
-class WithCompare(ServedAddresses):
-    def compare(self, one: str, other: str) -> str | None:
-        return f"/compare?run={one}&run={other}"
+class WithoutCompare(ServedAddresses):
+    def compare(
+        self, one: str, other: str, *, kind: str | None = None, page: int | None = None
+    ) -> str | None:
+        return None
 
 
 def test_runs_are_ticked_for_comparison_where_there_is_such_a_page() -> None:
     rows = [ListedRun("a", "out/a"), ListedRun("b", "out/b", fault="torn")]
-    page = runs_page(rows, WithCompare())
+    page = runs_page(rows, ServedAddresses())
     assert '<form method="get" action="/compare"' in page
     assert 'name="run" value="a"' in page
     assert 'value="b"' not in page
-    assert "<form" not in runs_page(rows, ServedAddresses())
+    assert "<form" not in runs_page(rows, WithoutCompare())
 
 
 def test_runs_below_a_folder_are_found_with_names_of_their_own(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold, Sentence
 from runs.folder import Line, RunWriter
 from runs.manifest import Inputs, Manifest, Model, Session, Status
+from tests.viewer.case_runs import step
 
 ROUTE = ("classify_intent", "label_evidence", "aggregate_votes", "generate_answer")
 
@@ -77,9 +78,13 @@ def failed(case_id: str, error: str) -> Line:
 
 def add(run: RunWriter, line: Line, route: Sequence[str] = ROUTE, seconds: float = 1.5) -> None:
     """End a case."""
-    steps = [{"case_id": line["case_id"], "step": step, "node": node} for step, node in enumerate(route)]
+    steps = [
+        {"case_id": line["case_id"], "step": number, "started": 0.0} | step(node)
+        for number, node in enumerate(route)
+    ]
     end = {"case_id": line["case_id"], "step": len(route), "node": "__end__"}
-    run.append(line, [*steps, {**end, "started_at": 1.0, "seconds": seconds}])
+    ended = {"started_at": 1.0, "seconds": seconds, "status": line["status"], "error": line["error"]}
+    run.append(line, [*steps, end | ended])
 
 
 def finish(run: RunWriter) -> None:
