@@ -52,8 +52,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page.on("dialog", dismiss)
     yield page
     context.close()
-    # The page of a case may be missing here.
-    assert [line for line in wrong if "404" not in line] == []
+    assert wrong == []
 
 
 def open_run(page: Page, link: str, run: str, state: str = "") -> None:
