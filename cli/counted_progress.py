@@ -16,7 +16,7 @@ _LINE_EVERY_S = 15.0
 class CountedProgress:
     """Shows on standard error how many of how many are done; a context manager."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str, total: int = 0) -> None:
         self._what, self._total = what, total
         self._console = messages()
         self._bar = Progress(
@@ -31,9 +31,10 @@ class CountedProgress:
         self._task = self._bar.add_task(what, total=total)
         self._last_line = time.perf_counter()
 
-    def update(self, done: int) -> None:
-        """Show the count."""
-        self._bar.update(self._task, completed=done)
+    def update(self, done: int, total: int | None = None) -> None:
+        """Show the count, with the total where only now it is known."""
+        self._total = self._total if total is None else total
+        self._bar.update(self._task, completed=done, total=self._total)
         now = time.perf_counter()
         if self._bar.disable and done < self._total and now - self._last_line > _LINE_EVERY_S:
             self._last_line = now

@@ -38,13 +38,36 @@ def view(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page where there is a display.")
     ] = True,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            "--bundle",
+            help="Write the pages as files into this new folder instead of serving them.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="With --bundle: leave out texts of cases, prompts, replies."),
+    ] = False,
+    calls: Annotated[
+        bool, typer.Option("--calls/--no-calls", help="With --bundle: a page for each prompt and reply.")
+    ] = True,
 ) -> None:
     """Show runs as a local web page: cases, charts, what every node decided; live while a run goes on.
 
-    The printed link holds a key that is made anew at each start. Ctrl-C ends the server.
+    The printed link holds a key that is made anew at each start. Ctrl-C ends the server. With `--bundle` the
+    same pages are written as files that open from disk or any web host; there is no review and no comparison
+    in them.
 
     Example: evigraph view out/2026-11-21T10-15-tamu-ab12
     """
+    if redact and bundle is None:
+        raise typer.BadParameter("--redact needs --bundle DIR")
+    if bundle is not None:
+        _bundle(_roots(runs), bundle, redact=redact, with_calls=calls)
+        return
     from cli.terminal import messages
     from viewer.browser import forget, has_display, open_page
     from viewer.library import Library
@@ -79,6 +102,23 @@ def view(
         library.close()
         for folder in opened:
             forget(folder)
+
+
+def _bundle(roots: list[Path], out: Path, *, redact: bool, with_calls: bool) -> None:
+    from cli.counted_progress import CountedProgress
+    from cli.terminal import output, safe
+    from viewer.bundle import write_bundle
+    from viewer.discovery import find_runs, name_runs
+
+    paths = name_runs(dict.fromkeys(find_runs(roots)), {})
+    with CountedProgress("cases") as progress:
+        made = write_bundle(paths, out, redact=redact, with_calls=with_calls, advance=progress.update)
+    size = f"{made.bytes / 1e6:,.1f} MB in {made.files:,} files"
+    runs = f"{made.runs:,} {'run' if made.runs == 1 else 'runs'}"
+    output().print(safe(f"{made.cases:,} cases of {runs}, {size}"))
+    if not redact:
+        output().print(safe("these pages hold texts of cases: treat them like the cases themselves"))
+    output().print(safe(f"open {out / 'index.html'}"))
 
 
 def _roots(given: list[Path] | None) -> list[Path]:

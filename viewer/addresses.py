@@ -8,6 +8,10 @@ from typing import Protocol
 class Addresses(Protocol):
     """Links of a page. Names of runs and ids of cases are data: each implementation makes them safe."""
 
+    @property
+    def policy(self) -> str | None:
+        """The Content-Security-Policy that pages carry themselves; None where a server sends one."""
+
     def asset(self, name: str) -> str:
         """A style sheet or script of `viewer/assets`."""
 

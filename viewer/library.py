@@ -64,6 +64,11 @@ class Library:
             self._runs[other].release()
         return run
 
+    def name_of(self, path: Path) -> str | None:
+        """The name of the run in this folder; None where it is not shown."""
+        wanted = path.resolve()
+        return next((name for name, known in self._paths.items() if known.resolve() == wanted), None)
+
     def warm(self) -> None:
         """Read the rows of the latest runs ahead of the first request; for a thread of its own."""
         latest = sorted(self.names(), key=lambda name: _changed(self._paths.get(name)), reverse=True)

@@ -43,14 +43,16 @@ class Ended:
 class OpenedRun:
     """One run. Every method may be called from any thread."""
 
-    def __init__(self, path: Path, report: Report) -> None:
+    def __init__(self, path: Path, report: Report, kind: type[Run] = Run) -> None:
         """Nothing is read before it is asked for.
 
         Args:
             path: The run folder.
             report: Told in a line of what takes long.
+            kind: How it is read: whole, or without texts.
         """
         self.path = path
+        self._kind = kind
         self._report = report
         self._lock = threading.Lock()
         self._run: Run | None = None
@@ -121,7 +123,7 @@ class OpenedRun:
     def _fresh(self) -> Run:
         try:
             if self._run is None:
-                self._run = Run(self.path, self._report)
+                self._run = self._kind(self.path, self._report)
             elif time.monotonic() - self._looked > _FRESH_FOR:
                 self._run.refresh()
         except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:

@@ -60,10 +60,13 @@ def _without_text(step: Line) -> Line:
     if step["node"] == "__end__":
         error = step["error"] and {"class": step["error"]["class"], "message": ""}
         return {**step, "error": error}
+    facts = facts_without_text(step)
+    if isinstance(rescued := facts.get("rescued_votes"), list):
+        facts["rescued_votes"] = dict.fromkeys(rescued, "")
     return {
         **step,
         "because": because_without_text(step) or "",
-        "facts": facts_without_text(step),
+        "facts": facts,
         "error": step.get("error") and error_type(step),
         "calls": [{**call, "fault": call.get("fault") and "rejected"} for call in step.get("calls", ())],
     }

@@ -12,6 +12,8 @@ from urllib.parse import quote, urlencode
 class ServedAddresses:
     """Where the server's pages are; relative to its root."""
 
+    policy: str | None = None
+
     def asset(self, name: str) -> str:
         """A style sheet or script."""
         return f"/assets/{name}"

@@ -123,7 +123,8 @@ class Server:
         case_id = _parameter(request, "id")
         with run.reading() as reading:
             _demand_case(reading, case_id)
-            return HTMLResponse(case_page(reading, name, case_id, self._addresses))
+            page = case_page(reading, name, case_id, self._addresses, self._library.name_of)
+            return HTMLResponse(page)
 
     def _call(self, request: Request) -> Response:
         name, run = self._asked(request)

@@ -42,6 +42,8 @@ RESULTS = (
 class FileAddresses:
     """Files beside one another; calls by the beginning of their key, which is hexadecimal."""
 
+    policy: str | None = None
+
     def asset(self, name: str) -> str:
         return name
 

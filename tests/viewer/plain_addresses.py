@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 class PlainAddresses:
     """Enough for a page that nobody follows."""
 
+    policy: str | None = None
+
     def asset(self, name: str) -> str:
         return f"/assets/{name}"
 

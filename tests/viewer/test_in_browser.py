@@ -12,11 +12,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 from runs.folder import RunWriter
 from tests.viewer.browsing import CHROMIUM, needs_browser, served
 from tests.viewer.written_run import add, ended, failed, finish
-from viewer.assets_of_pages import assets
-from viewer.figures import NAMES
-from viewer.opened_run import OpenedRun
-from viewer.pages.run import rows_as_script, rows_document, run_page
-from viewer.served import ServedAddresses
+from viewer.bundle import write_bundle
 
 pytestmark = needs_browser
 READY = "#cases[data-ready]"
@@ -165,32 +161,15 @@ def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: 
         assert asked == []
 
 
-class OnDisk(ServedAddresses):
-    """Files beside one another."""
-
-    def asset(self, name: str) -> str:
-        return name
-
-    def case(self, run: str, case_id: str) -> str:
-        return f"case-{len(case_id)}.html"
-
-
-def test_the_page_opens_from_disk(page: Page, folder: Path, tmp_path: Path) -> None:
-    run = OpenedRun(folder / "plain", lambda _: None)
-    document = rows_document("plain", run.ended(), 0, OnDisk())
-    (tmp_path / "data.js").write_bytes(rows_as_script(document))
-    html = run_page("plain", run.path, run.ended(), run.totals()[1], OnDisk(), rows_script="data.js")
-    (tmp_path / "run.html").write_text(html.replace("/runs/plain/charts/", "charts-"), "utf-8")
-    for name, (content, _) in assets().items():
-        (tmp_path / name).write_bytes(content)
-    for name in NAMES:
-        (tmp_path / f"charts-{name}.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    run.release()
-    page.goto((tmp_path / "run.html").as_uri())
+def test_a_bundle_opens_from_disk(page: Page, folder: Path, tmp_path: Path) -> None:
+    write_bundle({"plain": folder / "plain"}, tmp_path / "pages", with_calls=False)
+    page.goto((tmp_path / "pages" / "index.html").as_uri())
+    page.get_by_role("link", name="plain").click()
     page.wait_for_selector(READY)
     page.locator("[name=error]").select_option("timeout")
     expect(page.locator("#found")).to_have_text("10 of 250 cases")
-    assert (page.locator("#cases tbody a").first.get_attribute("href") or "").endswith("case-4.html")
+    page.locator("#cases tbody a").first.click()
+    expect(page.locator("h1")).to_have_text("Case c007")
 
 
 def test_without_scripts_the_first_cases_are_there(browser: Browser, link: str) -> None:

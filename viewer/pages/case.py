@@ -13,6 +13,7 @@ from viewer.case_parts.answers import read_answers
 from viewer.case_parts.ballots import read_ballots, read_threshold
 from viewer.case_parts.demonstrations import read_demonstrations
 from viewer.case_parts.drafts import Draft, read_drafts
+from viewer.case_parts.forks import NameOf, forks_of, origin_of
 from viewer.case_parts.graph_drawing import draw_graph
 from viewer.case_parts.narrative import mark_phrases
 from viewer.case_parts.note import read_note
@@ -36,7 +37,9 @@ class ShownDraft:
     address: str | None
 
 
-def case_page(run: Run, name: str, case_id: str, addresses: Addresses) -> str:
+def case_page(
+    run: Run, name: str, case_id: str, addresses: Addresses, name_of: NameOf = lambda _: None
+) -> str:
     """The page of a case as HTML.
 
     Args:
@@ -44,6 +47,7 @@ def case_page(run: Run, name: str, case_id: str, addresses: Addresses) -> str:
         name: Of the run, as its addresses have it.
         case_id: Of the case.
         addresses: Where links lead.
+        name_of: Names of the other runs that are shown, for forks.
 
     Raises:
         RunError: The case has not ended in this run, or a file of the run is damaged.
@@ -67,7 +71,8 @@ def case_page(run: Run, name: str, case_id: str, addresses: Addresses) -> str:
         case_id=case_id,
         line=line,
         case=case,
-        texts_fault=None if case else run.texts_fault or "the case files have no readable case of this id",
+        texts_fault=run.texts_fault if case else run.texts_fault or "no readable case file has this id",
+        textless=case is not None and run.texts_fault is not None,
         flags=explain(line["flags"]),
         seconds=total_seconds(trace),
         before=before and addresses.case(name, before),
@@ -83,6 +88,8 @@ def case_page(run: Run, name: str, case_id: str, addresses: Addresses) -> str:
         route=route,
         drawing=draw_graph(graph, route) if graph and steps else None,
         steps=read_steps(trace, links.get),
+        forks=forks_of(run.folder, name, case_id, name_of, addresses),
+        origin=origin_of(run.folder, name, name_of, addresses),
     )
 
 
