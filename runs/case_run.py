@@ -86,6 +86,7 @@ async def run_case(
     """
     trace = CaseTrace(case.id, following)
     state: dict[str, Any] = {}
+    superstep = 0
     failure: NodeFailure | None = None
     try:
         given: Any = {"case_id": case.id}
@@ -94,14 +95,16 @@ async def run_case(
                 given,
                 {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case.id}},
                 context=context,
-                stream_mode=["debug", "values"],
+                # `debug` tells supersteps too, and took 8 % more of the processor time of a scripted batch.
+                stream_mode=["tasks", "values"],
                 durability="exit" if graph.checkpointer else None,
             )
             async for mode, event in stream:
-                if mode == "debug":
-                    trace.record(event)
+                if mode == "tasks":
+                    trace.record(event, superstep)
                 else:
                     state = event
+                    superstep += 1
             waits = _INTERRUPT in state and not isinstance(given, Command)
             given = Command(resume=review.reply()) if waits and _fits(review, case, state) else None
     except Exception as error:

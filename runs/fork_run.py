@@ -108,7 +108,7 @@ async def _run_case(
     )
     trace = CaseTrace(case.id, successors(graph))
     for event in inherited.events:
-        trace.record(event)
+        trace.record(event["payload"], event["step"])
     config = thread(case.id)
     state: Any = (await graph.aget_state(config)).values
     failure: NodeFailure | None = None
@@ -118,7 +118,7 @@ async def _run_case(
             if mode == "values":
                 state = event
             elif event["type"] != "checkpoint" and event["payload"]["id"] not in inherited.tasks:
-                trace.record(event)
+                trace.record(event["payload"], event["step"])
     except Exception as error:
         # The border of a case, as in a batch.
         failure = as_failure(error)

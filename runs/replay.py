@@ -112,7 +112,7 @@ async def replay(
                     continue
                 if not taken.take(event):
                     break
-                trace.record(event)
+                trace.record(event["payload"], event["step"])
     except Exception as error:
         # The border of a case, as in a batch. What fails at the fork's node or later is what runs again.
         failure = as_failure(error)

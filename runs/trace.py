@@ -38,19 +38,21 @@ class CaseTrace:
     _begin: float = field(default_factory=time.perf_counter)
     _executions: dict[str, _Execution] = field(default_factory=dict)
 
-    def record(self, event: Mapping[str, Any]) -> None:
-        """Take one event of the stream mode `debug`: the start or the end of a node."""
-        if event["type"] == "checkpoint":
-            return
+    def record(self, task: Mapping[str, Any], superstep: int) -> None:
+        """Take the start or the end of a node, as the stream mode `tasks` tells it.
+
+        Args:
+            task: What LangGraph tells; an end has a result.
+            superstep: Its number; those of a case are in order.
+        """
         now = time.perf_counter() - self._begin
-        task = event["payload"]
-        if event["type"] == "task":
+        if "result" not in task:
             reads = sorted(task["input"]) if isinstance(task["input"], dict) else []
-            self._executions[task["id"]] = _Execution(task["name"], event["step"], reads, started=now)
+            self._executions[task["id"]] = _Execution(task["name"], superstep, reads, started=now)
             return
         # LangGraph announces the end of an error handler whose start it never announced.
         execution = self._executions.setdefault(
-            task["id"], _Execution(task["name"], event["step"], [], started=now)
+            task["id"], _Execution(task["name"], superstep, [], started=now)
         )
         execution.seconds = now - execution.started
         error = task.get("error")
