@@ -45,6 +45,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         add(run, ended("x"))
         finish(run)
     (out / "damaged" / "cases.jsonl").write_text("{broken\n")
+    with new_run(out / "again", ids[:3], model="scripted:other") as run:
+        add(run, ended("c000"))
+        add(run, ended("c001", answer="Because of the <b>drain</b>."))
+        add(run, ended("c002", labels={"1": "essential", "2": "essential", "3": "essential"}))
+        finish(run)
     (out / "torn").mkdir()
     (out / "torn" / "run.json").write_text("{")
     return out

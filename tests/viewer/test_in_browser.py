@@ -161,6 +161,17 @@ def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: 
         assert asked == []
 
 
+def test_two_ticked_runs_stand_side_by_side(page: Page, link: str) -> None:
+    page.goto(link)
+    page.get_by_label("Compare plain").check()
+    page.get_by_label("Compare again").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("h1")).to_have_text("3 of 3 cases differ")
+    page.get_by_role("link", name="answer (1)").click()
+    page.get_by_role("link", name="c001").click()
+    expect(page.locator("mark").first).to_have_text("Because of the <b>drain</b>.")
+
+
 def test_a_bundle_opens_from_disk(page: Page, folder: Path, tmp_path: Path) -> None:
     write_bundle({"plain": folder / "plain"}, tmp_path / "pages", with_calls=False)
     page.goto((tmp_path / "pages" / "index.html").as_uri())

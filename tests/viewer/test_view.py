@@ -45,7 +45,7 @@ def test_the_command_serves_all_runs_and_an_interrupt_ends_it_as_a_success(folde
     )
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line.startswith("4 runs: http://127.0.0.1:")
+    assert line.startswith("5 runs: http://127.0.0.1:")
     with httpx.Client(follow_redirects=True) as client:
         assert "plain" in client.get(line.split()[-1]).text
     time.sleep(0.1)
