@@ -20,12 +20,19 @@ from urllib.parse import urlsplit
 
 _VIEW = "from cli.main import main; main()"
 _READY = "#cases[data-ready]"
+_FIGURES = ("runs", "table", "search", "filter", "sort", "case", "sentence")
 # From the input until the browser has drawn what it shows.
 _FILTER = """([name, value]) => new Promise((resolve) => {
   const field = document.getElementById('filters').elements[name];
   const begin = performance.now();
   field.value = value;
   field.dispatchEvent(new Event('input', { bubbles: true }));
+  requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - begin)));
+})"""
+
+_OPEN = """() => new Promise((resolve) => {
+  const begin = performance.now();
+  document.querySelector('.sentence details').open = true;
   requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - begin)));
 })"""
 
@@ -47,7 +54,7 @@ def viewing(run: Path) -> Iterator[tuple[str, int]]:
 
 
 def measure(run: Path, repeats: int) -> dict[str, Any]:
-    """Seconds until each page can be used, of a filter and of a sort, and the server's memory.
+    """Seconds until each page can be used, of a filter, a sort and a sentence, and the server's memory.
 
     Args:
         run: A run folder.
@@ -65,8 +72,8 @@ def measure(run: Path, repeats: int) -> dict[str, Any]:
         address = page.locator("table.runs tbody a").first.get_attribute("href")
         parts = urlsplit(link)
         root = f"{parts.scheme}://{parts.netloc}"
-        figures: dict[str, list[float]] = {name: [] for name in ("runs", "table", "search", "filter", "sort")}
-        for _ in range(repeats):
+        figures: dict[str, list[float]] = {name: [] for name in _FIGURES}
+        for repeat in range(repeats):
             page.goto(root)
             figures["runs"].append(_since_navigation(page))
             page.goto(f"{root}{address}", wait_until="commit")
@@ -79,6 +86,11 @@ def measure(run: Path, repeats: int) -> dict[str, Any]:
             begin = page.evaluate("performance.now()")
             page.locator("[data-sort=wrong]").dispatch_event("click")
             figures["sort"].append((page.evaluate("performance.now()") - begin) / 1000)
+            # Each time another one: what a browser keeps of a page would flatter.
+            case = page.locator("#cases tbody a").nth(repeat).get_attribute("href")
+            page.goto(f"{root}{case}")
+            figures["case"].append(_since_navigation(page))
+            figures["sentence"].append(page.evaluate(_OPEN) / 1000)
         charts = page.locator("[data-chart]")
         for number in range(charts.count()):
             charts.nth(number).scroll_into_view_if_needed()
