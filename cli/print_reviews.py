@@ -47,7 +47,7 @@ def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
         print_json({"case_id": case_id, "reviews": [one.model_dump(mode="json") for one in history]})
         return
     for one in history:
-        output().print(safe(f"{one.reviewed_at} {one.reviewer}: {_said(one)}"))
+        output().print(safe(f"{one.reviewed_at} {one.reviewer}: {one.words}"))
         if one.comment:
             output().print(safe(f"  {one.comment}"))
 
@@ -57,7 +57,7 @@ def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -
     if as_json:
         print_json(made.model_dump(mode="json"))
         return
-    output().print(safe(f"case {made.case_id}: {_said(made)}"))
+    output().print(safe(f"case {made.case_id}: {made.words}"))
     if line["status"] != WAITING:
         return
     if made.labels is None:
@@ -96,17 +96,7 @@ def _review_text(row: Mapping[str, Any]) -> str:
         return "-"
     review = Review.model_validate(row["review"])
     old = ", on an earlier result" if row["stale"] else ""
-    return f"{review.reviewer}, {review.reviewed_at[:16]}: {_said(review)}{old}"
-
-
-def _said(review: Review) -> str:
-    parts = []
-    if review.labels is not None:
-        changed = review.corrected
-        parts.append(f"labels changed on {' '.join(changed)}" if changed else "labels confirmed")
-    if review.verdict is not None:
-        parts.append(f"answer {review.verdict}")
-    return ", ".join(parts) or "a comment"
+    return f"{review.reviewer}, {review.reviewed_at[:16]}: {review.words}{old}"
 
 
 def _next(folder: RunFolder, rows: list[dict[str, Any]]) -> str:

@@ -108,6 +108,17 @@ class Review(BaseModel):
             if (label == "essential") != (self.shown_labels.get(id_) == "essential")
         ]
 
+    @property
+    def words(self) -> str:
+        """What it says, in short."""
+        parts = []
+        if self.labels is not None:
+            changed = self.corrected
+            parts.append(f"labels changed on {' '.join(changed)}" if changed else "labels confirmed")
+        if self.verdict is not None:
+            parts.append(f"answer {self.verdict}")
+        return ", ".join(parts) or "a comment"
+
     def reply(self) -> dict[str, Any]:
         """What a graph that waits for this review goes on with.
 
@@ -142,6 +153,24 @@ def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
     return review.shown != fingerprint(line)
 
 
+def labels_to_review(line: Mapping[str, Any], earlier: Review | None) -> Mapping[str, str]:
+    """The labels that a review starts from: those of the last review while it is not stale, else the run's.
+
+    Args:
+        line: The case's latest line.
+        earlier: The last review of the case's labels.
+    """
+    if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
+        return earlier.labels
+    labels: Mapping[str, str] = line["labels"]
+    return labels
+
+
+def confirmed(labels: Mapping[str, str]) -> dict[str, str]:
+    """What it means to leave labels as they are: a sentence that is not essential is not relevant."""
+    return {id_: "not-relevant" if label == "not-essential" else label for id_, label in labels.items()}
+
+
 def make_review(
     line: Mapping[str, Any],
     *,
@@ -173,9 +202,7 @@ def make_review(
     now = fingerprint(line)
     if shown is not None and shown != now:
         raise RunError(f"case {case_id!r} has another result than the one that was shown; look at it again")
-    basis: Mapping[str, str] = line["labels"]
-    if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
-        basis = earlier.labels
+    basis = labels_to_review(line, earlier)
     values = {
         "case_id": case_id,
         "reviewer": reviewer,
@@ -203,8 +230,7 @@ def _completed(case_id: str, basis: Mapping[str, str], labels: Mapping[str, str]
             f"review of case {case_id!r}: it has no sentence {unknown[:40]!r}; its sentences are"
             f" {_named([*basis])}"
         )
-    kept = {id_: "not-relevant" if label == "not-essential" else label for id_, label in basis.items()}
-    return kept | dict(labels)
+    return confirmed(basis) | dict(labels)
 
 
 def _named(ids: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ class Addresses(Protocol):
         """Prompt and reply of a call of the case; None where they are left out."""
 
     def review(self, run: str, case_id: str) -> str | None:
-        """Where a review is sent to; None where nothing can be written."""
+        """The case with a form, and where that is sent to; None where nothing can be written."""
 
     def compare(
         self, one: str, other: str, *, kind: str | None = None, page: int | None = None

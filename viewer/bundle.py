@@ -9,6 +9,7 @@ from pathlib import Path
 
 from runs.manifest import RunError
 from runs.reading import Run
+from runs.reviews import Reviews
 from viewer.assets_of_pages import assets
 from viewer.bundled import ASSETS, CALLS, CASES, INDEX, ROWS, BundledAddresses, Numbers, call_file, case_file
 from viewer.charts import draw
@@ -112,7 +113,8 @@ class _Writer:
 
     def _write_case(self, run: Run, name: str, case_id: str, number: int) -> None:
         addresses = self._seen_from("../../")
-        page = case_page(run, name, case_id, addresses, self._name_of)
+        reviews = None if isinstance(run, RedactedRun) else Reviews(run.path)
+        page = case_page(run, name, case_id, addresses, reviews, name_of=self._name_of)
         self._put(f"{name}/{CASES}/{case_file(number)}", page.encode())
         if self._with_calls:
             keys = dict.fromkeys(call["key"] for step in run.trace(case_id) for call in step.get("calls", ()))

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runs.case_summary import CaseSummary
@@ -15,6 +15,8 @@ from runs.folder import CASES, MANIFEST
 from runs.index import Report, Totals
 from runs.manifest import Manifest, RunError
 from runs.reading import Run
+from runs.reviews import Reviews
+from viewer.review_states import ReviewReader, ReviewStates
 
 _FRESH_FOR = 1.0
 """Seconds within which a run is not looked at again: several readers ask for one page."""
@@ -28,12 +30,14 @@ class Ended:
         revision: Of the run's index.
         summaries: In input order.
         read_at: The revision with which a case was read last, at least that of its line.
+        reviews: Which of them wait for a person or were reviewed.
     """
 
     manifest: Manifest
     revision: int
     summaries: tuple[CaseSummary, ...]
     read_at: Mapping[str, int]
+    reviews: ReviewStates = field(default_factory=ReviewStates)
 
     def since(self, revision: int) -> tuple[CaseSummary, ...]:
         """Cases that were read after a revision."""
@@ -59,6 +63,7 @@ class OpenedRun:
         self._looked = 0.0
         self._ended: Ended | None = None
         self._totals: tuple[object, Manifest, Totals] | None = None
+        self._reviews = ReviewReader(path)
 
     @contextmanager
     def reading(self) -> Iterator[Run]:
@@ -69,6 +74,21 @@ class OpenedRun:
         """
         with self._lock:
             yield self._fresh()
+
+    @contextmanager
+    def reviewing(self, *, now: bool = False) -> Iterator[tuple[Run, Reviews]]:
+        """The run and its reviews, as `reading`.
+
+        Args:
+            now: Whether a look of a moment ago is too old.
+
+        Raises:
+            RunError: It cannot be read.
+        """
+        with self._lock:
+            if now:
+                self._looked = 0.0
+            yield self._fresh(), self._reviews.reviews
 
     def ended(self) -> Ended:
         """All rows; between two looks at the folder, only new ones are read.
@@ -89,7 +109,10 @@ class OpenedRun:
                 read_at = {**known.read_at, **dict.fromkeys(fresh, revision)}
                 self._ended = Ended(run.manifest, revision, rows, read_at)
             else:
-                self._ended = replace(known, manifest=run.manifest)
+                self._ended = known
+            ended = self._ended
+            reviews = self._reviews.states(run, ended.summaries, ended.read_at)
+            self._ended = replace(ended, manifest=run.manifest, reviews=reviews)
             return self._ended
 
     def totals(self) -> tuple[Manifest, Totals]:
@@ -119,6 +142,7 @@ class OpenedRun:
         if self._run is not None:
             self._run.close()
         self._run = self._ended = None
+        self._reviews = ReviewReader(self.path)
 
     def _fresh(self) -> Run:
         try:

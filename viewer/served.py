@@ -43,8 +43,20 @@ class ServedAddresses:
         return f"{self.run(run)}/call?id={_quoted(case_id)}&key={_quoted(key)}"
 
     def review(self, run: str, case_id: str) -> str | None:
-        """Where reviews of a case are sent to."""
-        return None
+        """The case with the form of a review, which is sent to the same address."""
+        return self.review_form(run, case_id)
+
+    def review_form(self, run: str, case_id: str) -> str:
+        """The same; a server always has it."""
+        return f"{self.next_review(run)}?id={_quoted(case_id)}"
+
+    def next_review(self, run: str) -> str:
+        """Leads to the next case that waits for a review."""
+        return f"{self.run(run)}/review"
+
+    def gold(self, run: str) -> str:
+        """The reviewed cases as a file."""
+        return f"{self.run(run)}/gold.jsonl"
 
     def compare(
         self, one: str, other: str, *, kind: str | None = None, page: int | None = None

@@ -16,10 +16,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from cases.errors import InputError
 from runs.manifest import RunError
-from runs.reading import Run
 from serving.journal import JournalError
-from viewer.addresses import Addresses
+from viewer.asking import demand_case, parameter
 from viewer.assets_of_pages import assets
 from viewer.charts import draw
 from viewer.differences import RunDifferences, compare
@@ -27,15 +27,18 @@ from viewer.figures import NAMES, figures
 from viewer.guard import IMAGE_POLICY, Guard
 from viewer.library import Library
 from viewer.opened_run import OpenedRun
-from viewer.pages.case import call_page, case_page
+from viewer.pages.case import call_page
 from viewer.pages.compare import KINDS, Side, compare_case_page, compare_page
-from viewer.pages.run import rows_document, run_page
+from viewer.pages.run import ReviewLinks, rows_document, run_page
 from viewer.pages.runs import ListedRun, listed, runs_page
 from viewer.rendering import render
+from viewer.reviewing import Reviewing
 from viewer.served import ServedAddresses
 
 _SMALLEST_GZIP = 2_000
 _GZIP_LEVEL = 5
+_TOLD = (404, 413, 415)
+"""Refusals of our own, with words for people."""
 _KEPT = 16
 """Runs whose written rows and charts are kept; those of 10,000 cases take 0.6 MB."""
 
@@ -48,9 +51,10 @@ class Server:
     def __init__(self, library: Library) -> None:
         """Serve these runs."""
         self._library = library
-        self._addresses: Addresses = ServedAddresses()
+        self._addresses = ServedAddresses()
+        self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses)
         self._charts: dict[tuple[str, str], tuple[int, str]] = {}
-        self._rows: dict[str, tuple[int, str, bytes]] = {}
+        self._rows: dict[str, tuple[tuple[int, str, str], bytes]] = {}
         self._compared: tuple[tuple[str, str, int, int], RunDifferences] | None = None
 
     def routes(self) -> list[Route]:
@@ -63,7 +67,10 @@ class Server:
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/rows.json", self._rows_of_run),
             Route("/runs/{run}/charts/{chart}.svg", self._chart),
-            Route("/runs/{run}/case", self._case),
+            Route("/runs/{run}/case", self._reviewing.case),
+            Route("/runs/{run}/review", self._reviewing.form),
+            Route("/runs/{run}/review", self._reviewing.send, methods=["POST"]),
+            Route("/runs/{run}/gold.jsonl", self._reviewing.gold),
             Route("/runs/{run}/call", self._call),
             Route("/compare", self._compare),
             Route("/compare/case", self._compare_case),
@@ -86,7 +93,9 @@ class Server:
     def _run(self, request: Request) -> Response:
         name, run = self._asked(request)
         totals = run.totals()[1]
-        return HTMLResponse(run_page(name, run.path, run.ended(), totals, self._addresses))
+        links = ReviewLinks(self._addresses.next_review(name), self._addresses.gold(name))
+        page = run_page(name, run.path, run.ended(), totals, self._addresses, review_links=links)
+        return HTMLResponse(page)
 
     def _rows_of_run(self, request: Request) -> Response:
         name, run = self._asked(request)
@@ -95,13 +104,15 @@ class Server:
         # All rows of a large run take long to write; a run that is finished does so once.
         known = self._rows.get(name)
         if not since.isdecimal() or int(since[:18]) == 0:
-            if known is None or known[:2] != (ended.revision, ended.manifest.status):
+            version = ended.revision, ended.manifest.status, ended.reviews.version
+            if known is None or known[0] != version:
                 body = orjson.dumps(rows_document(name, ended, 0, self._addresses))
                 if len(self._rows) >= _KEPT:
                     self._rows.clear()
-                known = self._rows[name] = (ended.revision, ended.manifest.status, body)
-            return Response(known[2], media_type="application/json")
-        body = orjson.dumps(rows_document(name, ended, int(since[:18]), self._addresses))
+                known = self._rows[name] = version, body
+            return Response(known[1], media_type="application/json")
+        seen = request.query_params.get("reviews")
+        body = orjson.dumps(rows_document(name, ended, int(since[:18]), self._addresses, seen))
         return Response(body, media_type="application/json")
 
     def _chart(self, request: Request) -> Response:
@@ -118,19 +129,11 @@ class Server:
         headers = {"content-security-policy": IMAGE_POLICY}
         return Response(known[1], media_type="image/svg+xml", headers=headers)
 
-    def _case(self, request: Request) -> Response:
-        name, run = self._asked(request)
-        case_id = _parameter(request, "id")
-        with run.reading() as reading:
-            _demand_case(reading, case_id)
-            page = case_page(reading, name, case_id, self._addresses, self._library.name_of)
-            return HTMLResponse(page)
-
     def _call(self, request: Request) -> Response:
         name, run = self._asked(request)
-        case_id, key = _parameter(request, "id"), _parameter(request, "key")
+        case_id, key = parameter(request, "id"), parameter(request, "key")
         with run.reading() as reading:
-            _demand_case(reading, case_id)
+            demand_case(reading, case_id)
             return HTMLResponse(call_page(reading, name, case_id, key, self._addresses))
 
     def _compare(self, request: Request) -> Response:
@@ -147,10 +150,10 @@ class Server:
             )
 
     def _compare_case(self, request: Request) -> Response:
-        case_id = _parameter(request, "id")
+        case_id = parameter(request, "id")
         with self._two_runs(request) as (one, other):
-            _demand_case(one.run, case_id)
-            _demand_case(other.run, case_id)
+            demand_case(one.run, case_id)
+            demand_case(other.run, case_id)
             return HTMLResponse(compare_case_page(one, other, case_id, self._addresses))
 
     @contextmanager
@@ -189,6 +192,7 @@ def application(library: Library, port: int, token: str, names: Iterable[str] = 
         exception_handlers={
             HTTPException: _refused,
             RunError: _unreadable,
+            InputError: _unreadable,
             JournalError: _unreadable,
             sqlite3.Error: _unreadable,
             Exception: _failed,
@@ -200,20 +204,6 @@ def application(library: Library, port: int, token: str, names: Iterable[str] = 
     return Guard(app, port, token, names)
 
 
-def _parameter(request: Request, name: str) -> str:
-    found = request.query_params.get(name)
-    if not found:
-        raise HTTPException(404, f"The address names no {name}.")
-    return found
-
-
-def _demand_case(run: Run, case_id: str) -> None:
-    try:
-        run.line(case_id)
-    except RunError as error:
-        raise HTTPException(404, str(error)) from None
-
-
 def _asset(request: Request) -> Response:
     found = assets().get(request.path_params["name"])
     if found is None:
@@ -223,7 +213,7 @@ def _asset(request: Request) -> Response:
 
 def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _message(error.detail if error.status_code == 404 else "Not so.", error.status_code)
+    return _message(error.detail if error.status_code in _TOLD else "Not so.", error.status_code)
 
 
 def _unreadable(_: Request, error: Exception) -> Response:

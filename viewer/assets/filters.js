@@ -13,6 +13,7 @@ var Evigraph = globalThis.Evigraph || {};
       (!state.status || row.status === state.status) &&
       (!state.error || row.error === state.error) &&
       (!state.intent || row.intent === state.intent) &&
+      (!state.review || (row.review || "none") === state.review) &&
       (!state.flag || row.flags.includes(state.flag)) &&
       (divided === null || row.divided >= divided) &&
       (wrong === null || (row.wrong !== null && row.wrong >= wrong)) &&

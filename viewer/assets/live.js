@@ -6,7 +6,7 @@ var Evigraph = globalThis.Evigraph || {};
   const table = document.getElementById("cases");
   if (!table || !Evigraph.began) return;
   const said = document.getElementById("live");
-  let version = 0, charted = 0, failures = 0, stale = false;
+  let version = 0, reviews = "", charted = 0, failures = 0, stale = false, asking = false;
 
   const tell = (facts) => {
     for (const place of document.querySelectorAll("[data-live]")) {
@@ -49,10 +49,11 @@ var Evigraph = globalThis.Evigraph || {};
   };
   const ask = async () => {
     let going = true;
+    asking = true;
     try {
-      const given = await Evigraph.read(table, version);
+      const given = await Evigraph.read(table, version, reviews);
       failures = 0;
-      version = given.version;
+      [version, reviews] = [given.version, given.reviews_version];
       tell(given.live);
       count(given.charts);
       Evigraph.merge(given);
@@ -64,11 +65,18 @@ var Evigraph = globalThis.Evigraph || {};
       if (!going) said.classList.remove("hidden");
       if (!going) said.textContent = "The server does not answer any more. Start it again, and open its new link.";
     }
+    asking = going;
     if (going) setTimeout(ask, EVERY);
   };
 
   Evigraph.began.then((given) => {
-    version = given.version;
-    if (given.status === "running" && !globalThis.evigraphRows) setTimeout(ask, EVERY);
+    [version, reviews] = [given.version, given.reviews_version];
+    if (globalThis.evigraphRows) return;
+    asking = given.status === "running";
+    if (asking) setTimeout(ask, EVERY);
+    // A run that has ended still comes to reviews, mostly by its reader in another tab.
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && !asking) ask();
+    });
   }, () => {});
 })();

@@ -6,10 +6,10 @@ var Evigraph = globalThis.Evigraph || {};
   const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
   Evigraph.plain = (text) => String(text).replace(unsafe, "\ufffd");
 
-  // All rows, or with a version those that are newer.
-  Evigraph.read = async (table, version) => {
+  // All rows, or with a version those that are newer; reviews are left out where theirs is known.
+  Evigraph.read = async (table, version, reviews) => {
     if (globalThis.evigraphRows) return globalThis.evigraphRows;
-    const address = table.dataset.rows + (version ? "?since=" + version : "");
+    const address = table.dataset.rows + (version ? "?since=" + version + "&reviews=" + reviews : "");
     const answer = await fetch(address, { credentials: "same-origin" });
     if (!answer.ok) throw new Error("status " + answer.status);
     return answer.json();
@@ -30,7 +30,7 @@ var Evigraph = globalThis.Evigraph || {};
         route: columns.route[at] < 0 ? "" : routes[columns.route[at]],
         sentences: columns.sentences[at], essential: columns.essential[at], divided: columns.divided[at],
         wrong: columns.wrong[at], votes: columns.votes[at], calls: columns.calls[at],
-        tokens: columns.tokens[at], seconds: columns.seconds[at],
+        review: "", tokens: columns.tokens[at], seconds: columns.seconds[at],
         link: given.links ? given.links[at] : given.link + encodeURIComponent(id),
         text: [id, intent, intent.replaceAll("_", " "), status, error, flags.join(" "), flags.join(" ").replaceAll("_", " ")].join("\n").toLowerCase(),
       };

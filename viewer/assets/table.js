@@ -10,7 +10,7 @@ var Evigraph = globalThis.Evigraph || {};
   const form = document.getElementById("filters");
   const found = document.getElementById("found"), place = document.getElementById("page");
   const keys = document.getElementById("keys");
-  const fields = ["q", "status", "error", "intent", "flag", "divided", "wrong", "through", "past", "route"];
+  const fields = ["q", "status", "error", "intent", "flag", "review", "divided", "wrong", "through", "past", "route"];
   const start = { ...Object.fromEntries(fields.map((name) => [name, ""])), sort: "position", page: 0, at: "" };
   let state = { ...start };
   let rows = [], places = new Map(), matches = [];
@@ -59,6 +59,12 @@ var Evigraph = globalThis.Evigraph || {};
     for (const name of ["sentences", "essential", "divided", "wrong", "votes"]) cell(row, case_[name], "n");
     cell(row, number.format(case_.tokens), "n");
     cell(row, case_.seconds === null ? "" : case_.seconds.toFixed(1) + " s", "n");
+    const review = cell(row, "");
+    if (case_.review) {
+      const said = review.appendChild(document.createElement("span"));
+      said.className = "state " + case_.review;
+      said.textContent = case_.review;
+    }
     cell(row, case_.flags.join(", ").replaceAll("_", " "), "", case_.flags.join(", "));
     return row;
   };
@@ -171,12 +177,30 @@ var Evigraph = globalThis.Evigraph || {};
     done();
   };
 
+  // Reviews come apart from the rows: they change while rows stay. Null where they have not changed.
+  let reviews = {};
+  const review = (given) => {
+    if (!given) return;
+    reviews = given;
+    for (const row of rows) {
+      const state_ = reviews[row.id] ?? "";
+      if (row.review === state_) continue;
+      row.review = state_;
+      const drawn = [...body.rows].find((one) => one.dataset.id === row.id);
+      if (drawn && !drawn.contains(document.activeElement)) drawn.replaceWith(drawRow(row));
+      else if (drawn) drawn.cells[10].replaceWith(drawRow(row).cells[10]);
+    }
+    const next = document.getElementById("next-review");
+    if (next) next.hidden = !Object.values(reviews).includes("waiting");
+  };
+
   // What a run that goes on has added. Rows stay where they are; new ones stand at the end until the reader
   // sorts, filters or turns the page back to them.
   Evigraph.merge = (given) => {
     const fresh = Evigraph.unpack(given), wanted = Evigraph.wanted(state);
     const before = matches.length;
     for (const row of fresh) {
+      row.review = reviews[row.id] ?? "";
       const at = places.get(row.id);
       if (at === undefined) {
         places.set(row.id, rows.push(row) - 1);
@@ -188,6 +212,7 @@ var Evigraph = globalThis.Evigraph || {};
       if (drawn && !drawn.contains(document.activeElement)) drawn.replaceWith(drawRow(row));
       if (!matches.includes(at) && wanted(row)) matches.push(at);
     }
+    review(given.reviews);
     const room = (state.page + 1) * PAGE;
     const first = Math.max(before, state.page * PAGE);
     body.append(...matches.slice(first, Math.max(first, room)).map((at) => drawRow(rows[at])));
@@ -198,6 +223,7 @@ var Evigraph = globalThis.Evigraph || {};
   const begin = async () => {
     const given = await Evigraph.read(table, 0);
     rows = Evigraph.unpack(given);
+    review(given.reviews);
     places = new Map(rows.map((row, at) => [row.id, at]));
     readAddress();
     offer();
@@ -224,7 +250,7 @@ var Evigraph = globalThis.Evigraph || {};
       const key = event.target.closest("[data-sort]")?.dataset.sort;
       if (!key) return;
       // Numbers are most of interest from the top.
-      const first = ["position", "status", "intent", "flags"].includes(key) ? key : "-" + key;
+      const first = ["position", "status", "intent", "review", "flags"].includes(key) ? key : "-" + key;
       const turned = state.sort.startsWith("-") ? key : "-" + key;
       state.sort = state.sort.replace("-", "") === key ? turned : first;
       state.page = 0;

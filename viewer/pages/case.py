@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from cases.records import Case
 from runs import Run, RunError
+from runs.reviews import Reviews
 from runs.trace_file import Line
 from serving.journal import JournalError, Message
 from viewer.addresses import Addresses
@@ -17,6 +19,7 @@ from viewer.case_parts.forks import NameOf, forks_of, origin_of
 from viewer.case_parts.graph_drawing import draw_graph
 from viewer.case_parts.narrative import mark_phrases
 from viewer.case_parts.note import read_note
+from viewer.case_parts.review import CHOICES, Visit, read_review
 from viewer.case_parts.route import read_route
 from viewer.case_parts.timeline import executions, read_call, read_steps, total_seconds
 from viewer.flags import explain
@@ -38,7 +41,13 @@ class ShownDraft:
 
 
 def case_page(
-    run: Run, name: str, case_id: str, addresses: Addresses, name_of: NameOf = lambda _: None
+    run: Run,
+    name: str,
+    case_id: str,
+    addresses: Addresses,
+    reviews: Reviews | None = None,
+    visit: Visit | None = None,
+    name_of: NameOf = lambda _: None,
 ) -> str:
     """The page of a case as HTML.
 
@@ -47,6 +56,8 @@ def case_page(
         name: Of the run, as its addresses have it.
         case_id: Of the case.
         addresses: Where links lead.
+        reviews: Of this run, where they have been read.
+        visit: How the page is asked for, where that is more than to read it.
         name_of: Names of the other runs that are shown, for forks.
 
     Raises:
@@ -64,6 +75,7 @@ def case_page(
     graph = run.manifest.graph
     route = read_route(steps, graph)
     before, after = run.neighbours(case_id)
+    history = (reviews or Reviews(run.path)).history(case_id)
     return render(
         "case.html",
         addresses=addresses,
@@ -90,6 +102,12 @@ def case_page(
         steps=read_steps(trace, links.get),
         forks=forks_of(run.folder, name, case_id, name_of, addresses),
         origin=origin_of(run.folder, name, name_of, addresses),
+        review=read_review(line, history, addresses.review(name, case_id), visit or Visit()),
+        choices=CHOICES,
+        places={id_: place for place, id_ in enumerate(ids)},
+        goes_on_with=None
+        if run.manifest.status == "running"
+        else f"evigraph resume {shlex.quote(str(run.path))}",
     )
 
 

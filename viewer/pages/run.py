@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -19,10 +20,18 @@ from viewer.figures import Figure, figures
 from viewer.opened_run import Ended
 from viewer.pages.runs import cost_of, models_of, overrides_of, seconds_of
 from viewer.rendering import duration, number, render
+from viewer.review_states import ReviewStates
 from viewer.rows import rows_of
 
 PAGE = 100
 """Rows of the table that are drawn at once; without scripts the first ones."""
+
+
+class ReviewLinks(NamedTuple):
+    """Addresses of a served run: the next case that waits for a review, and the reviewed cases as a file."""
+
+    next: str
+    gold: str
 
 
 def run_page(
@@ -32,6 +41,7 @@ def run_page(
     totals: Totals,
     addresses: Addresses,
     rows_script: str | None = None,
+    review_links: ReviewLinks | None = None,
 ) -> str:
     """The page as HTML.
 
@@ -42,17 +52,21 @@ def run_page(
         totals: Their sums.
         addresses: Where pages are.
         rows_script: Address of `rows_as_script` for a page on disk, which may fetch nothing.
+        review_links: Where reviews are made; None where nothing can be written.
     """
     manifest = ended.manifest
     return render(
         "run.html",
         name=name,
         path=str(path),
+        typed_path=shlex.quote(str(path)),
         manifest=manifest,
         models=models_of(manifest),
         overrides=overrides_of(manifest),
         evidence=_evidence(totals),
-        live=live_facts(manifest, ended.summaries),
+        live=live_facts(manifest, ended.summaries, ended.reviews),
+        reviews=ended.reviews.of,
+        review_links=review_links,
         errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
         figures=figures(ended.summaries).values(),
         revision=ended.revision,
@@ -65,7 +79,9 @@ def run_page(
     )
 
 
-def rows_document(name: str, ended: Ended, since: int, addresses: Addresses) -> dict[str, Any]:
+def rows_document(
+    name: str, ended: Ended, since: int, addresses: Addresses, reviews_seen: str | None = None
+) -> dict[str, Any]:
     """All rows, or of a run that goes on what is new.
 
     Args:
@@ -73,16 +89,20 @@ def rows_document(name: str, ended: Ended, since: int, addresses: Addresses) -> 
         ended: Its ended cases.
         since: The version that the reader has; 0 for none.
         addresses: Where pages are.
+        reviews_seen: Version of the reviews that the reader has.
 
     Returns:
-        What `rows_of` gives, with `version` to ask on with, `status`, `live` facts and the charts' numbers.
+        What `rows_of` gives, with `version` and `reviews_version` to ask on with, `status`, `live` facts, the
+        charts' numbers, and `reviews`: the state of each case that has one, None where the reader knows them.
     """
     whole = since <= 0 or since > ended.revision
     fresh = ended.summaries if whole else ended.since(since)
     return {
         "version": ended.revision,
         "status": ended.manifest.status,
-        "live": live_facts(ended.manifest, ended.summaries),
+        "live": live_facts(ended.manifest, ended.summaries, ended.reviews),
+        "reviews_version": ended.reviews.version,
+        "reviews": None if reviews_seen == ended.reviews.version else ended.reviews.of,
         "charts": {} if since == ended.revision else _numbers(figures(ended.summaries)),
         **rows_of(fresh, name, addresses),
     }
@@ -93,7 +113,9 @@ def rows_as_script(document: Mapping[str, Any]) -> bytes:
     return b"globalThis.evigraphRows = " + orjson.dumps(document) + b";\n"
 
 
-def live_facts(manifest: Manifest, rows: Sequence[CaseSummary]) -> dict[str, str]:
+def live_facts(
+    manifest: Manifest, rows: Sequence[CaseSummary], reviews: ReviewStates | None = None
+) -> dict[str, str]:
     """What changes while a run goes on, in words, by the name of its place on the page."""
     statuses = Counter(row.status for row in rows)
     others = "".join(
@@ -106,6 +128,7 @@ def live_facts(manifest: Manifest, rows: Sequence[CaseSummary]) -> dict[str, str
         "status": manifest.status,
         "cases": f"{statuses['done']:,} done, {statuses['failed']:,} failed{others},"
         f" of {manifest.inputs.cases:,}",
+        "reviews": (reviews or ReviewStates()).words,
         "calls": f"{sum(row.calls for row in rows):,}",
         "tokens": f"{number(read)} read, {number(written)} written",
         "cost": "-" if cost is None else f"{cost:,.4f}",
