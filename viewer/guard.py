@@ -29,7 +29,8 @@ IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors '
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    # With no-referrer, browsers name no origin in the forms of our own pages.
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",

@@ -116,7 +116,7 @@ def test_every_response_carries_the_headers(client: TestClient, path: str) -> No
     headers = client.get(path).headers
     assert headers["content-security-policy"] == POLICY
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert headers["cache-control"] == ("no-cache" if "assets" in path else "no-store")
 
