@@ -105,16 +105,17 @@ class _Writer:
         self._put(f"{name}/{ROWS}", rows_as_script(rows_document(name, ended, 0, addresses)))
         for figure in figures(ended.summaries).values():
             self._put(f"{name}/{figure.name}.svg", draw(figure).encode())
+        reviews = Reviews(run.path)
         for case_id, number in self._numbers[name].items():
             with run.reading() as reading:
-                self._write_case(reading, name, case_id, number)
+                self._write_case(reading, name, case_id, number, reviews)
             self._written += 1
             self._advance(self._written, self._total)
 
-    def _write_case(self, run: Run, name: str, case_id: str, number: int) -> None:
+    def _write_case(self, run: Run, name: str, case_id: str, number: int, reviews: Reviews) -> None:
         addresses = self._seen_from("../../")
-        reviews = None if isinstance(run, RedactedRun) else Reviews(run.path)
-        page = case_page(run, name, case_id, addresses, reviews, name_of=self._name_of)
+        shown = None if isinstance(run, RedactedRun) else reviews
+        page = case_page(run, name, case_id, addresses, shown, name_of=self._name_of)
         self._put(f"{name}/{CASES}/{case_file(number)}", page.encode())
         if self._with_calls:
             keys = dict.fromkeys(call["key"] for step in run.trace(case_id) for call in step.get("calls", ()))
