@@ -37,13 +37,14 @@ def build_system(
 
     Raises:
         UnknownSystem: Names the nearest one.
+        TypeError: A checkpointer is given, and the system's `build` takes none.
     """
     known = systems()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
         raise UnknownSystem(f"unknown system {name!r}; {hint}")
-    graph: CompiledStateGraph[Any, Any, Any, Any] = importlib.import_module(f"graph.{name}").build(
-        context_schema, checkpointer
-    )
+    build = importlib.import_module(f"graph.{name}").build
+    given = (context_schema,) if checkpointer is None else (context_schema, checkpointer)
+    graph: CompiledStateGraph[Any, Any, Any, Any] = build(*given)
     return graph

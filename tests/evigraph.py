@@ -52,9 +52,12 @@ def evigraph(
     """Run a command in a folder."""
     with tempfile.TemporaryDirectory() as streams:
         out, err = Path(streams, "out"), Path(streams, "err")
-        environment = {**os.environ, "COLUMNS": "200", **(environment or {})}
+        given = environment or {}
+        environment = {**os.environ, "COLUMNS": "200", **given}
         target = ([*map(str, arguments)], folder, environment, out, err)
-        process = _processes().Process(target=_main, args=target)
+        # aiohttp reads certificates when it is imported.
+        context = multiprocessing.get_context("spawn") if "SSL_CERT_FILE" in given else _processes()
+        process = context.Process(target=_main, args=target)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
