@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from cases.errors import InputError
 
@@ -47,3 +48,16 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
 def json_bytes(value: object, indent: int | None = None) -> bytes:
     """Encode `value` as JSON in UTF-8; a lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
+
+
+def end_of_whole_lines(file: IO[bytes]) -> int:
+    """Where the last whole line of an open file ends, in bytes; a kill may have torn the one after it."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - 65536)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from cases.errors import InputError
-from cases.files import json_bytes, write_atomically
+from cases.files import end_of_whole_lines, json_bytes, write_atomically
 
 Fields = dict[str, Any]
 
@@ -97,7 +97,7 @@ class PartialFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(self.partial, "another process is writing it") from None
-        end = _end_of_whole_lines(self._file)
+        end = end_of_whole_lines(self._file)
         self._file.truncate(end)
         if end == 0:
             self._file.seek(0)
@@ -123,16 +123,3 @@ def _header(line: bytes) -> Fields | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _end_of_whole_lines(file: IO[bytes]) -> int:
-    """Where the last whole line ends; a kill may have torn the one after it."""
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - 65536)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
+from cases.files import end_of_whole_lines
 from runs.manifest import SCHEMA_VERSION, Manifest, RunError
 from runs.trace_file import TraceFile, open_for_append, pack
 
@@ -212,15 +213,7 @@ def _append(file: IO[bytes], content: bytes) -> None:
 def _open_for_append(path: Path) -> IO[bytes]:
     """Open at the end of the last whole line. Unbuffered, so that a failed write leaves nothing behind."""
     file = path.open("r+b" if path.exists() else "w+b", buffering=0)
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - 65536)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            end = start + newline + 1
-            break
-        end = start
+    end = end_of_whole_lines(file)
     file.truncate(end)
     file.seek(end)
     return file

@@ -15,6 +15,7 @@ from typing import IO, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cases.files import end_of_whole_lines
 from cases.json_border import Identifier, Line, Text, fault, first_fault, not_empty
 from cases.records import Label
 from runs.manifest import RunError
@@ -290,7 +291,7 @@ class Reviews:
         content = (review.model_dump_json() + "\n").encode()
         try:
             with self._locked() as file:
-                end = _end_of_whole_lines(file)
+                end = end_of_whole_lines(file)
                 # What follows the last whole line was left by a writer that was killed.
                 file.truncate(end)
                 try:
@@ -338,15 +339,3 @@ class Reviews:
             return Review.model_validate_json(content)
         except ValidationError as error:
             raise RunError(f"{self.path}: line {self._lines}: {first_fault(error)}") from None
-
-
-def _end_of_whole_lines(file: IO[bytes]) -> int:
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - 65536)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

@@ -12,9 +12,9 @@ import runs
 from runs.folder import CASES
 from runs.reading import Run
 from tests.evigraph import evigraph, write_cases, write_recipe
-from tests.viewer.plain_addresses import PlainAddresses
 from viewer.differences import Difference, compare, compare_case, mark_differences, sentence_pairs
 from viewer.pages.compare import Side, compare_case_page, compare_page
+from viewer.served import ServedAddresses
 
 HOSTILE = "</p><script>alert(1)</script>"
 
@@ -88,21 +88,23 @@ def test_words_that_only_one_text_has_are_told_from_the_others() -> None:
 
 def test_a_kind_and_a_page_are_shown_alone(both: tuple[Run, Run]) -> None:
     sides = Side("a", both[0]), Side("b", both[1])
-    page = compare_page(*sides, compare(*both), PlainAddresses(), kind="answer", page=99)
+    page = compare_page(*sides, compare(*both), ServedAddresses(), kind="answer", page=99)
     body = lxml.html.fromstring(page)
     assert [
-        "".join(map(str, link.itertext())) for link in body.iter("a") if "case=" in link.get("href", "")
+        "".join(map(str, link.itertext()))
+        for link in body.iter("a")
+        if "/compare/case?" in link.get("href", "")
     ] == ["k2"]
     assert "3 of 4 cases differ" in page
 
 
 def test_text_of_an_answer_stays_text(both: tuple[Run, Run]) -> None:
     sides = Side("a", both[0]), Side("b", both[1])
-    body = lxml.html.fromstring(compare_case_page(*sides, "k2", PlainAddresses()))
+    body = lxml.html.fromstring(compare_case_page(*sides, "k2", ServedAddresses()))
     assert next(body.iter("script"), None) is None
     assert any(HOSTILE in "".join(map(str, mark.itertext())) for mark in body.iter("mark"))
 
 
 def test_a_case_that_failed_in_one_run_has_a_page(both: tuple[Run, Run]) -> None:
     sides = Side("a", both[0]), Side("b", both[1])
-    assert "done → timeout" in compare_case_page(*sides, "k3", PlainAddresses())
+    assert "done → timeout" in compare_case_page(*sides, "k3", ServedAddresses())
