@@ -111,7 +111,7 @@ class RunIndex:
         # The trace of a case is written before its line, so lines that are there now have one.
         size = _size(self.folder.path / CASES)
         self._read_trace(report)
-        return self._read_lines(size, report) or fresh
+        return self._read_lines(size) or fresh
 
     @property
     def revision(self) -> int:
@@ -272,7 +272,7 @@ class RunIndex:
             if count and after is not None:
                 self._set_fact("trace_end", _json(list(after)))
 
-    def _read_lines(self, size: int, report: Report) -> bool:
+    def _read_lines(self, size: int) -> bool:
         path = self.folder.path / CASES
         if not path.exists():
             return False

@@ -108,13 +108,12 @@ async def retry(
 
 
 def _indexed(path: Path) -> RunFolder:
-    """The ended run, with an index for its readers."""
+    """The ended run, with an index for its readers; one that was stopped is not held up by that."""
     folder = RunFolder(path)
-    index = RunIndex(folder)
-    # What fails now is tried and told again when somebody reads the run.
-    with contextlib.suppress(RunError):
-        index.refresh()
-    index.close()
+    if folder.manifest.status == "finished":
+        # What fails now is tried and told again when somebody reads the run.
+        with contextlib.suppress(RunError, OSError), contextlib.closing(RunIndex(folder)) as index:
+            index.refresh()
     return folder
 
 

@@ -11,7 +11,10 @@ CALLS = "calls"
 ROWS = "rows.js"
 
 # From disk every file is an origin of its own in some browsers, so `'self'` alone may forbid its neighbours.
-_POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:"
+_POLICY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:;"
+    " connect-src 'self'"
+)
 
 Numbers = Mapping[str, Mapping[str, int]]
 """Run to case id to the number of its page. Ids are data and never become a path."""

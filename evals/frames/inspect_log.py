@@ -90,8 +90,8 @@ def _sample(run: NamedRun, line: Line, model: str) -> dict[str, Any]:
         },
     }
     if line["error"]:
-        message = f"{line['error']['class']}: {line['error']['message']}"
-        sample["error"] = {"message": message, "traceback": "", "traceback_ansi": ""}
+        # Its message may quote what a model wrote.
+        sample["error"] = {"message": line["error"]["class"], "traceback": "", "traceback_ansi": ""}
     elif (counted := _counts(run, line)) is not None:
         value = scores(counted, "perfect")
         sample["scores"] = {

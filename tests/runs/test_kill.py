@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runs.folder import CALLS, CASES
+from runs.index import INDEX
 from serving.journal import Journal
 from tests.evigraph import COMMAND, evigraph, write_cases
 
@@ -92,6 +93,8 @@ def test_a_signal_ends_cleanly_and_resume_finishes(
     assert start_and_end(tmp_path, "stopped", recipe, calls, number) == 130
     shown = evigraph("show", "stopped", "--json", folder=tmp_path).summary
     assert shown["status"] == "interrupted"
+    # Nobody who stops a run waits for its index.
+    assert not (tmp_path / "stopped" / INDEX).exists()
     assert CASES_IN_BATCH // 2 <= shown["done"] < CASES_IN_BATCH
     resumed = evigraph("resume", "stopped", "--json", folder=tmp_path, environment={"CALLS_FILE": str(calls)})
     assert (resumed.code, resumed.summary["done"]) == (0, CASES_IN_BATCH)

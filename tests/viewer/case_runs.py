@@ -11,6 +11,7 @@ from cases.load import find_cases
 from runs.folder import CALLS, RunWriter
 from runs.manifest import Edge, GraphShape, Inputs, Manifest
 from serving.journal import Answer, Journal, Message, Question
+from viewer.bundled import BundledAddresses
 
 GRAPH = GraphShape(
     nodes=[
@@ -39,42 +40,23 @@ RESULTS = (
 )
 
 
-class FileAddresses:
-    """Files beside one another; calls by the beginning of their key, which is hexadecimal."""
+class FileAddresses(BundledAddresses):
+    """Files beside one another, of any run; calls by the beginning of their key."""
 
-    policy: str | None = None
+    def __init__(self) -> None:
+        super().__init__({}, "", with_calls=True)
 
     def asset(self, name: str) -> str:
         return name
 
-    def runs(self) -> str:
-        return "runs.html"
-
     def run(self, run: str) -> str:
         return "run.html"
-
-    def rows(self, run: str) -> str:
-        return "rows.html"
-
-    def chart(self, run: str, name: str) -> str:
-        return "chart.svg"
 
     def case(self, run: str, case_id: str) -> str:
         return f"case-{case_id.encode().hex()}.html"
 
     def call(self, run: str, case_id: str, key: str) -> str | None:
         return f"call-{key[:16]}.html"
-
-    def review(self, run: str, case_id: str) -> str | None:
-        return None
-
-    def compare(
-        self, one: str, other: str, *, kind: str | None = None, page: int | None = None
-    ) -> str | None:
-        return None
-
-    def compare_case(self, one: str, other: str, case_id: str) -> str | None:
-        return None
 
 
 def line(case_id: str, **fields: Any) -> dict[str, Any]:

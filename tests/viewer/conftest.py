@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 from starlette.testclient import TestClient
 
 from runs.folder import RunWriter
+from tests.viewer.browsing import CHROMIUM
 from tests.viewer.written_run import ROUTE, add, ended, failed, finish, new_run
 from viewer.library import Library
 from viewer.server import application
@@ -18,6 +20,14 @@ HOSTILE_ID = "../../etc/passwd</script><script>alert('id')</script>"
 HOSTILE_FLAG = '"><img src=x onerror=alert(1)>'
 HOSTILE_ERROR = "<svg onload=alert(2)>"
 HOSTILE_INTENT = "[click](javascript:alert(3)) \u202eevil"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="module")

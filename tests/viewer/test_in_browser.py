@@ -7,23 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from runs.folder import RunWriter
-from tests.viewer.browsing import CHROMIUM, needs_browser, served
+from tests.viewer.browsing import needs_browser, served
 from tests.viewer.written_run import add, ended, failed, finish
 from viewer.bundle import write_bundle
 
 pytestmark = needs_browser
 READY = "#cases[data-ready]"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,21 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from runs.reviews import REVIEWS, Reviews, make_review
-from tests.viewer.browsing import CHROMIUM, needs_browser, served
+from tests.viewer.browsing import needs_browser, served
 from tests.viewer.written_run import add, ended, new_run
 
 pytestmark = needs_browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

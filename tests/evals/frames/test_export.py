@@ -119,6 +119,16 @@ def test_an_inspect_log_has_its_header_before_its_samples(run: RunFolder, tmp_pa
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\+00-00_tamu_", path.name)
 
 
+def test_an_inspect_log_tells_the_class_of_an_error_and_not_its_words(run: RunFolder, tmp_path: Path) -> None:
+    failed = shutil.copytree(run.path, tmp_path / "failed")
+    error = {"class": "invalid_output", "message": "the reply was 'quagga'"}
+    with RunWriter(failed) as writer:
+        writer.append({**run.require_case("101"), "status": "failed", "error": error}, [])
+    text = write_inspect_log(NamedRun("a", RunFolder(failed), {}), tmp_path).read_text("utf-8")
+    assert "invalid_output" in text
+    assert "quagga" not in text
+
+
 def test_the_scores_of_an_inspect_log_are_those_of_the_key(run: RunFolder, tmp_path: Path) -> None:
     gold = gold_of_run(run)
     log = json.loads(write_inspect_log(NamedRun("a", run, gold), tmp_path).read_text("utf-8"))
