@@ -197,6 +197,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     fake: FakeServer
+    _counted = False
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -213,9 +214,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._act(self._probed(body), body)
             return
         self.fake.enter()
+        self._counted = True
         try:
             self._act(self.fake.next_act(), body)
         finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._counted:
+            self._counted = False
             self.fake.leave()
 
     def do_POST(self) -> None:
@@ -270,6 +277,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, value: Any, retry_after: str | None = None) -> None:
         text = value if isinstance(value, (str, bytes)) else json.dumps(value)
         content = text.encode() if isinstance(text, str) else text
+        # Before the answer: its reader may ask again at once, and would be counted beside it.
+        self._leave()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
