@@ -196,6 +196,14 @@ def test_nothing_moves_while_a_page_is_made(page: Page, link: str) -> None:
     assert moved < 0.01
 
 
+def test_the_charts_keep_their_places_while_the_page_is_still_read(page: Page, link: str) -> None:
+    open_run(page, link, "plain")
+    first = page.locator(".charts figure").first
+    place = first.bounding_box()
+    page.locator(".charts figure").evaluate_all("(all) => all.slice(1).forEach((figure) => figure.remove())")
+    assert first.bounding_box() == place
+
+
 def test_a_phone_scrolls_the_table_and_not_the_page(browser: Browser, link: str) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()
