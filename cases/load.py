@@ -198,6 +198,7 @@ def _merged(own: Gold, key: Gold) -> Gold:
         answer=own.answer if key.answer is None else key.answer,
         answer_sentences=own.answer_sentences if key.answer_sentences is None else key.answer_sentences,
         intent=own.intent if key.intent is None else key.intent,
+        verdict=own.verdict if key.verdict is None else key.verdict,
     )
 
 

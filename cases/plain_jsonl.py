@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cases.errors import InputError
 from cases.files import json_bytes, opened, write_atomically
 from cases.json_border import Identifier, IntentFields, Line, Text, first_fault, intent_fields, not_empty
-from cases.records import Case, Gold, InvalidCase, Label, LabelSource, Sentence
+from cases.records import Case, Gold, InvalidCase, Label, LabelSource, Sentence, Verdict
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -67,6 +67,8 @@ class _Line(_Strict):
     answer: Text | None = None
     intent: _Intent | None = None
     label_source: LabelSource = "gold"
+    as_of: Annotated[int, Field(ge=1500, le=3000)] | None = None
+    verdict: Verdict | None = None
 
     def record(self) -> Case:
         gold = Gold(
@@ -74,6 +76,7 @@ class _Line(_Strict):
             answer=self.answer or None,
             intent=self.intent.record() if self.intent else None,
             label_source=self.label_source if self.labels else "gold",
+            verdict=self.verdict,
         )
         return Case(
             id=self.case_id,
@@ -81,6 +84,7 @@ class _Line(_Strict):
             question=self.question,
             sentences=tuple(Sentence(sentence.id, sentence.text) for sentence in self.sentences),
             specialty=self.specialty,
+            as_of=self.as_of,
             gold=gold,
         )
 
@@ -141,6 +145,8 @@ def _fields(case: Case) -> dict[str, object]:
         "labels": dict(case.gold.labels or {}),
         "answer": case.gold.answer,
         "intent": case.gold.intent and intent_fields(case.gold.intent),
+        "as_of": case.as_of,
+        "verdict": case.gold.verdict,
         "label_source": "weak" if case.gold.labels and case.gold.label_source == "weak" else None,
     }
     return {

@@ -12,6 +12,9 @@ Label = Literal["essential", "supplementary", "not-relevant"]
 LabelSource = Literal["gold", "weak"]
 """Who labelled: people, or a model (or citations) from a clinician's answer. Weak labels are no gold."""
 
+Verdict = Literal["yes", "no", "unknown"]
+"""The answer to a question of yes or no; `unknown` where the evidence does not tell."""
+
 RiskLevel = Literal["low", "moderate", "high"]
 
 
@@ -67,11 +70,16 @@ class Gold:
     answer_sentences: tuple[AnswerSentence, ...] | None = None
     intent: Intent | None = None
     label_source: LabelSource = "gold"
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A patient's message, a clinician's question and the numbered sentences of a note."""
+    """A patient's message, a clinician's question and the numbered sentences of a note.
+
+    A question about health at large has neither message nor note; `as_of` is the last year that its evidence
+    may be from, and None lets all in.
+    """
 
     id: str
     narrative: str
@@ -80,6 +88,7 @@ class Case:
     phrases: tuple[Phrase, ...] = ()
     specialty: str = ""
     note: str = ""
+    as_of: int | None = None
     gold: Gold = field(default_factory=Gold)
 
     @property

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from cases.records import Case
 from nodes.settings import Settings
 from prompts import PromptSet
+from ranking.entailment_seam import EntailmentModel
 from ranking.ranker import Ranker
+from ranking.vectors import TextVectors
 from serving.client import ModelClient
 from serving.demonstrations import DemonstrationPool
+from serving.literature.seam import Literature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,21 @@ class Context:
     )
     ranker: Ranker | None = field(
         default=None, metadata={"description": "scores sentences; None where the recipe wants none"}
+    )
+    retriever: Ranker | None = field(
+        default=None, metadata={"description": "finds sentences of the note; None where nobody retrieves"}
+    )
+    reranker: Ranker | None = field(
+        default=None, metadata={"description": "puts what was found in a better order; None leaves it"}
+    )
+    vectors: TextVectors | None = field(
+        default=None, metadata={"description": "compares sentences by meaning; None where nobody does"}
+    )
+    literature: Literature | None = field(
+        default=None, metadata={"description": "published documents; None where nobody searches them"}
+    )
+    entailment: EntailmentModel | None = field(
+        default=None, metadata={"description": "judges texts; None where a language model does"}
     )
     settings: Settings = field(
         default_factory=Settings, metadata={"description": "the recipe's values for the nodes"}

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+from nodes.literature_settings import LiteratureSettings, ReadingSettings, VerdictSettings
 from nodes.records import AnswerEvidence, ReplyFormName
+from nodes.retrieval_settings import CitationSettings, RetrievalSettings
 from nodes.vote_range import MOST_VOTES, read_votes, vote_bounds
 from ranking.bm25 import BM25
 from ranking.cutoffs import Cutoff
@@ -237,6 +239,11 @@ class Settings(_Section):
     review: ReviewSettings = ReviewSettings()
     answer: AnswerSettings = AnswerSettings()
     alignment: AlignmentSettings = AlignmentSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    citation: CitationSettings = CitationSettings()
+    literature: LiteratureSettings = LiteratureSettings()
+    reading: ReadingSettings = ReadingSettings()
+    verdict: VerdictSettings = VerdictSettings()
 
     @model_validator(mode="after")
     def _what_is_wanted_is_reached(self) -> Settings:

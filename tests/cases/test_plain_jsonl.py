@@ -159,3 +159,13 @@ def test_weak_labels_are_read_from_a_line(tmp_path: Path) -> None:
     (case,) = read(tmp_path, line)
     assert isinstance(case, Case)
     assert case.gold == Gold({"1": "essential"}, label_source="weak")
+
+
+def test_a_question_of_yes_or_no_has_a_year_and_a_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"case_id": "q1", "question": "Does zinc help?", "as_of": 2015, "verdict": "unknown"}\n')
+    (case,) = read_jsonl(path)
+    assert isinstance(case, Case)
+    assert (case.as_of, case.gold.verdict) == (2015, "unknown")
+    write_jsonl(path, [case])
+    assert list(read_jsonl(path)) == [case]

@@ -1,0 +1,28 @@
+"""Published documents that questions are answered from: plain, frozen and free of file formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An abstract.
+
+    Attributes:
+        id: Unique within its corpus, such as a PubMed id.
+        title: One line.
+        text: The abstract as one text, without its title.
+        year: Of publication; None where nobody recorded it.
+        citations: How often others cite it; None where nobody counted.
+        study_types: As the source names them, such as "Randomized Controlled Trial"; empty where unknown.
+        source: Journal or data set, for readers.
+    """
+
+    id: str
+    title: str
+    text: str
+    year: int | None = None
+    citations: int | None = None
+    study_types: tuple[str, ...] = ()
+    source: str = ""

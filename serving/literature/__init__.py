@@ -1,0 +1,1 @@
+"""Corpora of published documents on disk."""

@@ -1,0 +1,37 @@
+"""What a node may ask a corpus of published documents."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from cases.literature import Document
+
+
+class Hit(NamedTuple):
+    """A document that was found.
+
+    Attributes:
+        rank: From 1.
+        score: Above 0; comparable within one query alone.
+    """
+
+    rank: int
+    score: float
+    document: Document
+
+
+class Literature(Protocol):
+    """A corpus that can be searched. Safe to use from several threads."""
+
+    @property
+    def identity(self) -> str:
+        """Equal identities find the same documents for the same query."""
+
+    def __len__(self) -> int:
+        """Documents in it."""
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The `k` best documents, best first, ties by the order of the corpus.
+
+        Fewer where fewer share a word with the query: a document with score 0 is never found.
+        """
