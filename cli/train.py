@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _RECIPES = (
     "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, over-logistic,"
-    " early, mid, late, window"
+    " stacked, early, mid, late, window"
 )
 
 

@@ -16,6 +16,7 @@ from ranking.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
 from ranking.logistic import LogisticWeights
 from ranking.models.build import build_model
+from ranking.stacking import StackWeights
 from ranking.training.recipe import TrainingRecipe
 from ranking.training.validation import Validation
 from ranking.weights import load_weights, save_weights
@@ -105,7 +106,8 @@ class RankerManifest(_Record):
         split: The held-out examples.
         data: The training examples.
         pretraining: What came before.
-        prior: The regression that the model adds to.
+        prior: The regression that the model adds to, or is stacked with.
+        stack: What model and regression count for; None adds them as they are.
         precision: Of the training.
         weights_sha256: Of `weights.safetensors`.
         versions: Of the libraries.
@@ -123,10 +125,23 @@ class RankerManifest(_Record):
     pretraining: DataRecord | None = None
     encoder: EncoderRecord
     prior: LogisticWeights | None = None
+    stack: StackWeights | None = None
     precision: str
     weights_sha256: str
     versions: dict[str, str] = Field(default_factory=dict)
     history: tuple[str, ...] = ()
+
+    @property
+    def scoring_sha256(self) -> str:
+        """Of everything that shapes a score: the weights, and a regression beside them."""
+        if self.prior is None:
+            return self.weights_sha256
+        parts = [
+            self.weights_sha256,
+            self.prior.sha256,
+            "" if self.stack is None else self.stack.model_dump_json(),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def save_checkpoint(

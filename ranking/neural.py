@@ -83,8 +83,8 @@ class NeuralRanker:
 
     @property
     def identity(self) -> str:
-        """Name of the recipe and hash of the weights."""
-        return f"{self.manifest.name}@{self.manifest.weights_sha256[:_IDENTITY_DIGITS]}"
+        """Name of the recipe and hash of all weights."""
+        return f"{self.manifest.name}@{self.manifest.scoring_sha256[:_IDENTITY_DIGITS]}"
 
     @property
     def cutoff(self) -> Cutoff:
@@ -113,8 +113,9 @@ class NeuralRanker:
             asked = tokenize(self._tokenizer, queries, limit)
             scores = self._model.score(document.source, asked.ids).float().cpu().numpy()
         if self._prior is not None:
-            priors = self._prior.rank_many(queries, sentences)
-            scores = scores + np.stack([prior.scores for prior in priors])
+            others = np.stack([other.scores for other in self._prior.rank_many(queries, sentences)])
+            stack = self.manifest.stack
+            scores = scores + others if stack is None else stack.combine(scores, others)
         if not np.isfinite(scores).all():
             raise RankerError(f"{self.identity} gives scores that are not finite: train it anew")
         return [

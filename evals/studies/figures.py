@@ -13,7 +13,7 @@ from evals.studies.measures import case_numbers
 from evals.studies.stored import LabelledCase
 from ranking.cutoffs import Cutoff
 from ranking.ranker import Scores
-from ranking.tuning import ScoredCase, tune
+from ranking.tuning import ScoredCase, best_cutoff, tune
 
 SetScores = Mapping[str, Mapping[str, Scores]]
 """Logits by the name of the set and the id of the case."""
@@ -60,7 +60,10 @@ class Figures:
                 ScoredCase(scores, labelled[case_id].labels)
                 for case_id, scores in self._scored[row][seed][TUNING].items()
             ]
-            self._tuned[key] = tune(rule.kind, cases, fallback=rule.fallback).cutoff
+            if rule.kind == "best":
+                self._tuned[key] = best_cutoff(cases, fallback=rule.fallback).cutoff
+            else:
+                self._tuned[key] = tune(rule.kind, cases, fallback=rule.fallback).cutoff
         return self._tuned[key]
 
     def _of_set(self, row: str, seed: int, name: str, cutoff: Cutoff) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +10,13 @@ from cases.files import json_bytes, write_atomically
 from evals.pages.svg import standalone
 from evals.studies.captions import caption
 from evals.studies.curves import Curve, curves_plot, read_curve
+from evals.studies.data import TUNING
 from evals.studies.figures import Scored, SetScores
 from evals.studies.jobs import Job, Plan, cases_file, scores_file
 from evals.studies.page import render_page
 from evals.studies.render import as_object, comma_separated, markdown
-from evals.studies.stored import read_cases, read_scores
+from evals.studies.stacks import stacked_scores
+from evals.studies.stored import LabelledCase, read_cases, read_scores
 from evals.studies.tables import StudyTable, make_table
 
 _CURVE = "curve.jsonl"
@@ -39,8 +42,8 @@ def report(plan: Plan) -> Report:
         StudyError: Stored scores are damaged.
         InputError: A file cannot be written.
     """
-    scored = _read(plan)
     cases = {name: read_cases(cases_file(plan.out, name)) for name in plan.counts if name != "train"}
+    scored = _read(plan, cases[TUNING])
     tables = tuple(
         table
         for name in plan.study.tables
@@ -66,15 +69,20 @@ def report(plan: Plan) -> Report:
     return made
 
 
-def _read(plan: Plan) -> Scored:
-    """Scores by row; rows that share their jobs share their scores."""
+def _read(plan: Plan, tuning: Mapping[str, LabelledCase]) -> Scored:
+    """Scores by row. Rows that share their jobs share their scores; a stack is made of those of others."""
     found: dict[str, dict[int, SetScores]] = {}
     for job in plan.jobs:
         sets = {
             name: read_scores(scores_file(job.scores, name)) for name in job.sets if name not in job.missing
         }
         found.setdefault(job.row, {})[job.seed] = sets
-    return {row: found.get(owner, {}) for row, owner in plan.owner.items()}
+    scored = {row: found.get(owner, {}) for row, owner in plan.owner.items()}
+    return scored | {
+        name: stacked_scores(tuning, *(scored[part] for part in row.stack))
+        for name, row in plan.study.rows.items()
+        if row.stack is not None
+    }
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:

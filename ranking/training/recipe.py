@@ -61,6 +61,8 @@ class TrainingRecipe(_Section):
     Attributes:
         model: The architecture.
         prior: `logistic` fits that ranker on the training examples first, and the model adds to its scores.
+        stack: `logistic` fits that ranker on the training examples, and a regression over both scores on the
+            held-out ones, once the model is trained.
         objective: What is minimised (TAMU 2026, section 4.1.2); its `pos_weight` is that below.
         pos_weight: Weight of evidence in pointwise classification: `auto` is negatives over positives of
             the training examples, `off` is 1.
@@ -84,6 +86,7 @@ class TrainingRecipe(_Section):
 
     model: ModelConfig = ModelConfig()
     prior: Literal["none", "logistic"] = "none"
+    stack: Literal["none", "logistic"] = "none"
     objective: ObjectiveSettings = ObjectiveSettings()
     pos_weight: Literal["auto", "off"] | Annotated[float, Field(gt=0)] = "auto"
     epochs: int = Field(10, ge=1)
@@ -113,6 +116,12 @@ class TrainingRecipe(_Section):
     def _one_pos_weight(self) -> TrainingRecipe:
         if self.objective.pos_weight != 1:
             raise ValueError("objective.pos_weight is not read: set pos_weight beside objective")
+        return self
+
+    @model_validator(mode="after")
+    def _one_use_of_the_regression(self) -> TrainingRecipe:
+        if self.prior != "none" and self.stack != "none":
+            raise ValueError("prior and stack both add a logistic ranker: set one of them")
         return self
 
     @property

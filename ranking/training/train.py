@@ -49,8 +49,9 @@ from ranking.training.precision import resolve_precision
 from ranking.training.prior import fit_prior, start_at_prior, with_prior
 from ranking.training.progress import Phase, SilentWatcher, TrainingWatcher
 from ranking.training.recipe import Pretraining, TrainingRecipe
+from ranking.training.stack import stack_on_logistic
 from ranking.training.state import Position, read_position
-from ranking.training.validation import validate
+from ranking.training.validation import score_documents, validate
 from ranking.weights import load_weights
 from serving.embedded.weights import fingerprint
 
@@ -140,6 +141,9 @@ def train(
                 max_pairs=recipe.max_pairs,
                 precision=session.precision,
             )
+            stacking = None
+            if recipe.stack != "none":
+                stacking = partial(_stacked, train=parted.train, held_out=held_out, session=session)
             try:
                 model = _learn(session, parts, model.to(device), encoder, validation)
             except TrainingInterrupted:
@@ -150,12 +154,12 @@ def train(
                 if session.position.best is None:
                     raise
                 manifest = _manifest(job, parts, parted, path, session, prior, history=(str(error),))
-                _finish(folder, manifest, model, encoder, session)
+                _finish(folder, manifest, model, encoder, session, stacking)
                 raise TrainingDiverged(
                     f"{error}. The ranker of epoch {manifest.held_out.epoch} is in {folder}"
                 ) from None
             manifest = _manifest(job, parts, parted, path, session, prior)
-            return _finish(folder, manifest, model, encoder, session)
+            return _finish(folder, manifest, model, encoder, session, stacking)
 
 
 def _split(examples: Sequence[Example], recipe: TrainingRecipe) -> Split:
@@ -286,11 +290,37 @@ def _finish(
     model: EvidenceModel[Any],
     encoder: Encoder,
     session: Session,
+    stacking: Callable[[RankerManifest, EvidenceModel[Any]], RankerManifest] | None,
 ) -> RankerManifest:
     load_weights(session.folder / BEST, model)
+    if stacking is not None:
+        manifest = stacking(manifest, model)
     written = save_checkpoint(folder, manifest, model, encoder, session.position.curve)
     shutil.rmtree(session.folder, ignore_errors=True)
     return written
+
+
+def _stacked(
+    manifest: RankerManifest,
+    model: EvidenceModel[Any],
+    *,
+    train: Sequence[Example],
+    held_out: Prepared,
+    session: Session,
+) -> RankerManifest:
+    recipe = session.recipe
+    scored = score_documents(model, held_out.documents, recipe.max_pairs, session.precision)
+    stacked = stack_on_logistic(scored, train, manifest.held_out, recipe.cutoff)
+    alone, together = (one.average_precision for one in (manifest.held_out, stacked.held_out))
+    session.watcher.remark(f"stacked: held-out average precision {alone:.3f} -> {together:.3f}")
+    return manifest.model_copy(
+        update={
+            "prior": stacked.logistic.weights,
+            "stack": stacked.weights,
+            "held_out": stacked.held_out,
+            "cutoff": stacked.held_out.cutoff,
+        }
+    )
 
 
 def _manifest(

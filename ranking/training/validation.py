@@ -111,6 +111,15 @@ def validate(
         for document, of_document in score_documents(model, documents, max_pairs, precision)
         for query, scores in enumerate(of_document)
     ]
+    return validation_of(cases, epoch, rule)
+
+
+def validation_of(cases: Sequence[ScoredCase], epoch: int, rule: CutoffRule) -> Validation:
+    """Figures and cut-offs from scores.
+
+    Raises:
+        RankerError: No example has evidence.
+    """
     tuned = tune_cutoffs(cases)
     chosen = _best_rule(tuned) if rule == "best" else tuned[rule]
     precisions = [average_precision(case.scores, case.labels) for case in cases]

@@ -38,8 +38,9 @@ def planned(folder: Path) -> Plan:
                 "cross": {},
                 "broken": {"set": {"model.encoder": str(folder / "nowhere")}},
                 "bm25": {"baseline": "bm25"},
+                "both": {"stack": ["cross", "bm25"]},
             },
-            "tables": {"tamu-1": ["cross", "broken", "bm25"]},
+            "tables": {"tamu-1": ["cross", "broken", "both", "bm25"]},
         }
     )
     return plan(study, read_study_data(study, [folder / "a.jsonl"], []), folder / "out")
@@ -75,12 +76,12 @@ def test_a_training_that_fails_is_named_and_the_others_go_on(outcome: Outcome) -
 def test_tables_come_from_the_scores_alone(folder: Path, outcome: Outcome) -> None:
     made = report(planned(folder))
     (table,) = made.tables
-    assert [row.label for row in table.blocks[0].rows] == ["cross", "bm25"]
+    assert [row.label for row in table.blocks[0].rows] == ["cross", "both", "bm25"]
     assert table.unfinished == ("broken",)
     assert "Seeds" in table.caption or "seeds 1, 2" in table.caption
     assert "broken, seed 1" in made.notes[0]
     page = made.page.read_text("utf-8")
-    assert "Training curves" in page and page.count("<svg") == 5
+    assert "Training curves" in page and page.count("<svg") == 6
     assert made.curves is not None and "var(--" not in made.curves.read_text("utf-8")
 
 

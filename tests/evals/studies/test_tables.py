@@ -8,7 +8,7 @@ from evals.studies.definition import TableName
 from evals.studies.figures import Scored
 from evals.studies.render import comma_separated, markdown
 from evals.studies.tables import Block, StudyTable, make_table
-from tests.evals.studies.invented import CASES, scored, study
+from tests.evals.studies.invented import CASES, case, scored, study
 
 RIGHT = ("110", "001", "100")
 ONE_TOO_MANY = ("110", "011", "100")
@@ -54,6 +54,18 @@ def test_cut_offs_are_tuned_on_the_tuning_part() -> None:
     block = table("tamu-1", {"x": {1: sets}}).blocks[2]  # type: ignore[dict-item]
     assert block.rows[0].cutoffs == ("k=1",)
     assert value(block, 0, "Micro R") == pytest.approx(75)
+
+
+def test_the_kind_of_rule_is_chosen_on_the_tuning_part_too() -> None:
+    # Only the gap after the second of t1, and after the first of t2, is right in both.
+    of_tuning = {"t1": [5.0, 4.9, -5.0], "t2": [-5.0, 1.0, -4.0]}
+    labels = {"t1": case("t1", "110"), "t2": case("t2", "010")}
+    sets = {**scored(RIGHT), "tuning": of_tuning}
+    made = make_table("tamu-1", study("tamu-1", ["x"]), {**CASES, "tuning": labels}, {"x": {1: sets}})  # type: ignore[dict-item]
+    assert made is not None
+    titles = [block.title for block in made.blocks]
+    block = made.blocks[titles.index("Rule and parameters chosen on the tuning part")]
+    assert block.rows[0].cutoffs[0].startswith(("gap", "p>="))
 
 
 def test_the_paper_s_threshold_takes_the_best_sentence_where_none_reaches_it_and_abridge_takes_none() -> None:
