@@ -139,7 +139,8 @@ class _Sheet:
     def _row(self, line: Line) -> StudyRow:
         seeds = self._seeds(line)
         values = [
-            seed_interval([self._value(line, column, seed) for seed in seeds]) for column in self._of.columns
+            seed_interval([self._value(line, column, seed) for seed in seeds], bounds=(0, 100))
+            for column in self._of.columns
         ]
         rule = self._rule(line, self._headline)
         cutoffs = [cutoff_text(self._figures.cutoff(line.row, seed, rule)) for seed in seeds]

@@ -40,7 +40,8 @@ def test_a_value_is_the_mean_over_seeds_with_students_interval() -> None:
     first, second = 100.0, 100 * 8 / 9
     assert interval.value == pytest.approx((first + second) / 2)
     # t with one degree of freedom at 0.975 is 12.7062; s / sqrt(2) of two values is half of their distance.
-    assert interval.high - interval.value == pytest.approx(12.7062 * (first - second) / 2, rel=1e-4)
+    assert interval.value - interval.low == pytest.approx(12.7062 * (first - second) / 2, rel=1e-4)
+    assert interval.high == 100
 
 
 def test_one_seed_has_no_interval() -> None:
