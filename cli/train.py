@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ranking.training.job import TrainingJob
 
 _RECIPES = (
-    "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, over-logistic,"
-    " stacked, early, mid, late, window"
+    "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, stacked,"
+    " early, mid, late, window"
 )
 
 

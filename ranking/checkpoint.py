@@ -92,6 +92,13 @@ class EncoderRecord(_Record):
     fingerprint: str
 
 
+class Stack(_Record):
+    """A logistic ranker beside the model, and what the scores of both count for."""
+
+    logistic: LogisticWeights
+    weights: StackWeights
+
+
 class RankerManifest(_Record):
     """`ranker.json`, whose presence says that the folder is complete.
 
@@ -106,8 +113,7 @@ class RankerManifest(_Record):
         split: The held-out examples.
         data: The training examples.
         pretraining: What came before.
-        prior: The regression that the model adds to, or is stacked with.
-        stack: What model and regression count for; None adds them as they are.
+        stack: What joins the model's scores; None leaves them as they are.
         precision: Of the training.
         weights_sha256: Of `weights.safetensors`.
         versions: Of the libraries.
@@ -124,8 +130,7 @@ class RankerManifest(_Record):
     data: DataRecord
     pretraining: DataRecord | None = None
     encoder: EncoderRecord
-    prior: LogisticWeights | None = None
-    stack: StackWeights | None = None
+    stack: Stack | None = None
     precision: str
     weights_sha256: str
     versions: dict[str, str] = Field(default_factory=dict)
@@ -133,13 +138,13 @@ class RankerManifest(_Record):
 
     @property
     def scoring_sha256(self) -> str:
-        """Of everything that shapes a score: the weights, and a regression beside them."""
-        if self.prior is None:
+        """Of everything that shapes a score: the weights, and a stack over them."""
+        if self.stack is None:
             return self.weights_sha256
         parts = [
             self.weights_sha256,
-            self.prior.sha256,
-            "" if self.stack is None else self.stack.model_dump_json(),
+            self.stack.logistic.sha256,
+            self.stack.weights.model_dump_json(),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

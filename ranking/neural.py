@@ -45,7 +45,7 @@ class NeuralRanker:
         self._tokenizer = encoder.tokenizer
         limit = manifest.recipe.model.max_sentence_tokens
         self._cache = SourceCache(self._model, encoder.tokenizer, limit)
-        self._prior = None if manifest.prior is None else LogisticRanker(manifest.prior)
+        self._logistic = None if manifest.stack is None else LogisticRanker(manifest.stack.logistic)
         self._device = choose_placement().device
         self._precision = resolve_precision(precision, self._device)
         self._lock = threading.Lock()
@@ -112,10 +112,9 @@ class NeuralRanker:
             document = self._cache.encode(sentences)
             asked = tokenize(self._tokenizer, queries, limit)
             scores = self._model.score(document.source, asked.ids).float().cpu().numpy()
-        if self._prior is not None:
-            others = np.stack([other.scores for other in self._prior.rank_many(queries, sentences)])
-            stack = self.manifest.stack
-            scores = scores + others if stack is None else stack.combine(scores, others)
+        if self._logistic is not None and self.manifest.stack is not None:
+            others = np.stack([other.scores for other in self._logistic.rank_many(queries, sentences)])
+            scores = self.manifest.stack.weights.combine(scores, others)
         if not np.isfinite(scores).all():
             raise RankerError(f"{self.identity} gives scores that are not finite: train it anew")
         return [

@@ -11,7 +11,6 @@ from ranking.examples import Example
 from ranking.models.config import ModelConfig
 from ranking.models.model import TokenIds
 from ranking.models.tokens import tokenize
-from ranking.ranker import Scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,14 +29,12 @@ class Document:
         queries: Token ids of each query.
         examples: What each query came from.
         places: Of each sentence, its place in the examples' labels; not all where a document was shortened.
-        prior: What the model adds to: one row of scores a query, in the order of `sentences`; empty for none.
     """
 
     sentences: tuple[TokenIds, ...]
     queries: tuple[TokenIds, ...]
     examples: tuple[Example, ...]
     places: tuple[int, ...]
-    prior: tuple[Scores, ...] = ()
 
     def labels(self, query: int) -> list[bool]:
         """Of a query, in the order of `sentences`."""

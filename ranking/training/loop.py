@@ -17,7 +17,6 @@ from ranking.objectives import ObjectiveSettings
 from ranking.training.documents import Document, query_groups
 from ranking.training.optimiser import build_optimiser
 from ranking.training.precision import autocast
-from ranking.training.prior import add_prior
 from ranking.training.progress import Phase, TrainingProgress, TrainingWatcher
 from ranking.training.recipe import TrainingRecipe
 from ranking.training.state import Position, load_state, save_state
@@ -140,7 +139,6 @@ def accumulate_gradients(
     for group in query_groups(document, session.recipe.max_pairs, model):
         with autocast(session.precision, session.device):
             logits = model(document.sentences, [document.queries[query] for query in group])
-        logits = add_prior(logits, document, group)
         losses = [
             loss
             for row, query in enumerate(group)

@@ -60,7 +60,6 @@ class TrainingRecipe(_Section):
 
     Attributes:
         model: The architecture.
-        prior: `logistic` fits that ranker on the training examples first, and the model adds to its scores.
         stack: `logistic` fits that ranker on the training examples, and a regression over both scores on the
             held-out ones, once the model is trained.
         objective: What is minimised (TAMU 2026, section 4.1.2); its `pos_weight` is that below.
@@ -85,7 +84,6 @@ class TrainingRecipe(_Section):
     """
 
     model: ModelConfig = ModelConfig()
-    prior: Literal["none", "logistic"] = "none"
     stack: Literal["none", "logistic"] = "none"
     objective: ObjectiveSettings = ObjectiveSettings()
     pos_weight: Literal["auto", "off"] | Annotated[float, Field(gt=0)] = "auto"
@@ -116,12 +114,6 @@ class TrainingRecipe(_Section):
     def _one_pos_weight(self) -> TrainingRecipe:
         if self.objective.pos_weight != 1:
             raise ValueError("objective.pos_weight is not read: set pos_weight beside objective")
-        return self
-
-    @model_validator(mode="after")
-    def _one_use_of_the_regression(self) -> TrainingRecipe:
-        if self.prior != "none" and self.stack != "none":
-            raise ValueError("prior and stack both add a logistic ranker: set one of them")
         return self
 
     @property

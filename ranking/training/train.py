@@ -8,7 +8,7 @@ import platform
 import random
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ranking.checkpoint import DataRecord, EncoderRecord, RankerManifest, SplitRecord, save_checkpoint
+from ranking.checkpoint import (
+    DataRecord,
+    EncoderRecord,
+    RankerManifest,
+    SplitRecord,
+    Stack,
+    save_checkpoint,
+)
 from ranking.device import choose_placement
 from ranking.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.logistic import LogisticRanker
 from ranking.models.build import build_model
 from ranking.noise import add_noise
 from ranking.objectives import ObjectiveSettings, balanced_pos_weight
@@ -46,7 +52,6 @@ from ranking.training.loop import (
     run_phase,
 )
 from ranking.training.precision import resolve_precision
-from ranking.training.prior import fit_prior, start_at_prior, with_prior
 from ranking.training.progress import Phase, SilentWatcher, TrainingWatcher
 from ranking.training.recipe import Pretraining, TrainingRecipe
 from ranking.training.stack import stack_on_logistic
@@ -112,12 +117,6 @@ def train(
         model = _build(recipe, encoder)
         parts = _parts(job, data, parted, encoder)
         held_out = prepare(parted.held_out, encoder.tokenizer, recipe.model)
-        prior = None if recipe.prior == "none" else fit_prior(parted.train)
-        if prior is not None:
-            held_out = with_prior(held_out, prior)
-            parts = {
-                name: replace(part, prepared=with_prior(part.prepared, prior)) for name, part in parts.items()
-            }
         if not resume:
             write_job(folder, job)
         with alone(folder):
@@ -153,12 +152,12 @@ def train(
             except TrainingDiverged as error:
                 if session.position.best is None:
                     raise
-                manifest = _manifest(job, parts, parted, path, session, prior, history=(str(error),))
+                manifest = _manifest(job, parts, parted, path, session, history=(str(error),))
                 _finish(folder, manifest, model, encoder, session, stacking)
                 raise TrainingDiverged(
                     f"{error}. The ranker of epoch {manifest.held_out.epoch} is in {folder}"
                 ) from None
-            manifest = _manifest(job, parts, parted, path, session, prior)
+            manifest = _manifest(job, parts, parted, path, session)
             return _finish(folder, manifest, model, encoder, session, stacking)
 
 
@@ -182,8 +181,6 @@ def _build(recipe: TrainingRecipe, encoder: Encoder) -> EvidenceModel[Any]:
         model = build_model(recipe.model, encoder)
     except ValueError as error:
         raise RankerError(f"model: {error}") from None
-    if recipe.prior != "none":
-        start_at_prior(model.head.linear)
     return model
 
 
@@ -315,8 +312,7 @@ def _stacked(
     session.watcher.remark(f"stacked: held-out average precision {alone:.3f} -> {together:.3f}")
     return manifest.model_copy(
         update={
-            "prior": stacked.logistic.weights,
-            "stack": stacked.weights,
+            "stack": Stack(logistic=stacked.logistic.weights, weights=stacked.weights),
             "held_out": stacked.held_out,
             "cutoff": stacked.held_out.cutoff,
         }
@@ -329,7 +325,6 @@ def _manifest(
     parted: Split,
     encoder: Path,
     session: Session,
-    prior: LogisticRanker | None,
     history: tuple[str, ...] = (),
 ) -> RankerManifest:
     recipe, best = job.recipe, session.position.best
@@ -352,7 +347,6 @@ def _manifest(
         data=parts["train"].record,
         pretraining=None if pretraining is None else pretraining.record,
         encoder=EncoderRecord(name=Path(recipe.model.encoder).name, fingerprint=fingerprint(encoder)),
-        prior=None if prior is None else prior.weights,
         precision=session.precision,
         weights_sha256="",
         versions={

@@ -14,7 +14,6 @@ from ranking.errors import RankerError
 from ranking.scoring import average_precision
 from ranking.training.documents import Document, query_groups
 from ranking.training.precision import autocast
-from ranking.training.prior import add_prior
 from ranking.training.recipe import CutoffRule, Metric
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 
@@ -82,8 +81,7 @@ def score_documents(
             for group in query_groups(document, max_pairs, model):
                 with autocast(precision, device):
                     logits = model(document.sentences, [document.queries[query] for query in group])
-                logits = add_prior(logits.float(), document, group)
-                of_document += [np.asarray(row, dtype=np.float32) for row in logits.cpu().numpy()]
+                of_document += [np.asarray(row, dtype=np.float32) for row in logits.float().cpu().numpy()]
             for example, scores in zip(document.examples, of_document, strict=True):
                 if not np.isfinite(scores).all():
                     raise RankerError(f"a score of held-out example {example.id!r} is not finite")

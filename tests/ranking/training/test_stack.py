@@ -4,12 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from ranking.neural import NeuralRanker
 from ranking.scoring import average_precision
 from ranking.splits import split
-from ranking.training.recipe import TrainingRecipe
 from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import examples
 
@@ -34,8 +32,3 @@ def test_the_model_of_a_stack_is_the_one_that_would_be_trained_alone(
     alone = tiny_train(tmp_path / "alone")
     assert stacked.weights_sha256 == alone.weights_sha256
     assert stacked.scoring_sha256 != alone.scoring_sha256
-
-
-def test_a_prior_and_a_stack_exclude_each_other() -> None:
-    with pytest.raises(ValidationError, match="prior and stack both add a logistic ranker"):
-        TrainingRecipe(prior="logistic", stack="logistic")
