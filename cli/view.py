@@ -38,6 +38,14 @@ def view(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page where there is a display.")
     ] = True,
+    ranker: Annotated[
+        str,
+        typer.Option(
+            "--ranker",
+            help="Verifies answers against their notes: logistic, bm25, or the folder of a trained one.",
+            metavar="RANKER",
+        ),
+    ] = "logistic",
     bundle: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +77,7 @@ def view(
         _bundle(_roots(runs), bundle, redact=redact, with_calls=calls)
         return
     from cli.terminal import messages
+    from ranking.load import located
     from viewer.browser import forget, has_display, open_page
     from viewer.library import Library
     from viewer.listening import is_loopback, listen, serve
@@ -93,7 +102,7 @@ def view(
             opened.append(open_page(link))
 
     try:
-        serve(library, bound, host, started)
+        serve(library, bound, host, started, located(ranker))
     except KeyboardInterrupt:
         # The usual end of a server is no failure.
         pass

@@ -36,6 +36,9 @@ class Addresses(Protocol):
     def review(self, run: str, case_id: str) -> str | None:
         """The case with a form, and where that is sent to; None where nothing can be written."""
 
+    def verify(self, run: str, case_id: str) -> str | None:
+        """The answer of the case held against its note; None where nothing is computed."""
+
     def compare(
         self, one: str, other: str, *, kind: str | None = None, page: int | None = None
     ) -> str | None:

@@ -68,6 +68,10 @@ class BundledAddresses:
             return None
         return f"{self._up}{run}/{CALLS}/{call_file(self._numbers[run][case_id], key)}"
 
+    def verify(self, run: str, case_id: str) -> str | None:
+        """Files compute nothing."""
+        return None
+
     def review(self, run: str, case_id: str) -> str | None:
         """Files take no reviews."""
         return None

@@ -23,6 +23,11 @@ POLICY = (
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The Content-Security-Policy of every page: nothing inline, nothing from elsewhere."""
+INLINE_STYLE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none';"
+    " frame-ancestors 'none'"
+)
+"""That of a report that is written as one file: its styles are inline, and it has no scripts."""
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 """That of a chart: matplotlib writes its styles inline, and nothing in a chart may run."""
 

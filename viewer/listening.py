@@ -59,7 +59,13 @@ def link(host: str, port: int, token: str) -> str:
     return f"http://{shown}:{port}/?{urlencode({TOKEN: token})}"
 
 
-def serve(library: Library, bound: socket.socket, host: str, started: Callable[[str], None]) -> None:
+def serve(
+    library: Library,
+    bound: socket.socket,
+    host: str,
+    started: Callable[[str], None],
+    ranker: str = "logistic",
+) -> None:
     """Serve until the process is interrupted.
 
     Args:
@@ -67,6 +73,7 @@ def serve(library: Library, bound: socket.socket, host: str, started: Callable[[
         bound: A listening socket.
         host: As the user gave it.
         started: Given the link once requests are taken.
+        ranker: Verifies answers: packaged, or a folder.
     """
     import uvicorn
 
@@ -75,7 +82,7 @@ def serve(library: Library, bound: socket.socket, host: str, started: Callable[[
     port = bound.getsockname()[1]
     token = new_token()
     names = ["*", socket.gethostname()] if not is_loopback(host) else []
-    app = application(library, port, token, [*names, host])
+    app = application(library, port, token, [*names, host], ranker)
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -42,6 +42,10 @@ class ServedAddresses:
         """A call's prompt and reply."""
         return f"{self.run(run)}/call?id={_quoted(case_id)}&key={_quoted(key)}"
 
+    def verify(self, run: str, case_id: str) -> str | None:
+        """The answer of the case held against its note."""
+        return f"{self.run(run)}/verify?id={_quoted(case_id)}"
+
     def review(self, run: str, case_id: str) -> str | None:
         """The case with the form of a review, which is sent to the same address."""
         return self.review_form(run, case_id)

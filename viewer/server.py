@@ -17,7 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from cases.errors import InputError
+from ranking.errors import RankerError
 from runs.manifest import RunError
+from serving.embedded.weights import WeightsError
 from serving.journal import JournalError
 from viewer.asking import demand_case, parameter
 from viewer.assets_of_pages import assets
@@ -34,6 +36,7 @@ from viewer.pages.runs import ListedRun, listed, runs_page
 from viewer.rendering import render
 from viewer.reviewing import Reviewing
 from viewer.served import ServedAddresses
+from viewer.verifying import Verifying
 
 _SMALLEST_GZIP = 2_000
 _GZIP_LEVEL = 5
@@ -48,11 +51,12 @@ Handler = Callable[[Request], Response]
 class Server:
     """Handlers of the pages of a library of runs."""
 
-    def __init__(self, library: Library) -> None:
-        """Serve these runs."""
+    def __init__(self, library: Library, ranker: str) -> None:
+        """Serve these runs, and verify answers by this ranker."""
         self._library = library
         self._addresses = ServedAddresses()
         self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses)
+        self._verifying = Verifying(self._named, self._addresses, ranker)
         self._charts: dict[tuple[str, str], tuple[int, str]] = {}
         self._rows: dict[str, tuple[tuple[int, str, str], bytes]] = {}
         self._compared: tuple[tuple[str, str, int, int], RunDifferences] | None = None
@@ -72,6 +76,7 @@ class Server:
             Route("/runs/{run}/review", self._reviewing.send, methods=["POST"]),
             Route("/runs/{run}/gold.jsonl", self._reviewing.gold),
             Route("/runs/{run}/call", self._call),
+            Route("/runs/{run}/verify", self._verifying.page),
             Route("/compare", self._compare),
             Route("/compare/case", self._compare_case),
         ]
@@ -177,7 +182,9 @@ class Server:
         return run
 
 
-def application(library: Library, port: int, token: str, names: Iterable[str] = ()) -> ASGIApp:
+def application(
+    library: Library, port: int, token: str, names: Iterable[str] = (), ranker: str = "logistic"
+) -> ASGIApp:
     """The guarded application.
 
     Args:
@@ -185,15 +192,18 @@ def application(library: Library, port: int, token: str, names: Iterable[str] = 
         port: Where it is served.
         token: The key in the printed link.
         names: Host names besides those of loopback; `*` is any numeric address.
+        ranker: Verifies answers: packaged, or a folder.
     """
     app = Starlette(
-        routes=Server(library).routes(),
+        routes=Server(library, ranker).routes(),
         middleware=[Middleware(GZipMiddleware, minimum_size=_SMALLEST_GZIP, compresslevel=_GZIP_LEVEL)],
         exception_handlers={
             HTTPException: _refused,
             RunError: _unreadable,
             InputError: _unreadable,
             JournalError: _unreadable,
+            RankerError: _unreadable,
+            WeightsError: _unreadable,
             sqlite3.Error: _unreadable,
             Exception: _failed,
         },

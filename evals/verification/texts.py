@@ -70,12 +70,23 @@ def read_run(run: Path, case_id: str) -> tuple[tuple[str, ...], Source]:
     """
     folder = RunFolder(run)
     answer = folder.require_case(case_id).get("answer")
+    case = next((case for case in recorded_cases(folder.manifest) if case.id == case_id), None)
+    return answer_and_note(str(run), case_id, answer, case)
+
+
+def answer_and_note(
+    run: str, case_id: str, answer: str | None, case: Case | None
+) -> tuple[tuple[str, ...], Source]:
+    """An answer by sentences, and the note of its case.
+
+    Raises:
+        InputError: There is no answer, no case, or no note.
+    """
     if not answer:
         raise InputError(run, f"case {case_id!r} has no answer", "Run it with a recipe that answers")
-    case = next((case for case in recorded_cases(folder.manifest) if case.id == case_id), None)
     if case is None:
         raise InputError(run, f"case {case_id!r} is not in the run's case files any more")
-    return tuple(split_sentences(answer)), _of_case(f"{run}", case)
+    return tuple(split_sentences(answer)), _of_case(run, case)
 
 
 def _bytes(path: Path) -> bytes:

@@ -95,6 +95,7 @@ def case_page(
         threshold=read_threshold(steps),
         ballots=ballots,
         answers=answers,
+        verify=addresses.verify(name, case_id) if line["answer"] and case and case.sentences else None,
         drafts=[_shown(draft, run, links) for draft in read_drafts(steps)],
         demonstrations=read_demonstrations(steps),
         route=route,
