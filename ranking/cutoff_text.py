@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK
+from pydantic import TypeAdapter, ValidationError
 
-EXAMPLES = "threshold=0.4, threshold=0.4,empty, gap, gap=5, adaptive, adaptive=0.5,0.3, top_k=3"
+from ranking.cutoffs import Autocut, Cutoff, FixedThreshold
+
+EXAMPLES = (
+    "threshold=0.4, threshold=0.4,empty, gap, gap=5, adaptive, adaptive=0.5,0.3, top_k=3, autocut, autocut=2,"
+    " autocut_star, elbow, surprise, surprise=min:3, surprise_clean=0.05,min:3"
+)
+
+_MINIMUM = "min:"
+_EMPTY = "empty"
+_CUTOFF: TypeAdapter[Cutoff] = TypeAdapter(Cutoff)
+
+
+class _Form(NamedTuple):
+    """What may follow the name of a rule: these fields in this order, then a word."""
+
+    fields: tuple[str, ...] = ()
+    takes_empty: bool = False
+    takes_minimum: bool = False
+
+
+_FORMS: Mapping[str, _Form] = {
+    "threshold": _Form(("tau",), takes_empty=True),
+    "gap": _Form(("max_k",)),
+    "adaptive": _Form(("tau0", "entropy_weight")),
+    "top_k": _Form(("k",)),
+    "autocut": _Form(("jumps",), takes_minimum=True),
+    "autocut_star": _Form(takes_minimum=True),
+    "elbow": _Form(takes_minimum=True),
+    "surprise": _Form(takes_minimum=True),
+    "surprise_clean": _Form(("alpha",), takes_minimum=True),
+}
 
 
 def parse_cutoff(text: str) -> Cutoff:
@@ -14,46 +45,54 @@ def parse_cutoff(text: str) -> Cutoff:
 
     Args:
         text: The name of a rule, and after `=` its parameters in the order of the rule's fields, parted by
-            commas. `empty` after a threshold lets it select nothing.
+            commas. `empty` after a threshold lets it select nothing; `min:3` makes a truncation take at least
+            three.
 
     Raises:
         ValueError: There is no such rule, or a parameter is wrong.
     """
     name, _, rest = text.strip().partition("=")
+    form = _FORMS.get(name)
+    if form is None:
+        raise ValueError(f"{text!r} is no cut-off; there are {EXAMPLES}")
     values = [value.strip() for value in rest.split(",")] if rest else []
+    word = _last_word(form, values)
+    if len(values) > len(form.fields):
+        takes = ", ".join(form.fields) or "no number"
+        raise ValueError(f"{values[len(form.fields)]!r}: the rule takes at most {takes}")
     try:
-        match name, values:
-            case "threshold", [*tau, "empty"]:
-                return FixedThreshold.model_validate({**_named(tau, "tau"), "fallback": False})
-            case "threshold", _:
-                return FixedThreshold.model_validate(_named(values, "tau"))
-            case "gap", _:
-                return ScoreGap.model_validate(_named(values, "max_k"))
-            case "adaptive", _:
-                return AdaptiveSoftK.model_validate(_named(values, "tau0", "entropy_weight"))
-            case "top_k", _:
-                return TopK.model_validate(_named(values, "k"))
+        return _CUTOFF.validate_python({"rule": name, **dict(zip(form.fields, values, strict=False)), **word})
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(part) for part in first["loc"][1:])
         raise ValueError(f"{text!r}: {field}: {first['msg']}") from None
-    raise ValueError(f"{text!r} is no cut-off; there are {EXAMPLES}")
 
 
 def cutoff_text(cutoff: Cutoff) -> str:
     """The rule in the words that `parse_cutoff` reads."""
-    match cutoff:
-        case FixedThreshold():
-            return f"threshold={cutoff.tau:g}" + ("" if cutoff.fallback else ",empty")
-        case ScoreGap():
-            return "gap" if cutoff.max_k is None else f"gap={cutoff.max_k}"
-        case AdaptiveSoftK():
-            return f"adaptive={cutoff.tau0:g},{cutoff.entropy_weight:g}"
-        case TopK():
-            return f"top_k={cutoff.k}"
+    form = _FORMS[cutoff.rule]
+    fields = cutoff.model_dump()
+    values = [_shown(fields[field]) for field in form.fields if fields[field] is not None]
+    if isinstance(cutoff, Autocut) and cutoff.jumps == 1:
+        values = []
+    if isinstance(cutoff, FixedThreshold) and not cutoff.fallback:
+        values.append(_EMPTY)
+    if fields.get("minimum", 1) > 1:
+        values.append(f"{_MINIMUM}{fields['minimum']}")
+    return f"{cutoff.rule}={','.join(values)}" if values else cutoff.rule
 
 
-def _named(values: list[str], *names: str) -> dict[str, str]:
-    if len(values) > len(names):
-        raise ValueError(f"{values[len(names)]!r}: the rule takes at most {', '.join(names)}")
-    return dict(zip(names, values, strict=False))
+def _last_word(form: _Form, values: list[str]) -> dict[str, Any]:
+    """Take the word off the values."""
+    last = values[-1] if values else ""
+    if form.takes_empty and last == _EMPTY:
+        values.pop()
+        return {"fallback": False}
+    if form.takes_minimum and last.startswith(_MINIMUM):
+        values.pop()
+        return {"minimum": last.removeprefix(_MINIMUM)}
+    return {}
+
+
+def _shown(value: float) -> str:
+    return f"{value:g}"

@@ -1,4 +1,4 @@
-"""From scores to a selection (TAMU 2026, section 4.1.2)."""
+"""From scores to a selection (TAMU 2026, section 4.1.2; heiDS 2025, section 2.3)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ from ranking.prefixes import (
     threshold_prefix,
     top_prefix,
 )
+from ranking.truncation.autocut import autocut
+from ranking.truncation.autocut_star import autocut_star
+from ranking.truncation.elbow import elbow
+from ranking.truncation.surprise import surprise
+from ranking.truncation.surprise_clean import surprise_clean
 
 
 class _Rule(BaseModel):
@@ -54,7 +59,60 @@ class TopK(_Rule):
     k: int = Field(3, ge=1)
 
 
-Cutoff = Annotated[FixedThreshold | ScoreGap | AdaptiveSoftK | TopK, Field(discriminator="rule")]
+class _Truncation(_Rule):
+    """A rule that looks for the end of the good scores; it needs no probabilities.
+
+    Attributes:
+        minimum: At least as many are taken, where there are as many.
+    """
+
+    minimum: int = Field(1, ge=1)
+
+
+class Autocut(_Truncation):
+    """Everything before a jump of the scores, the first one unless `jumps` says another."""
+
+    rule: Literal["autocut"] = "autocut"
+    jumps: int = Field(1, ge=1)
+
+
+class AutocutStar(_Truncation):
+    """Everything before the first gap that is a standard deviation wider than the mean gap."""
+
+    rule: Literal["autocut_star"] = "autocut_star"
+
+
+class Elbow(_Truncation):
+    """Everything before the score that is furthest from the straight line between the first and the last."""
+
+    rule: Literal["elbow"] = "elbow"
+
+
+class Surprise(_Truncation):
+    """What stands out of a generalised Pareto distribution of the scores, as heiDS released it."""
+
+    rule: Literal["surprise"] = "surprise"
+
+
+class SurpriseClean(_Truncation):
+    """Scores that the fitted tail of the scores reaches with a probability of at most `alpha`."""
+
+    rule: Literal["surprise_clean"] = "surprise_clean"
+    alpha: float = Field(0.05, gt=0, lt=1)
+
+
+Cutoff = Annotated[
+    FixedThreshold
+    | ScoreGap
+    | AdaptiveSoftK
+    | TopK
+    | Autocut
+    | AutocutStar
+    | Elbow
+    | Surprise
+    | SurpriseClean,
+    Field(discriminator="rule"),
+]
 
 
 def select(rule: Cutoff, scores: Sequence[float] | NDArray[np.floating[Any]]) -> list[int]:
@@ -88,3 +146,19 @@ def _prefix(rule: Cutoff, ranked: Floats) -> int:
             return int(adaptive_prefix(ranked, np.asarray(rule.tau0), np.asarray(rule.entropy_weight)))
         case TopK():
             return top_prefix(ranked, rule.k)
+        case _:
+            return min(max(_truncated(rule, ranked), rule.minimum), ranked.size)
+
+
+def _truncated(rule: Autocut | AutocutStar | Elbow | Surprise | SurpriseClean, ranked: Floats) -> int:
+    match rule:
+        case Autocut():
+            return autocut(ranked, rule.jumps)
+        case AutocutStar():
+            return autocut_star(ranked)
+        case Elbow():
+            return elbow(ranked)
+        case Surprise():
+            return surprise(ranked)
+        case SurpriseClean():
+            return surprise_clean(ranked, rule.alpha)

@@ -27,9 +27,8 @@ def checked_scores(scores: Sequence[float] | NDArray[np.floating[Any]]) -> Float
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"scores have shape {values.shape}, not one number for each sentence")
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        first = int(wrong[0])
+    if not np.isfinite(values).all():
+        first = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"the score of sentence {first} is {values[first]}: scores have to be finite")
     return values
 

@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
+from ranking.cutoffs import (
+    AdaptiveSoftK,
+    Autocut,
+    AutocutStar,
+    Cutoff,
+    Elbow,
+    FixedThreshold,
+    ScoreGap,
+    Surprise,
+    TopK,
+    select,
+)
 from ranking.prefixes import probabilities
 
 SCORES = [1.8, 1.5, 0.2, -0.4, -0.5, -2]
@@ -21,6 +32,10 @@ rules = st.one_of(
     st.builds(ScoreGap, max_k=st.none() | st.integers(1, 12)),
     st.builds(AdaptiveSoftK, tau0=st.floats(0, 1), entropy_weight=st.floats(-2, 2)),
     st.builds(TopK, k=st.integers(1, 12)),
+    st.builds(Autocut, jumps=st.integers(1, 3), minimum=st.integers(1, 4)),
+    st.builds(AutocutStar, minimum=st.integers(1, 4)),
+    st.builds(Elbow, minimum=st.integers(1, 4)),
+    st.builds(Surprise, minimum=st.integers(1, 4)),
 )
 
 
@@ -91,6 +106,14 @@ def test_earlier_of_equal_scores_ranks_first() -> None:
 
 def test_scores_of_a_model_are_taken_as_they_are() -> None:
     assert select(TopK(k=1), np.asarray([1, 3, 2], dtype=np.float32)) == [1]
+
+
+@pytest.mark.parametrize("rule", [Autocut, AutocutStar, Elbow, Surprise])
+def test_a_truncation_takes_its_minimum(rule: type[Autocut | AutocutStar | Elbow | Surprise]) -> None:
+    scores = [0.9, 0.2, 0.1, 0.05, 0.01]
+    assert len(select(rule(), scores)) < 4
+    assert select(rule(minimum=4), scores) == [0, 1, 2, 3]
+    assert select(rule(minimum=9), scores) == [0, 1, 2, 3, 4]
 
 
 @given(rules)
