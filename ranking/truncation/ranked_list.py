@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from ranking.prefixes import Floats, checked_scores
 
+MOST_WINDOWS = 128
+"""Fits of one list; of longer ones, windows are tried at equal distances."""
+
 _ROUNDING = 1e-12
 
 RankedScores = Sequence[float] | NDArray[np.floating[Any]]
@@ -42,3 +45,11 @@ def places(size: int) -> Floats:
     found: Floats = np.arange(size, dtype=np.float64) / (size - 1)
     found.flags.writeable = False
     return found
+
+
+def windows(largest: int, least: int) -> list[int]:
+    """Sizes to fit, from the largest down to the least: all, or `MOST_WINDOWS` where there are more."""
+    count = largest - least + 1
+    if count <= MOST_WINDOWS:
+        return list(range(largest, least - 1, -1))
+    return [largest - place * (count - 1) // (MOST_WINDOWS - 1) for place in range(MOST_WINDOWS)]

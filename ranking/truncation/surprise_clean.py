@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ranking.prefixes import Floats
-from ranking.truncation.ranked_list import RankedScores, at_least_one, checked
+from ranking.truncation.ranked_list import RankedScores, at_least_one, checked, windows
+from ranking.truncation.tail import Tail, fit_tail
 
 FEWEST = 8
 """Of fewer scores no tail is fitted, and all are kept."""
 
 _BELOW_THE_LOWEST = 1e-9
-_LEAST = 1e-300
 
 
 def surprise_clean(ranked: RankedScores, alpha: float = 0.05) -> int:
-    """How many scores are so high that a score of the fitted tail reaches them with at most `alpha`.
+    """How many scores are so high that the tail of the scores reaches them with a probability of `alpha`.
 
-    Up to half of the scores, from the best down, are left out of the fit where the others then fit better by
-    the criterion of Cramér and von Mises.
+    Equal scores have no tail, and all of them are kept.
 
     Args:
         ranked: Descending scores, shape (sentences,).
-        alpha: Between 0 and 1.
+        alpha: Between 0 and 1; the greater, the more are kept.
 
     Raises:
         ValueError: A score is not finite.
@@ -33,28 +30,24 @@ def surprise_clean(ranked: RankedScores, alpha: float = 0.05) -> int:
     size = values.size
     if size < FEWEST or values[0] == values[-1]:
         return size
-    return at_least_one(int((_surprises(values) >= -math.log(alpha)).sum()), size)
+    excesses = (values - values[-1])[::-1] / float(values[0] - values[-1])
+    surprises = tail_of(excesses).minus_log_survival(excesses)
+    return at_least_one(int((surprises >= -math.log(alpha)).sum()), size)
 
 
-def _surprises(values: Floats) -> Floats:
-    """Minus the log of the probability of each score or a higher one, shape (sentences,)."""
-    from scipy.stats import genpareto
+def tail_of(excesses: Floats) -> Tail:
+    """The best fit of all fits that leave out up to half of the scores, from the best down.
 
-    size = values.size
-    excesses = values[::-1] - values[-1]
-    best = (math.inf, 0.0, 1.0)
-    for window in range(size, max(-(-size // 2), FEWEST - 1), -1):
-        fitted = excesses[:window] + _BELOW_THE_LOWEST
-        shape, _, scale = genpareto.fit(fitted, floc=0)
-        misfit = _misfit(genpareto.cdf(fitted, shape, scale=scale))
-        if misfit < best[0]:
-            best = (misfit, shape, scale)
-    _, shape, scale = best
-    tail = genpareto.sf(excesses[::-1], shape, scale=scale)
-    return np.asarray(-np.log(np.maximum(tail, _LEAST)))
-
-
-def _misfit(reached: Floats) -> float:
-    size = reached.size
-    missed = reached - (2 * np.arange(1, size + 1) - 1) / (2 * size)
-    return float(missed @ missed) + 1 / (12 * size)
+    Args:
+        excesses: Over the lowest score, ascending, shape (scores,), eight or more.
+    """
+    size = excesses.size
+    above = excesses + _BELOW_THE_LOWEST
+    least = max(-(-size // 2), FEWEST - 1) + 1
+    tails = [
+        (tail.misfit(above[:window]), -window, tail)
+        for window in windows(size, least)
+        if above[window - 1] > above[0]
+        for tail in [fit_tail(above[:window])]
+    ]
+    return min(tails)[2] if tails else fit_tail(above)

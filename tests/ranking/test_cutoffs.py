@@ -17,6 +17,7 @@ from ranking.cutoffs import (
     FixedThreshold,
     ScoreGap,
     Surprise,
+    SurpriseClean,
     TopK,
     select,
 )
@@ -36,6 +37,7 @@ rules = st.one_of(
     st.builds(AutocutStar, minimum=st.integers(1, 4)),
     st.builds(Elbow, minimum=st.integers(1, 4)),
     st.builds(Surprise, minimum=st.integers(1, 4)),
+    st.builds(SurpriseClean, alpha=st.floats(0.001, 0.999), minimum=st.integers(1, 4)),
 )
 
 
