@@ -35,7 +35,7 @@ def print_verification(report: Report, rows: int, html: Path | None) -> None:
     if found.threshold is None:
         console.print(
             safe(
-                "its scores are no probabilities: shared words are a place to look, and no support", "yellow"
+                "its scores are no probabilities: what they name is a place to look, and no support", "yellow"
             ),
             soft_wrap=True,
         )

@@ -29,7 +29,7 @@ class RankEvidenceUpdate(TypedDict):
     """What the node owns.
 
     `ranker_vote` is numbered after the votes of the model. Its `confidence` is the sigmoid of the scores: a
-    probability where the ranker was trained for one, and of BM25 none.
+    probability where the ranker was trained for one, and of BM25 or similarity none.
     """
 
     ranker_vote: Vote

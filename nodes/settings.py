@@ -10,8 +10,8 @@ from nodes.literature_settings import LiteratureSettings, ReadingSettings, Verdi
 from nodes.records import AnswerEvidence, ReplyFormName
 from nodes.retrieval_settings import CitationSettings, RetrievalSettings
 from nodes.vote_range import MOST_VOTES, read_votes, vote_bounds
-from ranking.bm25 import BM25
 from ranking.cutoffs import Cutoff
+from ranking.logits import gives_logits
 
 
 class _Section(BaseModel):
@@ -54,7 +54,8 @@ class EvidenceSettings(_Section):
         voters: `llm` labels by a language model's votes, `ranker` by a ranker's selection alone, which asks
             no model and reads nothing of this section but `ranker` and `cutoff`; `both` counts the ranker's
             selection among the model's votes.
-        ranker: `logistic`, `bm25`, or the folder of a trained ranker.
+        ranker: `logistic`, `bm25`, `similarity`, `similarity:FOLDER` of a sentence encoder, or the folder of
+            a trained ranker.
         ranker_votes: How many votes the ranker's selection counts for, beside those of the model.
         cutoff: The rule from scores to a selection; None is the ranker's own.
         demonstrations: K of section 4.1.3.
@@ -107,10 +108,11 @@ class EvidenceSettings(_Section):
 
     @model_validator(mode="after")
     def _probabilities_where_a_rule_needs_them(self) -> EvidenceSettings:
-        if self.ranker == BM25 and self.cutoff is not None and self.cutoff.rule == "threshold":
+        if self.cutoff is not None and self.cutoff.rule == "threshold" and not gives_logits(self.ranker):
+            name, _, _ = self.ranker.partition(":")
             raise ValueError(
-                "cutoff.rule is 'threshold', but scores of bm25 are no probabilities;"
-                " use 'top_k', 'gap' or 'adaptive'"
+                f"cutoff.rule is 'threshold', but scores of {name} are no probabilities; use 'top_k', 'gap',"
+                " 'autocut', 'elbow' or 'surprise'"
             )
         return self
 

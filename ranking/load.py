@@ -10,6 +10,7 @@ from ranking.bm25 import BM25, Bm25Ranker
 from ranking.errors import RankerError
 from ranking.logistic import CHECKPOINT, LOGISTIC, LogisticRanker, packaged_logistic
 from ranking.ranker import Ranker
+from ranking.similarity import OF_A_FOLDER, SIMILARITY, SimilarityRanker, packaged_similarity
 
 
 def _open_neural(folder: Path) -> Ranker:
@@ -19,7 +20,11 @@ def _open_neural(folder: Path) -> Ranker:
     return NeuralRanker.open(folder)
 
 
-_PACKAGED: Mapping[str, Callable[[], Ranker]] = {LOGISTIC: packaged_logistic, BM25: Bm25Ranker}
+_PACKAGED: Mapping[str, Callable[[], Ranker]] = {
+    LOGISTIC: packaged_logistic,
+    BM25: Bm25Ranker,
+    SIMILARITY: packaged_similarity,
+}
 _KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open, "neural": _open_neural}
 """What opens a checkpoint folder, by the `kind` of its `ranker.json`."""
 
@@ -28,7 +33,8 @@ def load_ranker(name: str) -> Ranker:
     """Make a ranker ready.
 
     Args:
-        name: `logistic`, `bm25`, or the folder of a trained one.
+        name: `logistic`, `bm25`, `similarity`, `similarity:` and the folder of a sentence encoder, or the
+            folder of a trained ranker.
 
     Raises:
         RankerError: It is unknown, or its checkpoint cannot be used.
@@ -36,6 +42,8 @@ def load_ranker(name: str) -> Ranker:
     """
     if name in _PACKAGED:
         return _PACKAGED[name]()
+    if name.startswith(OF_A_FOLDER):
+        return SimilarityRanker.open(name.removeprefix(OF_A_FOLDER))
     folder = Path(name).expanduser()
     kind = _kind(name, folder / CHECKPOINT)
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -45,6 +53,9 @@ def load_ranker(name: str) -> Ranker:
 
 def located(name: str) -> str:
     """The name of a packaged ranker as it is, and a folder by its absolute path, which holds elsewhere."""
+    if name.startswith(OF_A_FOLDER):
+        encoder = Path(name.removeprefix(OF_A_FOLDER)).expanduser()
+        return f"{OF_A_FOLDER}{encoder.resolve()}" if encoder.is_dir() else name
     folder = Path(name).expanduser()
     return str(folder.resolve()) if name not in _PACKAGED and folder.is_dir() else name
 
@@ -53,7 +64,8 @@ def _kind(name: str, path: Path) -> object:
     if not path.is_file():
         where = f"its folder has no {CHECKPOINT}" if path.parent.is_dir() else "there is no such folder"
         raise RankerError(
-            f"ranker {name!r}: {where}; use {', '.join(_PACKAGED)}, or the folder of a trained ranker"
+            f"ranker {name!r}: {where}; use {', '.join(_PACKAGED)}, {OF_A_FOLDER}FOLDER of a sentence"
+            " encoder, or the folder of a trained ranker"
         )
     try:
         content = json.loads(path.read_bytes())

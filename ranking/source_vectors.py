@@ -57,7 +57,7 @@ class SourceVectors:
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """A row for every text."""
-        source = self._load()
+        source = self.source()
         others = list(dict.fromkeys(text for text in texts if text not in self._places))
         fresh = self._encoder.embed(others)
         vectors = np.zeros((len(texts), source.vectors.shape[1]), dtype=np.float32)
@@ -69,7 +69,8 @@ class SourceVectors:
             vectors[row], cut[row] = where.vectors[place], where.cut[place]
         return Embedded(vectors, cut)
 
-    def _load(self) -> Embedded:
+    def source(self) -> Embedded:
+        """A row for every sentence of the source."""
         if self._source is None:
             self._source = self._read()
         if self._source is None:
@@ -79,14 +80,20 @@ class SourceVectors:
         return self._source
 
     def _encode(self) -> Embedded:
-        """In parts, so that somebody can be told how far it is."""
+        """In parts, so that somebody can be told how far it is; equal sentences once."""
+        distinct = list(self._places)
         parts = []
-        for start in range(0, max(1, len(self._sentences)), _AT_ONCE):
-            parts.append(self._encoder.embed(self._sentences[start : start + _AT_ONCE]))
-            self._report(min(start + _AT_ONCE, len(self._sentences)))
-        return Embedded(
-            np.concatenate([part.vectors for part in parts]), np.concatenate([part.cut for part in parts])
-        )
+        for start in range(0, max(1, len(distinct)), _AT_ONCE):
+            parts.append(self._encoder.embed(distinct[start : start + _AT_ONCE]))
+            if start + _AT_ONCE < len(distinct):
+                self._report(start + _AT_ONCE)
+        vectors, cut = (np.concatenate(all_) for all_ in zip(*parts, strict=True))
+        self._report(len(self._sentences))
+        if len(distinct) == len(self._sentences):
+            return Embedded(vectors, cut)
+        place = {text: row for row, text in enumerate(distinct)}
+        rows = [place[text] for text in self._sentences]
+        return Embedded(vectors[rows], cut[rows])
 
     def _read(self) -> Embedded | None:
         if self._file is None:

@@ -1,16 +1,18 @@
-"""Sentence vectors of the packaged encoder, for rankers that compare meanings."""
+"""Sentence vectors of the packaged encoder or of one in a folder, for rankers that compare meanings."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
+from ranking.pooling import SentenceEncoding, read_sentence_encoding
 from serving.embedded.loading import LOADING
 from serving.embedded.weights import fingerprint
 
@@ -42,23 +44,43 @@ class TextVectors(Protocol):
         """A row for every text."""
 
 
-class MiniLmVectors:
-    """Mean over the token states of all-MiniLM-L6-v2, at length 1. Loaded at the first text."""
+class EncoderVectors:
+    """Vectors of length 1 from the token states of an encoder. Loaded at the first text."""
 
-    def __init__(self) -> None:
-        """Find the weights.
+    def __init__(self, name: str, folder: Path, encoding: SentenceEncoding) -> None:
+        """Name an encoder.
 
-        Raises:
-            WeightsError: The package is not installed.
+        Args:
+            name: Of the encoder, for its identity.
+            folder: Of its weights.
+            encoding: From token states to a vector.
         """
-        self._folder = encoder_folder(MINILM)
+        self._name = name
+        self._folder = folder
+        self._encoding = encoding
         self._encoder: Encoder | None = None
         self._lock = threading.Lock()
 
+    @classmethod
+    def open(cls, name: str) -> EncoderVectors:
+        """The encoder in a folder, with the pooling that its files say.
+
+        Args:
+            name: The folder of a transformers or sentence-transformers model.
+
+        Raises:
+            WeightsError: The folder holds no encoder, or one whose pooling is not supported.
+        """
+        folder = encoder_folder(name)
+        return cls(folder.name, folder, read_sentence_encoding(folder))
+
     @cached_property
     def identity(self) -> str:
-        """Name and hash of the weights."""
-        return f"{MINILM}@{fingerprint(self._folder)}"
+        """Name, hash of the weights, and what else shapes a vector where it is not the packaged encoder."""
+        described = f"{self._name}@{fingerprint(self._folder)}"
+        if self._name == MINILM:
+            return described
+        return f"{described} {self._encoding.mode} {self._encoding.most_tokens}"
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Embed in batches of texts of like length; equal texts are embedded once."""
@@ -72,7 +94,7 @@ class MiniLmVectors:
         for start in range(0, len(by_length), _BATCH):
             batch = by_length[start : start + _BATCH]
             with self._lock:
-                found = _mean_states(encoder, batch)
+                found = _pooled_states(encoder, batch, self._encoding)
             for text, vector, was_cut in zip(batch, found.vectors, found.cut, strict=True):
                 vectors[places[text]] = vector
                 cut[places[text]] = was_cut
@@ -83,6 +105,18 @@ class MiniLmVectors:
             if self._encoder is None:
                 self._encoder = load_encoder(self._folder)
             return self._encoder
+
+
+class MiniLmVectors(EncoderVectors):
+    """Mean over the token states of all-MiniLM-L6-v2."""
+
+    def __init__(self) -> None:
+        """Find the weights.
+
+        Raises:
+            WeightsError: The package is not installed.
+        """
+        super().__init__(MINILM, encoder_folder(MINILM), SentenceEncoding("mean", MOST_TOKENS))
 
 
 _shared: MiniLmVectors | None = None
@@ -101,31 +135,35 @@ def shared_vectors() -> MiniLmVectors:
         return _shared
 
 
-def _mean_states(encoder: Encoder, texts: Sequence[str]) -> Embedded:
+def _pooled_states(encoder: Encoder, texts: Sequence[str], encoding: SentenceEncoding) -> Embedded:
     import torch
 
+    limit = encoding.most_tokens
     inputs = encoder.tokenizer(
         [_readable(text) for text in texts],
         padding=True,
         truncation=True,
-        max_length=MOST_TOKENS,
+        max_length=limit,
         return_tensors="pt",
     )
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     with torch.inference_mode():
         states = encoder.model(input_ids=ids, attention_mask=mask).last_hidden_state
-        weights = mask.unsqueeze(-1).to(states.dtype)
-        mean = (states * weights).sum(1) / weights.sum(1)
-        unit = torch.nn.functional.normalize(mean, dim=1)
-    full = mask.sum(1).numpy() == MOST_TOKENS
-    cut = np.array([bool(at) and _is_cut(encoder, text) for at, text in zip(full, texts, strict=True)])
+        if encoding.mode == "cls":
+            pooled = states[:, 0]
+        else:
+            weights = mask.unsqueeze(-1).to(states.dtype)
+            pooled = (states * weights).sum(1) / weights.sum(1)
+        unit = torch.nn.functional.normalize(pooled, dim=1)
+    full = mask.sum(1).numpy() == limit
+    cut = np.array([bool(at) and _is_cut(encoder, text, limit) for at, text in zip(full, texts, strict=True)])
     return Embedded(unit.numpy(), cut)
 
 
-def _is_cut(encoder: Encoder, text: str) -> bool:
+def _is_cut(encoder: Encoder, text: str, limit: int) -> bool:
     """Whether a text that fills the limit goes beyond it."""
-    tokens = encoder.tokenizer(_readable(text), truncation=True, max_length=MOST_TOKENS + 1)["input_ids"]
-    return len(text) > _MAX_CHARACTERS or len(tokens) > MOST_TOKENS
+    tokens = encoder.tokenizer(_readable(text), truncation=True, max_length=limit + 1)["input_ids"]
+    return len(text) > _MAX_CHARACTERS or len(tokens) > limit
 
 
 def _readable(text: str) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from ranking.bm25 import BM25
 from ranking.cutoffs import Cutoff, FixedThreshold, select
 from ranking.errors import RankerError
+from ranking.logits import gives_logits
 from ranking.prefixes import Floats, checked_scores, probabilities, ranking_order
 from ranking.ranker import Ranked, Ranker
 
@@ -106,8 +106,8 @@ def verify(
     """Find the support of every line.
 
     Args:
-        ranker: Scores sentences for a line. BM25 has no probabilities: of its lines, those that share a word
-            with the source are weak and none is supported.
+        ranker: Scores sentences for a line. BM25 and similarity have no probabilities: of their lines,
+            those with a score above 0 are weak and none is supported.
         lines: Of the generated text.
         sentences: Of the source, in its order.
         threshold: Probability in place of the ranker's own.
@@ -127,14 +127,9 @@ def verify(
     return Verification(tuple(found), tuple(sentences), tau, tuple(sorted(cut)))
 
 
-def gives_logits(ranker: Ranker) -> bool:
-    """Whether a ranker's scores are logits; those of BM25 only put sentences in order."""
-    return ranker.identity.partition("@")[0] != BM25
-
-
 def _threshold(ranker: Ranker, given: float | None) -> float | None:
     """The tuned one; for a ranker that was tuned to another rule, that of TAMU 2026, section 4.1.2."""
-    if not gives_logits(ranker):
+    if not gives_logits(ranker.identity):
         if given is not None:
             raise RankerError(
                 f"{ranker.identity} gives no probabilities to hold against {given:g}; leave the threshold"

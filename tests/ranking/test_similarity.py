@@ -1,0 +1,171 @@
+"""Cosines of sentence vectors as a ranker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ranking.encoders import MINILM, encoder_folder
+from ranking.load import load_ranker, located
+from ranking.logits import gives_logits
+from ranking.pooling import read_sentence_encoding
+from ranking.similarity import SimilarityRanker
+from ranking.vectors import Embedded, EncoderVectors, shared_vectors
+from serving.embedded.weights import WeightsError
+
+NOTE = [
+    "Heparin was stopped on day 3.",
+    "Platelets fell to 40.",
+    "Diet was regular.",
+    "Platelets fell to 40.",
+]
+
+
+class Initials:
+    """A text's vector points along its first letter; counts what it was asked."""
+
+    identity = "initials@1"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        self.asked += texts
+        vectors = np.zeros((len(texts), 26), dtype=np.float32)
+        for row, text in enumerate(texts):
+            vectors[row, ord(text[0].lower()) - ord("a")] = 1
+        return Embedded(vectors, np.array([len(text) > 30 for text in texts], dtype=np.bool_))
+
+
+@pytest.fixture(scope="module")
+def cls_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packaged encoder, told to take its first token's state."""
+    folder = tmp_path_factory.mktemp("encoders") / "tiny-bge"
+    shutil.copytree(encoder_folder(MINILM), folder)
+    flags = {
+        "word_embedding_dimension": 384,
+        "pooling_mode_cls_token": True,
+        "pooling_mode_mean_tokens": False,
+    }
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(flags))
+    return folder
+
+
+def test_the_nearest_meaning_ranks_first_and_equal_sentences_alike() -> None:
+    scores = load_ranker("similarity").rank("Why did the platelet count drop?", NOTE).scores
+    assert int(scores.argmax()) == 1
+    assert scores[1] == scores[3]
+    assert (np.abs(scores) <= 1 + 1e-6).all()
+
+
+def test_a_second_query_embeds_the_query_alone() -> None:
+    vectors = Initials()
+    ranker = SimilarityRanker(vectors)
+    ranker.rank("fever", NOTE)
+    vectors.asked.clear()
+    ranker.rank("cough", NOTE)
+    assert vectors.asked == ["cough"]
+
+
+def test_equal_sentences_are_embedded_once() -> None:
+    vectors = Initials()
+    SimilarityRanker(vectors).rank("fever", ["a", "b"] * 400)
+    assert vectors.asked == ["fever", "a", "b"]
+
+
+def test_the_document_asked_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ranking.similarity._SENTENCES_KEPT", 3)
+    vectors = Initials()
+    ranker = SimilarityRanker(vectors)
+    for note in (["a", "b"], ["c", "d"], ["a", "b"]):
+        ranker.rank("fever", note)
+    assert vectors.asked.count("a") == 2
+
+
+def test_vectors_of_a_document_are_kept_in_files(tmp_path: Path) -> None:
+    for expected in (["fever", "a", "b"], ["fever"]):
+        vectors = Initials()
+        ranker = SimilarityRanker(vectors)
+        ranker.keep_sources(tmp_path)
+        ranker.rank("fever", ["a", "b"])
+        assert vectors.asked == expected
+
+
+def test_no_sentence_has_no_scores() -> None:
+    assert load_ranker("similarity").rank("fever", []).scores.shape == (0,)
+
+
+def test_long_texts_are_told() -> None:
+    ranked = SimilarityRanker(Initials()).rank("q" * 40, ["short", "l" * 40])
+    assert (ranked.cut_sentences, ranked.query_cut) == ((1,), True)
+
+
+def test_pooling_is_that_of_the_folder(cls_folder: Path) -> None:
+    assert read_sentence_encoding(cls_folder) == ("cls", 256)
+    assert read_sentence_encoding(encoder_folder(MINILM)) == ("mean", 256)
+    by_first_token = EncoderVectors.open(str(cls_folder))
+    (ours,) = by_first_token.embed(["Platelets fell."]).vectors
+    (mean,) = shared_vectors().embed(["Platelets fell."]).vectors
+    assert np.linalg.norm(ours) == pytest.approx(1, abs=1e-5)
+    assert float(ours @ mean) < 0.99
+
+
+def test_vectors_of_a_folder_are_those_of_sentence_transformers(cls_folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    (theirs,) = SentenceTransformer(str(cls_folder), device="cpu").encode(["Platelets fell."])
+    (ours,) = EncoderVectors.open(str(cls_folder)).embed(["Platelets fell."]).vectors
+    np.testing.assert_allclose(ours, theirs / np.linalg.norm(theirs), atol=1e-5)
+
+
+def test_a_folder_is_a_ranker_of_its_own(cls_folder: Path) -> None:
+    ranker = load_ranker(f"similarity:{cls_folder}")
+    assert ranker.identity.startswith("similarity:tiny-bge@")
+    assert ranker.identity != load_ranker("similarity").identity
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "pooling lasttoken is not supported"),
+        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "pooling pooling_mode_max_tokens"),
+        ("modules.json", '[{"type": "sentence_transformers.models.Dense"}]', "module 'Dense'"),
+        ("1_Pooling/config.json", "{", "it is no JSON"),
+    ],
+)
+def test_what_is_not_done_here_is_refused(tmp_path: Path, file: str, content: str, words: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(WeightsError, match=words):
+        read_sentence_encoding(tmp_path)
+
+
+def test_pooling_is_read_from_newer_files(tmp_path: Path) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls", "include_prompt": true}')
+    assert read_sentence_encoding(tmp_path) == ("cls", 512)
+
+
+def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="no encoder at"):
+        load_ranker(f"similarity:{tmp_path}")
+
+
+def test_a_folder_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bge").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert located("similarity:bge") == f"similarity:{tmp_path / 'bge'}"
+    assert located("similarity") == "similarity"
+
+
+@pytest.mark.parametrize(
+    ("name", "logits"),
+    [("similarity", False), ("similarity:bge", False), ("bm25", False), ("logistic@12ab", True)],
+)
+def test_only_trained_rankers_give_logits(name: str, logits: bool) -> None:
+    assert gives_logits(name) is logits
