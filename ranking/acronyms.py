@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from cases.errors import InputError
 
 _PACKAGED = "acronyms.yaml"
-_REMEDY = "Write `acronyms:` and below it lines such as `CHF: congestive heart failure`, with quotes around NO and ON"
+_REMEDY = "Write `acronyms:` and below it lines such as `CHF: heart failure`, with quotes around NO and ON"
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

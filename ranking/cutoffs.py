@@ -133,10 +133,16 @@ def select(rule: Cutoff, scores: Sequence[float] | NDArray[np.floating[Any]]) ->
     if not values.size:
         return []
     order = ranking_order(values)
-    return sorted(order[: _prefix(rule, values[order])].tolist())
+    return sorted(order[: kept(rule, values[order])].tolist())
 
 
-def _prefix(rule: Cutoff, ranked: Floats) -> int:
+def kept(rule: Cutoff, ranked: Floats) -> int:
+    """How many a rule keeps of a ranking that is there already, as where many rules cut one ranking.
+
+    Args:
+        rule: How many to take from the top.
+        ranked: Logits in descending order, finite, shape (sentences,), at least one.
+    """
     match rule:
         case FixedThreshold():
             return int(threshold_prefix(ranked, np.asarray(rule.tau), rule.fallback))

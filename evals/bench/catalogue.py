@@ -22,6 +22,7 @@ BENCHMARKS = {
     "memory": "growth of resident memory over a long batch",
     "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
+    "truncation": "time of four rules that cut rankings by their scores, over one pass over those scores",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
 }
 """Name to what it measures. `evals/bench/NAME.py` holds `Options`, `TINY` and `measure`."""

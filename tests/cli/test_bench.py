@@ -44,6 +44,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "evaluation",
         "trace",
         "fusion",
+        "truncation",
         "embedded",
     }
 
