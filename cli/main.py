@@ -18,6 +18,7 @@ from cli.models import models
 from cli.rank import rank
 from cli.rerun import rerun
 from cli.resume import resume
+from cli.retrieval import retrieval
 from cli.retry import retry
 from cli.review import review
 from cli.run import run
@@ -58,6 +59,7 @@ app.command()(compare)
 app.command()(view)
 app.command()(graph)
 app.command()(rank)
+app.command()(retrieval)
 app.command()(verify)
 app.command()(serve)
 app.command()(bench)

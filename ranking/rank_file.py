@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 
 from cases.errors import InputError
@@ -10,7 +10,7 @@ from ranking.cutoffs import Cutoff
 from ranking.examples import Example
 from ranking.partial_file import PartialFile
 from ranking.ranked_rows import RankedRow, example_sha256, read_row, row_of
-from ranking.ranker import Ranker
+from ranking.ranker import Ranked, Ranker
 from ranking.verify import SourceRanker
 
 ROW = "row"
@@ -44,13 +44,15 @@ def rank_examples(
                 )
             yield read_row(line[ROW])
             done += 1
-    for row, example in _rank(ranker, cutoff, islice(examples, done, None)):
+    for ranked, example in rank_documents(ranker, islice(examples, done, None)):
+        row = row_of(example, ranked, cutoff, ranker.identity)
         if file is not None:
             file.append({_KEY: example_sha256(example), ROW: row.as_json()})
         yield row
 
 
-def _rank(ranker: Ranker, cutoff: Cutoff, examples: Iterator[Example]) -> Iterator[tuple[RankedRow, Example]]:
+def rank_documents(ranker: Ranker, examples: Iterable[Example]) -> Iterator[tuple[Ranked, Example]]:
+    """Rank examples in their order, a document once for the queries on it that follow one another."""
     for _, of_document in groupby(examples, key=lambda one: (one.document_id, one.sentences)):
         while group := list(islice(of_document, _AT_ONCE)):
             queries, sentences = [one.query for one in group], group[0].sentences
@@ -59,5 +61,4 @@ def _rank(ranker: Ranker, cutoff: Cutoff, examples: Iterator[Example]) -> Iterat
                 if isinstance(ranker, SourceRanker)
                 else (ranker.rank(query, sentences) for query in queries)
             )
-            for ranked, example in zip(rankings, group, strict=True):
-                yield row_of(example, ranked, cutoff, ranker.identity), example
+            yield from zip(rankings, group, strict=True)

@@ -14,7 +14,7 @@ from ranking.ranked_rows import RankedRow
 from ranking.scoring import average_precision
 
 _PARTS: tuple[Part, ...] = ("precision", "recall", "f1")
-_EMPTY: EmptyRule = "perfect"
+EMPTY: EmptyRule = "perfect"
 """As subtask 2 of ArchEHR-QA 2026: nothing selected where nothing is evidence scores 1."""
 
 
@@ -37,7 +37,7 @@ class Ratio:
 
 
 _STATISTICS: dict[str, CaseStatistic] = {
-    **{f"micro_{part}": Pooled(0, part, _EMPTY) for part in _PARTS},
+    **{f"micro_{part}": Pooled(0, part, EMPTY) for part in _PARTS},
     **{f"macro_{part}": Mean(3 + place) for place, part in enumerate(_PARTS)},
     "average_precision": Ratio(6, 7),
 }
@@ -97,7 +97,7 @@ def _numbers(row: RankedRow, labels: list[bool]) -> list[float]:
     precision = average_precision(list(row.scores.values()), labels)
     return [
         *counts,
-        *(PERCENT * value for value in scores(counts, _EMPTY)),
+        *(PERCENT * value for value in scores(counts, EMPTY)),
         PERCENT * (precision or 0.0),
         float(precision is not None),
     ]

@@ -10,6 +10,7 @@ from evals.experiments.tables import Unit
 from evals.studies.data import HELD_OUT, NOISY, domain_set
 from evals.studies.definition import Row, Study, TableName
 from evals.studies.measures import Measure
+from ranking.cutoff_text import cutoff_text as in_words
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK
 from ranking.tuning import RuleKind
 
@@ -135,6 +136,8 @@ def cutoff_text(cutoff: Cutoff) -> str:
             return f"tau0={cutoff.tau0:.2f} lambda={cutoff.entropy_weight:+.2f}"
         case TopK():
             return f"k={cutoff.k}"
+        case _:
+            return in_words(cutoff)
 
 
 def _objectives(lines: Sequence[Line]) -> list[BlockLayout]:

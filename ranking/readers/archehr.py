@@ -12,6 +12,7 @@ from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from ranking.examples import Example
+from ranking.retrieval_query import QueryMode, retrieval_query
 
 
 class ArchehrOptions(BaseModel):
@@ -19,12 +20,14 @@ class ArchehrOptions(BaseModel):
 
     Attributes:
         keys: Key files; without any, `NAME_key.json` beside `NAME.xml`.
+        query: What a note is searched for; None is the clinician's question, else the patient's words.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reader: Literal["archehr"] = "archehr"
     keys: tuple[Path, ...] = ()
+    query: QueryMode | None = None
 
 
 def read_archehr(paths: Sequence[Path], options: ArchehrOptions) -> Iterator[Example]:
@@ -45,11 +48,11 @@ def read_archehr(paths: Sequence[Path], options: ArchehrOptions) -> Iterator[Exa
     for case in source:
         if isinstance(case, InvalidCase):
             raise InputError(*case.fault.split(": ", 1))
-        yield _example(case, paths)
+        yield _example(case, paths, options.query or "clinician")
 
 
-def _example(case: Case, paths: Sequence[Path]) -> Example:
-    query = case.question or " ".join(case.narrative.split())
+def _example(case: Case, paths: Sequence[Path], mode: QueryMode) -> Example:
+    query = retrieval_query(case.narrative, case.question, mode)
     if not query or not case.sentences:
         missing = "sentences" if query else "question and no narrative"
         raise InputError(", ".join(map(str, paths)), f"case {case.id!r}: has no {missing}")

@@ -69,6 +69,16 @@ def load_examples(paths: Sequence[Path], reader: ReaderOptions | ReaderName | No
     return examples
 
 
+def are_archehr(paths: Sequence[Path]) -> bool:
+    """Whether all files are ArchEHR cases, by their names and fields.
+
+    Raises:
+        InputError: A path is missing, or of no known format.
+    """
+    _check_there(paths)
+    return all(isinstance(options, ArchehrOptions) for path in paths for _, options in _recognised(path))
+
+
 def _check_evidence(paths: Sequence[Path], examples: Sequence[Example]) -> None:
     names = ", ".join(map(str, paths))
     if not examples:
@@ -79,9 +89,7 @@ def _check_evidence(paths: Sequence[Path], examples: Sequence[Example]) -> None:
 
 
 def _read(paths: Sequence[Path], options: ReaderOptions | None) -> Iterator[tuple[Path, Example]]:
-    missing = next((path for path in paths if not path.exists()), None)
-    if missing is not None:
-        raise InputError(missing, "no such file or folder")
+    _check_there(paths)
     if isinstance(options, ArchehrOptions):
         # Together, since one key may be of cases in several files.
         yield from ((paths[0], example) for example in read_archehr(paths, options))
@@ -89,6 +97,12 @@ def _read(paths: Sequence[Path], options: ReaderOptions | None) -> Iterator[tupl
     for path in paths:
         for file, known in [(path, options)] if options else _recognised(path):
             yield from ((file, example) for example in _read_as(file, known))
+
+
+def _check_there(paths: Sequence[Path]) -> None:
+    missing = next((path for path in paths if not path.exists()), None)
+    if missing is not None:
+        raise InputError(missing, "no such file or folder")
 
 
 def _read_as(path: Path, options: ReaderOptions) -> Iterator[Example]:

@@ -1,0 +1,187 @@
+"""Tables of retrieval: by cut-off, by query, by preparation of the texts, and the price of a floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evals.rankings.scores import RankingScores
+from evals.retrieval.scored import Ranking, micro_of, rank_all, score
+from evals.retrieval.strategies import FLOORS, TRUNCATIONS, strategies, with_floor
+from evals.statistics.bootstrap import Interval
+from ranking.cutoff_text import cutoff_text
+from ranking.cutoffs import Cutoff
+from ranking.errors import RankerError
+from ranking.examples import Example
+from ranking.prepared import PreparedRanker, preparation
+from ranking.ranker import Ranker
+from ranking.retrieval_query import QueryMode
+
+COLUMNS: Mapping[str, str] = {
+    "P": "micro_precision",
+    "R": "micro_recall",
+    "F1": "micro_f1",
+    "macro P": "macro_precision",
+    "macro R": "macro_recall",
+    "macro F1": "macro_f1",
+    "AP": "average_precision",
+}
+"""Columns of every table, and what they are in `RankingScores`."""
+
+Examples = Mapping[QueryMode | None, Sequence[Example]]
+"""The labelled examples with each query; None where a data set has one query of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalRow:
+    """One row.
+
+    Attributes:
+        retrieved: Sentences an example, in the mean.
+        values: 0 to 100 with 95 % intervals, by column.
+    """
+
+    name: str
+    cutoff: str
+    retrieved: float
+    values: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalTable:
+    """One table; `caption` says what all of its rows share."""
+
+    name: str
+    title: str
+    caption: str
+    rows: tuple[RetrievalRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FloorCurve:
+    """Micro precision and recall of a truncation by its floor, 0 to 100, in the order of `FLOORS`."""
+
+    name: str
+    precision: tuple[float, ...]
+    recall: tuple[float, ...]
+    f1: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalReport:
+    """All of it.
+
+    Attributes:
+        ranker: Its identity.
+        query: Of the tables that do not compare queries; None where there is but one.
+        unlabelled: Examples without labels of people, which are left out.
+        longest: Sentences of the longest document.
+    """
+
+    ranker: str
+    query: QueryMode | None
+    examples: int
+    unlabelled: int
+    sentences: int
+    evidence: int
+    longest: int
+    tables: tuple[RetrievalTable, ...]
+    floors: tuple[FloorCurve, ...]
+
+
+def evaluate(
+    ranker: Ranker,
+    examples: Examples,
+    query: QueryMode | None,
+    cutoff: Cutoff,
+    acronyms: Mapping[str, str],
+    report: Callable[[str], None] = lambda text: None,
+) -> RetrievalReport:
+    """Rank the labelled examples in each way and score every cut.
+
+    Args:
+        ranker: Scores sentences; its own cut-off is not used.
+        examples: All, with each query.
+        query: Of `examples`, for the tables that do not compare queries.
+        cutoff: Of the tables that do not compare cut-offs.
+        acronyms: Long forms by acronym, for the comparison of preparations.
+        report: Told of what takes long.
+
+    Raises:
+        RankerError: No example is labelled by people, or a score is no number.
+    """
+    labelled = {mode: _labelled(all_) for mode, all_ in examples.items()}
+    if not labelled[query]:
+        raise RankerError("no example is labelled by people: give a key with --key, or labelled data")
+    ranked: dict[QueryMode | None, list[Ranking]] = {}
+    for mode, of_mode in labelled.items():
+        report(f"ranking {len(of_mode):,} examples" + (f" for the query {mode!r}" if mode else ""))
+        ranked[mode] = rank_all(ranker, of_mode)
+    own = ranked[query]
+    asked = f", query {query}" if query else ""
+    by_cutoff = {name: (rule, score(own, rule)) for name, rule in strategies().items()}
+    tables = [
+        RetrievalTable(
+            "strategies", "Cut-offs", f"Ranker {ranker.identity}{asked}.", _rows(by_cutoff, labelled[query])
+        )
+    ]
+    shared = f"Ranker {ranker.identity}, cut-off {cutoff_text(cutoff)}"
+    if len(ranked) > 1:
+        by_query = {str(mode): (cutoff, score(rankings, cutoff)) for mode, rankings in ranked.items()}
+        tables.append(RetrievalTable("queries", "Queries", f"{shared}.", _rows(by_query, labelled[query])))
+    by_text = {"as written": (cutoff, score(own, cutoff))}
+    for name, (clean, table) in _PREPARATIONS.items():
+        report(f"ranking again: {name}")
+        prepared = PreparedRanker(
+            ranker, preparation(clean=clean, acronyms=acronyms if table else None), name
+        )
+        by_text[name] = (cutoff, score(rank_all(prepared, labelled[query]), cutoff))
+    tables.append(RetrievalTable("texts", "Texts", f"{shared}{asked}.", _rows(by_text, labelled[query])))
+    sizes = [len(one.sentences) for one in labelled[query]]
+    return RetrievalReport(
+        ranker=ranker.identity,
+        query=query,
+        examples=len(own),
+        unlabelled=len(examples[query]) - len(own),
+        sentences=sum(sizes),
+        evidence=sum(sum(one.labels or ()) for one in labelled[query]),
+        longest=max(sizes),
+        tables=tuple(tables),
+        floors=tuple(_curve(name, own) for name in TRUNCATIONS),
+    )
+
+
+_PREPARATIONS: Mapping[str, tuple[bool, bool]] = {
+    "cleaned": (True, False),
+    "acronyms spelled out": (False, True),
+    "both": (True, True),
+}
+"""Whether texts are cleaned, and whether acronyms are spelled out."""
+
+
+def _labelled(examples: Sequence[Example]) -> list[Example]:
+    return [one for one in examples if one.labels is not None and one.label_source == "gold"]
+
+
+def _rows(
+    scored: Mapping[str, tuple[Cutoff, RankingScores]], examples: Sequence[Example]
+) -> tuple[RetrievalRow, ...]:
+    return tuple(
+        RetrievalRow(
+            name,
+            cutoff_text(cutoff),
+            scores.selected / len(examples),
+            {column: scores.values[key] for column, key in COLUMNS.items() if key in scores.values},
+        )
+        for name, (cutoff, scores) in scored.items()
+    )
+
+
+def _curve(name: str, rankings: Sequence[Ranking]) -> FloorCurve:
+    found = [micro_of(rankings, with_floor(name, floor)) for floor in FLOORS]
+    return FloorCurve(
+        name,
+        tuple(100 * one.precision for one in found),
+        tuple(100 * one.recall for one in found),
+        tuple(100 * one.f1 for one in found),
+    )
