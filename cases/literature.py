@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,22 @@ class Document:
     citations: int | None = None
     study_types: tuple[str, ...] = ()
     source: str = ""
+
+
+SkipReason = Literal["unreadable", "empty", "damaged file"]
+"""Why a record is no document: it cannot be read, has neither title nor text, or its file ends there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that gave no document.
+
+    Attributes:
+        place: File and line or record, for readers.
+        fault: What is wrong with it, in one line.
+        reason: The kind of fault, which is what gets counted.
+    """
+
+    place: str
+    fault: str
+    reason: SkipReason
