@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +30,16 @@ def bench(
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0.001, help="Of latency: what the server takes a call.")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Of corpus: documents to take. (default: invented ones)", metavar="PATH"),
+    ] = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            "--curve", help="Of corpus: SVG file of cost by size. It takes minutes.", metavar="FILE"
+        ),
+    ] = None,
     tiny: Annotated[
         bool, typer.Option("--tiny", help="The smallest run: it shows that all works and measures nothing.")
     ] = False,
@@ -55,6 +66,8 @@ def bench(
         "repeats": repeats,
         "max_connections": max_connections,
         "seconds": seconds,
+        "data": data,
+        "curve": curve,
     }
     given = {option: value for option, value in options.items() if value is not None}
     console = messages()

@@ -10,6 +10,7 @@ import typer
 from cli.analyse import analyse
 from cli.bench import bench
 from cli.compare import compare
+from cli.corpus import corpus
 from cli.demos import demos
 from cli.experiment import experiment
 from cli.export import export
@@ -66,6 +67,7 @@ app.command()(bench)
 app.command()(train)
 app.add_typer(models, name="models")
 app.add_typer(demos, name="demos")
+app.add_typer(corpus, name="corpus")
 
 
 @app.callback()

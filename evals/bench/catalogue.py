@@ -23,12 +23,13 @@ BENCHMARKS = {
     "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
     "truncation": "time of four rules that cut rankings by their scores, over one pass over those scores",
+    "corpus": "queries a second of a corpus, over those of rank_bm25 with the same formula; cost by size",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
 }
 """Name to what it measures. `evals/bench/NAME.py` holds `Options`, `TINY` and `measure`."""
 
 
-FLAGS = ("model", "cases", "repeats", "max_connections", "seconds")
+FLAGS = ("model", "cases", "repeats", "max_connections", "seconds", "data", "curve")
 """Options that the command line can set; the others of a benchmark belong to what it is."""
 
 

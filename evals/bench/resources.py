@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evals.bench.result import BenchError
 
-_RESIDENT = re.compile(r"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
+_KILOBYTES = r"^{}:\s+(\d+) kB$"
 
 
 def processor_seconds() -> float:
@@ -25,10 +25,26 @@ def resident_mb() -> float:
         BenchError: The system does not tell, as outside Linux.
     """
     gc.collect()
+    return _status("VmRSS")
+
+
+def peak_mb() -> float:
+    """The most resident memory of this program so far, in MB of 2**20 bytes.
+
+    Not what getrusage tells: there a child begins with the peak of its parent.
+
+    Raises:
+        BenchError: The system does not tell, as outside Linux.
+    """
+    return _status("VmHWM")
+
+
+def _status(name: str) -> float:
     try:
-        found = _RESIDENT.search(Path("/proc/self/status").read_text("utf-8"))
+        status = Path("/proc/self/status").read_text("utf-8")
     except OSError:
-        found = None
+        status = ""
+    found = re.search(_KILOBYTES.format(name), status, re.MULTILINE)
     if found is None:
         raise BenchError("resident memory is read from /proc/self/status, which this system does not have")
     return int(found[1]) / 1024

@@ -150,7 +150,8 @@ class _Build:
         self._read(self._parts[-1].manifest.after if self._parts else Place())
         if not self._tally.documents:
             (self._folder / MANIFEST).unlink()
-            reason = f", such as {self._tally.faults[0]}" if self._tally.faults else ""
+            faults = [*self._tally.damaged, *self._tally.faults]
+            reason = f"; skipped {faults[0]}" if faults else ""
             raise InputError(_names(self._files), f"no document in {len(self._files)} files{reason}")
         self._finish()
         return Built(manifest, found, unchanged=False)
@@ -244,6 +245,7 @@ class _Build:
         finished = finish(self._folder, self._parts, self._settings, report)
         manifest = self._manifest
         manifest.complete = True
+        self._tally.years = dict(sorted(self._tally.years.items()))
         manifest.tally = self._tally
         manifest.parts = len(self._parts)
         manifest.scores, manifest.terms = finished.scores, finished.terms

@@ -59,6 +59,7 @@ class Tally(_Model):
         skipped: By reason.
         years: Documents by year, those without one left out.
         faults: The first skipped records, one line each.
+        damaged: Where and how files ended before their end, one line each.
     """
 
     documents: int = 0
@@ -67,6 +68,7 @@ class Tally(_Model):
     skipped: dict[str, int] = {}
     years: dict[int, int] = {}
     faults: list[str] = []
+    damaged: list[str] = []
 
     def add(self, document: Document) -> None:
         """Count a document."""
@@ -80,7 +82,11 @@ class Tally(_Model):
     def skip(self, record: Skipped) -> None:
         """Count a record that gave no document."""
         self._count(record.reason, 1)
-        self._tell([f"{record.place}: {record.fault}"])
+        line = f"{record.place}: {record.fault}"
+        if record.reason == "damaged file":
+            self.damaged.append(line)
+        else:
+            self._tell([line])
 
     def skip_duplicate(self) -> None:
         """Count a document whose id an earlier one has."""
@@ -96,6 +102,7 @@ class Tally(_Model):
         for year, count in other.years.items():
             self.years[year] = self.years.get(year, 0) + count
         self._tell(other.faults)
+        self.damaged = [*self.damaged, *other.damaged]
 
     def _count(self, reason: str, count: int) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + count

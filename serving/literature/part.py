@@ -19,8 +19,6 @@ from serving.literature.document_store import DocumentReader, DocumentWriter
 from serving.literature.manifest import PART, PartManifest, Place, Tally, read_part, write
 from serving.literature.postings import Hashes, Postings, PostingsBuilder
 
-_DOCUMENTS = "documents.arrow"
-
 
 def part_folder(corpus: Path, number: int) -> Path:
     """Where a part lies."""
@@ -39,7 +37,7 @@ class PartWriter:
         self._temporary = folder.with_name(f".{folder.name}.tmp")
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir(parents=True)
-        self._texts = DocumentWriter(self._temporary / _DOCUMENTS)
+        self._texts = DocumentWriter(self._temporary)
         self._postings = PostingsBuilder()
         self._ids: list[int] = []
         self.tally = Tally()
@@ -77,8 +75,10 @@ class PartWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._texts.close(broken=error is not None)
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        try:
+            self._texts.close(broken=error is not None)
+        finally:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def occurrences(postings: Postings) -> NDArray[np.int64]:
@@ -106,7 +106,7 @@ class Part:
     @cached_property
     def texts(self) -> DocumentReader:
         """The documents themselves."""
-        return DocumentReader(self.folder / _DOCUMENTS)
+        return DocumentReader(self.folder)
 
     @cached_property
     def terms(self) -> Hashes:

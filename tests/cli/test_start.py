@@ -58,6 +58,9 @@ COMMANDS = (
     ["demos", "add"],
     ["demos", "list"],
     ["demos", "query"],
+    ["corpus", "build"],
+    ["corpus", "search"],
+    ["corpus", "show"],
 )
 
 

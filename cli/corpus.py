@@ -1,0 +1,219 @@
+"""`evigraph corpus`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from serving.literature.manifest import Manifest
+
+corpus = typer.Typer(
+    no_args_is_help=True, help="Corpora of published documents on disk, searched by their words."
+)
+
+FolderArgument = Annotated[
+    Path, typer.Argument(help="A corpus's folder.", metavar="FOLDER", show_default=False)
+]
+
+_FAULTS_SHOWN = 5
+_BAR = 40
+
+
+@corpus.command("build")
+def build(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="PubMed XML (.xml, .xml.gz) or JSON lines (.jsonl, .jsonl.gz); or folders of them.",
+            metavar="PATH...",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the corpus.", show_default=False)],
+    citations: Annotated[
+        Path | None,
+        typer.Option(
+            "--citations",
+            help="How often each document is cited: {ID: COUNT} as .json, or two columns.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    min_df: Annotated[
+        int, typer.Option("--min-df", min=1, help="Leave out words of fewer documents than this.")
+    ] = 1,
+    part_size: Annotated[
+        int, typer.Option("--part-size", min=1, help="Documents of a part; memory grows with it.")
+    ] = 50_000,
+    reader: Annotated[
+        Literal["pubmed", "jsonl"] | None,
+        typer.Option(help="How files are read. (default: by their names)", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Build a corpus of dated documents, or go on with one that was interrupted.
+
+    A build that was killed goes on after its last finished part when the command is given again. Files added
+    at the end of the list are added to the corpus. A record that cannot be read is skipped and counted.
+
+    Example: evigraph corpus build pubmed/ --out corpora/pubmed --min-df 10
+    """
+    from cli.corpus_progress import BuildProgress
+    from cli.terminal import messages, output, print_json, safe
+    from serving.literature.build import BuildOptions
+    from serving.literature.build import build as build_corpus
+
+    options = BuildOptions(min_df=min_df, part_size=part_size, citations=citations, reader=reader)
+    with BuildProgress() as progress:
+        built = build_corpus(paths, out, options, report=progress)
+    _print_faults(messages(), built.manifest, out)
+    if as_json:
+        state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
+        print_json({**state, **_summary(built.manifest, out)})
+        return
+    console = output()
+    if built.unchanged:
+        console.print(safe("unchanged: this corpus is finished, and its files are as they were"))
+    elif built.found:
+        console.print(safe(f"went on after {built.found:,} documents"))
+    console.print(safe(f"{_what(built.manifest)} in {out}"), soft_wrap=True)
+    console.print(safe(f'next: evigraph corpus search {out} "QUESTION"'), soft_wrap=True)
+
+
+@corpus.command("search")
+def search(
+    folder: FolderArgument,
+    query: Annotated[str, typer.Argument(help="A question, or words.")],
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which documents of a corpus share the most telling words with a text.
+
+    Example: evigraph corpus search corpora/pubmed "Does ginger help against nausea?" -k 5
+    """
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from cli.terminal import output, print_json, safe
+    from serving.literature.corpus import Corpus
+
+    hits = Corpus.open(folder).search(query, count)
+    if as_json:
+        found = [{"rank": hit.rank, "score": hit.score, **asdict(hit.document)} for hit in hits]
+        print_json({"query": query, "documents": found})
+        return
+    if not hits:
+        output().print("no document shares a word with this text, stop words aside")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("rank", "score", "year", "cited"):
+        table.add_column(name, justify="right")
+    for name in ("id", "title", "kind of study", "source"):
+        table.add_column(name)
+    for hit in hits:
+        document = hit.document
+        table.add_row(
+            str(hit.rank),
+            f"{hit.score:.2f}",
+            "-" if document.year is None else str(document.year),
+            "-" if document.citations is None else f"{document.citations:,}",
+            safe(document.id),
+            safe(document.title or document.text[:60]),
+            safe(", ".join(document.study_types)),
+            safe(document.source),
+        )
+    output().print(table)
+
+
+@corpus.command("show")
+def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
+    """Show what a corpus holds: documents, years, what was skipped, sizes.
+
+    Example: evigraph corpus show corpora/pubmed
+    """
+    from rich.table import Table
+
+    from cli.terminal import messages, output, print_json, safe
+    from serving.literature.corpus import Corpus
+    from serving.literature.years import spans
+
+    opened = Corpus.open(folder)
+    manifest = opened.manifest
+    if as_json:
+        print_json({"folder": str(folder), "identity": opened.identity, **_summary(manifest, folder)})
+        return
+    console = output()
+    console.print(safe(f"{folder}: {_what(manifest)}"), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in _rows(manifest, folder):
+        table.add_row(name, safe(value))
+    table.add_row("identity", opened.identity)
+    console.print(table)
+    found = spans(manifest.tally.years)
+    most = max((span.documents for span in found), default=0)
+    for span in found:
+        label = str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
+        bar = "#" * round(_BAR * span.documents / most)
+        console.print(safe(f"{label:9}  {span.documents:>10,}  {bar}".rstrip()))
+    _print_faults(messages(), manifest, folder)
+
+
+def _what(manifest: Manifest) -> str:
+    years = manifest.tally.years
+    span = f" of {min(years)} to {max(years)}" if years else ""
+    return f"{manifest.tally.documents:,} documents{span}"
+
+
+def _rows(manifest: Manifest, folder: Path) -> list[tuple[str, str]]:
+    tally, settings = manifest.tally, manifest.settings
+    bytes_on_disk = _summary(manifest, folder)["bytes"]
+    skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
+    return [
+        ("files", f"{len(manifest.sources):,}, such as {manifest.sources[0].path}"),
+        ("skipped", skipped or "nothing"),
+        ("without year", f"{tally.without_year:,}"),
+        ("with citations", f"{tally.with_citations:,}"),
+        ("words", f"{manifest.terms:,} different, {manifest.mean_length:,.1f} a document"),
+        ("scored", f"BM25, k1 {settings.k1}, b {settings.b}, words of at least {settings.min_df} documents"),
+        ("on disk", f"{_size(bytes_on_disk)} in {manifest.parts:,} parts"),
+    ]
+
+
+def _size(count: int) -> str:
+    for unit, bytes_of in (("GB", 1e9), ("MB", 1e6)):
+        if count >= bytes_of:
+            return f"{count / bytes_of:,.1f} {unit}"
+    return f"{count / 1e3:,.1f} kB"
+
+
+def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
+    """Fields of the manifest that people and programs ask for, and the bytes on disk."""
+    kept = {"settings", "tally", "parts", "terms", "postings", "mean_length", "versions"}
+    bytes_on_disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return {
+        **manifest.model_dump(include=kept),
+        "files": [source.path for source in manifest.sources],
+        "bytes": bytes_on_disk,
+    }
+
+
+def _print_faults(console: Console, manifest: Manifest, folder: Path) -> None:
+    from cli.terminal import safe
+
+    tally = manifest.tally
+    total = sum(tally.skipped.values())
+    if not total:
+        return
+    for fault in (*tally.damaged, *tally.faults[:_FAULTS_SHOWN]):
+        console.print(safe(f"skipped: {fault}"), soft_wrap=True)
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
+    kept = len(tally.faults)
+    more = f"; the first {kept} are in {folder}/corpus.json" if kept > _FAULTS_SHOWN else ""
+    console.print(safe(f"{total:,} records skipped: {counts}{more}"), soft_wrap=True)
