@@ -53,7 +53,7 @@ RankerOption = Annotated[
     str | None,
     typer.Option(
         "--ranker",
-        help="logistic, bm25, or the folder of a trained ranker. (default: the recipe's)",
+        help="logistic, support, bm25, similarity, or a trained ranker's folder. (default: the recipe's)",
         metavar="NAME|FOLDER",
         show_default=False,
     ),

@@ -25,7 +25,9 @@ def rank(
     ranker: Annotated[
         str,
         typer.Argument(
-            help="logistic, bm25, or the folder of a trained ranker.", metavar="RANKER", show_default=False
+            help="logistic, support, bm25, similarity, or the folder of a trained ranker.",
+            metavar="RANKER",
+            show_default=False,
         ),
     ],
     data: Annotated[

@@ -36,8 +36,10 @@ def verify(
     ] = None,
     ranker: Annotated[
         str,
-        typer.Option("--ranker", help="logistic, bm25, or the folder of a trained one.", metavar="RANKER"),
-    ] = "logistic",
+        typer.Option(
+            "--ranker", help="support, logistic, bm25, or the folder of a trained one.", metavar="RANKER"
+        ),
+    ] = "support",
     min_probability: Annotated[
         float | None,
         typer.Option(

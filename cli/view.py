@@ -42,10 +42,10 @@ def view(
         str,
         typer.Option(
             "--ranker",
-            help="Verifies answers against their notes: logistic, bm25, or the folder of a trained one.",
+            help="Verifies answers: support, logistic, bm25, or the folder of a trained ranker.",
             metavar="RANKER",
         ),
-    ] = "logistic",
+    ] = "support",
     bundle: Annotated[
         Path | None,
         typer.Option(

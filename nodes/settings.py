@@ -54,8 +54,8 @@ class EvidenceSettings(_Section):
         voters: `llm` labels by a language model's votes, `ranker` by a ranker's selection alone, which asks
             no model and reads nothing of this section but `ranker` and `cutoff`; `both` counts the ranker's
             selection among the model's votes.
-        ranker: `logistic`, `bm25`, `similarity`, `similarity:FOLDER` of a sentence encoder, or the folder of
-            a trained ranker.
+        ranker: `logistic`, `support`, `bm25`, `similarity`, `similarity:FOLDER` of a sentence encoder, or the
+            folder of a trained ranker.
         ranker_votes: How many votes the ranker's selection counts for, beside those of the model.
         cutoff: The rule from scores to a selection; None is the ranker's own.
         demonstrations: K of section 4.1.3.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from ranking.bm25 import BM25, Bm25Ranker
 from ranking.errors import RankerError
-from ranking.logistic import CHECKPOINT, LOGISTIC, LogisticRanker, packaged_logistic
+from ranking.logistic import CHECKPOINT, LOGISTIC, SUPPORT, LogisticRanker, packaged_logistic
 from ranking.ranker import Ranker
 from ranking.similarity import OF_A_FOLDER, SIMILARITY, SimilarityRanker, packaged_similarity
 
@@ -22,6 +23,7 @@ def _open_neural(folder: Path) -> Ranker:
 
 _PACKAGED: Mapping[str, Callable[[], Ranker]] = {
     LOGISTIC: packaged_logistic,
+    SUPPORT: partial(packaged_logistic, SUPPORT),
     BM25: Bm25Ranker,
     SIMILARITY: packaged_similarity,
 }
@@ -33,8 +35,8 @@ def load_ranker(name: str) -> Ranker:
     """Make a ranker ready.
 
     Args:
-        name: `logistic`, `bm25`, `similarity`, `similarity:` and the folder of a sentence encoder, or the
-            folder of a trained ranker.
+        name: `logistic`, `support`, `bm25`, `similarity`, `similarity:` and the folder of a sentence encoder,
+            or the folder of a trained ranker.
 
     Raises:
         RankerError: It is unknown, or its checkpoint cannot be used.

@@ -23,6 +23,9 @@ from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 from ranking.vectors import TextVectors, shared_vectors
 
 LOGISTIC = "logistic"
+SUPPORT = "support"
+"""The packaged regression that has also seen documents without evidence, so that it can miss some."""
+
 CHECKPOINT = "ranker.json"
 """The file of a checkpoint folder that says of which kind it is."""
 
@@ -111,7 +114,7 @@ class LogisticRanker:
 
     @property
     def identity(self) -> str:
-        """Name and hash of the regression, which names its encoder."""
+        """Kind and hash of the regression, which names its encoder."""
         return f"{LOGISTIC}@{self.weights.sha256[:12]}"
 
     @property
@@ -167,14 +170,14 @@ class LogisticRanker:
             raise RankerError(f"{path}: {error.strerror}") from error
 
 
-def packaged_logistic() -> LogisticRanker:
-    """The one that comes with the package, fitted on claims and abstracts of SciFact.
+def packaged_logistic(name: str = LOGISTIC) -> LogisticRanker:
+    """One that comes with the package: `logistic` or `support`, fitted on claims and abstracts of SciFact.
 
     Raises:
         WeightsError: The packaged encoder is not installed.
     """
-    file = resources.files("ranking").joinpath("packaged", "logistic.json")
-    return LogisticRanker(_read(file.read_bytes(), "ranking/packaged/logistic.json"))
+    file = resources.files("ranking").joinpath("packaged", f"{name}.json")
+    return LogisticRanker(_read(file.read_bytes(), f"ranking/packaged/{name}.json"))
 
 
 def fit_logistic(
@@ -183,6 +186,7 @@ def fit_logistic(
     vectors: TextVectors | None = None,
     folds: int = 5,
     rules: Sequence[RuleKind] = _RULES,
+    fallback: bool = True,
     data: str = "",
     licence: str = "",
 ) -> LogisticRanker:
@@ -193,6 +197,7 @@ def fit_logistic(
         vectors: The packaged encoder's, unless others are given.
         folds: Parts that are left out in turn; a group is never parted.
         rules: Kinds of cut-off to choose from.
+        fallback: Of thresholds, whether the best sentence is taken where none reaches them.
         data: Name of the data set, for the record.
         licence: Its licence and attribution, for the record.
 
@@ -208,7 +213,7 @@ def fit_logistic(
     whole = _fit(seen, labels)
     left_out = _out_of_fold(seen, labels, [example.group for example in usable], folds)
     cases = [ScoredCase(scores, its.tolist()) for scores, its in zip(left_out, labels, strict=True)]
-    tuned = best_cutoff(cases, rules, smoothed=True)
+    tuned = best_cutoff(cases, rules, fallback=fallback, smoothed=True)
     weights = LogisticWeights(
         encoder=vectors.identity,
         features=FEATURES,

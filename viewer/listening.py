@@ -64,7 +64,7 @@ def serve(
     bound: socket.socket,
     host: str,
     started: Callable[[str], None],
-    ranker: str = "logistic",
+    ranker: str = "support",
 ) -> None:
     """Serve until the process is interrupted.
 

@@ -183,7 +183,7 @@ class Server:
 
 
 def application(
-    library: Library, port: int, token: str, names: Iterable[str] = (), ranker: str = "logistic"
+    library: Library, port: int, token: str, names: Iterable[str] = (), ranker: str = "support"
 ) -> ASGIApp:
     """The guarded application.
 

@@ -25,7 +25,7 @@ class Verifying:
     """
 
     def __init__(
-        self, named: Callable[[str], OpenedRun], addresses: ServedAddresses, ranker: str = "logistic"
+        self, named: Callable[[str], OpenedRun], addresses: ServedAddresses, ranker: str = "support"
     ) -> None:
         """Serve pages of the runs that `named` knows, by the ranker of this name or folder."""
         self._named = named

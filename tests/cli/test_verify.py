@@ -28,7 +28,7 @@ def verify(folder: Path, *arguments: str, ranker: str = "bm25") -> Ended:
     return evigraph("verify", *arguments, "--ranker", ranker, folder=folder)
 
 
-def test_the_logistic_ranker_keeps_its_reading_of_the_source(folder: Path) -> None:
+def test_by_default_support_is_told_from_its_lack_and_the_reading_of_the_source_is_kept(folder: Path) -> None:
     ended = evigraph(
         *("verify", "note.txt", "source.txt", "--json", "--html", "page.html"),
         folder=folder,
@@ -37,6 +37,7 @@ def test_the_logistic_ranker_keeps_its_reading_of_the_source(folder: Path) -> No
     found = ended.summary
     line = found["lines"][0]
     assert (line["supported"], line["evidence"][0]["sentence"]) == (True, "2")
+    assert [one["support"] for one in found["lines"]] == ["supported", "unsupported"]
     assert (found["source_encoded"], found["html"]) == (True, "page.html")
     assert "Knee surgery went well." in (folder / "page.html").read_text()
     assert len(list((folder / "cache" / "sources").iterdir())) == 1
