@@ -25,7 +25,8 @@ def rank(
     ranker: Annotated[
         str,
         typer.Argument(
-            help="logistic, support, bm25, similarity, or the folder of a trained ranker.",
+            help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder, or the folder of a"
+            " trained ranker.",
             metavar="RANKER",
             show_default=False,
         ),
@@ -49,7 +50,8 @@ def rank(
         str | None,
         typer.Option(
             "--cutoff",
-            help="threshold=P, gap, adaptive=TAU0,WEIGHT or top_k=K; threshold=P,empty may select nothing."
+            help="threshold=P, gap, adaptive=TAU0,WEIGHT, top_k=K, autocut, autocut_star, elbow, surprise or"
+            " surprise_clean; threshold=P,empty may select nothing, elbow=min:3 takes at least three."
             " (default: the ranker's own)",
             metavar="RULE",
             show_default=False,

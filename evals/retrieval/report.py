@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.rankings.scores import RankingScores
-from evals.retrieval.scored import Ranking, micro_of, rank_all, score
-from evals.retrieval.strategies import FLOORS, TRUNCATIONS, strategies, with_floor
+from evals.retrieval.scored import Ranking, rank_all, score, with_floors
+from evals.retrieval.strategies import FLOORS, TRUNCATIONS, strategies
 from evals.statistics.bootstrap import Interval
 from ranking.cutoff_text import cutoff_text
 from ranking.cutoffs import Cutoff
@@ -178,7 +178,7 @@ def _rows(
 
 
 def _curve(name: str, rankings: Sequence[Ranking]) -> FloorCurve:
-    found = [micro_of(rankings, with_floor(name, floor)) for floor in FLOORS]
+    found = with_floors(rankings, TRUNCATIONS[name], FLOORS)
     return FloorCurve(
         name,
         tuple(100 * one.precision for one in found),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evals.rankings.scores import EMPTY, RankingScores, score_rows
-from evals.scoring.counts import PrecisionRecallF1, count, micro
+from evals.scoring.counts import Counts, PrecisionRecallF1, micro
 from ranking.cutoffs import Cutoff, kept
 from ranking.errors import RankerError
 from ranking.examples import Example
@@ -34,6 +34,11 @@ class Ranking:
     ranked: Floats
     cut_sentences: tuple[int, ...]
     query_cut: bool
+
+    def hits(self) -> list[int]:
+        """How many of the best are evidence: of the best 0, 1, ..., all."""
+        labels = np.asarray(self.example.labels, dtype=np.int64)[self.order]
+        return [0, *np.cumsum(labels).tolist()]
 
     def row(self, cutoff: Cutoff) -> RankedRow:
         """What the rule selects, with what people have labelled."""
@@ -82,7 +87,15 @@ def score(rankings: Iterable[Ranking], cutoff: Cutoff) -> RankingScores:
     return score_rows(ranking.row(cutoff) for ranking in rankings)
 
 
-def micro_of(rankings: Iterable[Ranking], cutoff: Cutoff) -> PrecisionRecallF1:
-    """Micro scores alone, without intervals."""
-    rows = (ranking.row(cutoff) for ranking in rankings)
-    return micro([count(set(row.selected), set(row.gold or ())) for row in rows], EMPTY)
+def with_floors(
+    rankings: Sequence[Ranking], cutoff: Cutoff, floors: Sequence[int]
+) -> list[PrecisionRecallF1]:
+    """Micro scores of a rule for each number that it keeps at least; every ranking is cut once."""
+    lengths = [kept(cutoff, ranking.ranked) if ranking.ranked.size else 0 for ranking in rankings]
+    hits = [ranking.hits() for ranking in rankings]
+    found = []
+    for floor in floors:
+        raised = [min(max(length, floor), len(at) - 1) for length, at in zip(lengths, hits, strict=True)]
+        counts = [Counts(at[size], size, at[-1]) for size, at in zip(raised, hits, strict=True)]
+        found.append(micro(counts, EMPTY))
+    return found
