@@ -41,7 +41,7 @@ def test_plain_examples_are_scored_and_drawn(data: Path, tmp_path: Path) -> None
         (("--retriever", "similarity:nowhere"), "no encoder at 'nowhere'"),
     ],
 )
-def test_what_is_wrong_is_one_line(data: Path, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+def test_what_is_wrong_is_told(data: Path, tmp_path: Path, options: tuple[str, ...], words: str) -> None:
     ended = evigraph("retrieval", str(data), *options, folder=tmp_path)
     assert ended.code == 2
-    assert words in ended.line
+    assert words in ended.err
