@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from cases.literature import Document
+from serving.literature.arrays import write_array
 
 # A document is unpacked together with its block. In record batches of Arrow it took five times as long.
 _BLOCK = 16
@@ -44,7 +45,7 @@ class DocumentWriter:
         try:
             if not broken:
                 self._flush()
-                np.save(self._folder / _BLOCKS, np.array(self._starts, dtype=np.int64))
+                write_array(self._folder / _BLOCKS, np.array(self._starts, dtype=np.int64))
         finally:
             self._file.close()
 

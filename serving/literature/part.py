@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cases.files import write_atomically
 from cases.hashes import hash64
 from cases.literature import Document
+from serving.literature.arrays import npy, write_array
 from serving.literature.document_store import DocumentReader, DocumentWriter
 from serving.literature.manifest import PART, PartManifest, Place, Tally, read_part, write
 from serving.literature.postings import Hashes, Postings, PostingsBuilder
@@ -65,7 +66,7 @@ class PartWriter:
             "counts": np.minimum(postings.counts, np.iinfo(np.uint16).max).astype(np.uint16),
         }
         for name, values in arrays.items():
-            np.save(self._temporary / f"{name}.npy", values)
+            write_array(self._temporary / f"{name}.npy", values)
         write(self._temporary / PART, PartManifest(tally=self.tally, after=after))
         self._temporary.rename(self._folder)
 
@@ -157,7 +158,7 @@ class Part:
         Raises:
             InputError: The file cannot be written.
         """
-        write_atomically(self._path(f"scores-{name}"), _npy(scores))
+        write_atomically(self._path(f"scores-{name}"), npy(scores))
 
     def drop_scores(self, but: str) -> None:
         """Remove the scores of earlier statistics."""
@@ -188,11 +189,3 @@ class Part:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
-
-
-def _npy(values: NDArray[Any]) -> list[bytes]:
-    from io import BytesIO
-
-    written = BytesIO()
-    np.lib.format.write_array_header_2_0(written, np.lib.format.header_data_from_array_1_0(values))
-    return [written.getvalue(), values.tobytes()]

@@ -27,6 +27,7 @@ PAGES = (
     "docs/traces.md",
     "docs/review.md",
     "docs/ranking.md",
+    "docs/corpus.md",
     "docs/submissions.md",
     "docs/scoring.md",
     "docs/comparing.md",
