@@ -28,6 +28,9 @@ _ID_LISTS = {
     "changed": "changed by the reviewer",
     "undecided": "open",
 }
+_LONG_NOTE = 1_000
+"""Sentences from which on only those are shown that something came of."""
+
 _LABEL_COLOURS = {"essential": "green", "supplementary": "yellow"}
 
 
@@ -122,6 +125,9 @@ def _details(step: Line) -> list[tuple[str, str]]:
         found.append(("scores", " ".join(f"{id_}:{score:.2f}" for id_, score in facts["scores"].items())))
         if facts["cut_sentences"]:
             found.append(("read in part", _ids(facts["cut_sentences"])))
+    if step["node"] == "retrieve_sentences":
+        found.append(("query", " and ".join(facts["query"]) or "none"))
+        found.append(("scores", _ranking(facts)))
     if step["node"] == "reflect_on_labels":
         found.append((f"vote {facts['vote']}", f"{_ids(facts['before'])} -> {_ids(facts['after'])}"))
     found += [(name, _ids(facts[fact])) for fact, name in _ID_LISTS.items() if facts.get(fact)]
@@ -133,6 +139,15 @@ def _details(step: Line) -> list[tuple[str, str]]:
     if step["flags"]:
         found.append(("flags", ", ".join(step["flags"])))
     return found
+
+
+def _ranking(facts: Line) -> str:
+    """Scores from the best down, with a bar where the ranking was cut."""
+    scores = [f"{id_}:{score:.2f}" for id_, score in facts["scores"].items()]
+    told, kept = len(scores), facts["k"]
+    parts = [*scores[:kept], *(["|"] if kept < told else []), *scores[kept:]]
+    more = facts["ranked"] - told
+    return " ".join(parts) + (f" and {more:,} more" if more else "")
 
 
 def _ids(ids: list[str]) -> str:
@@ -148,6 +163,7 @@ def _calls(console: Console, step: Line, journal: Journal) -> None:
 
 def _sentences(console: Console, case: Case, line: Line) -> None:
     labels = case.gold.labels or {}
+    retrieved = {one["id"]: place for place, one in enumerate(line.get("retrieved") or (), start=1)}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("id", justify="right")
     table.add_column("votes")
@@ -157,10 +173,13 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         table.add_column("P(essential)", justify="right")
     if scored:
         table.add_column("ranker", justify="right")
+    if retrieved:
+        table.add_column("found", justify="right")
     if labels:
         table.add_column("weak key" if case.gold.label_source == "weak" else "key")
     table.add_column("sentence", overflow="fold")
-    for sentence in case.sentences:
+    shown = [one for one in case.sentences if len(case.sentences) <= _LONG_NOTE or _matters(one.id, line)]
+    for sentence in shown:
         label = line["labels"][sentence.id]
         votes = f"{counts[sentence.id]}/{line['usable_votes']}" if counts else "-"
         row: list[str | Text] = [safe(sentence.id), votes]
@@ -170,6 +189,8 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
             row.append("-" if share is None else f"{share:.2f}")
         if scored:
             row.append(_score(sentence.id, line))
+        if retrieved:
+            row.append(str(retrieved.get(sentence.id, "-")))
         if labels:
             key = labels.get(sentence.id, "")
             row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))
@@ -177,6 +198,12 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         table.add_row(*row)
     console.print()
     console.print(table)
+    if len(shown) < len(case.sentences):
+        console.print(f"({len(case.sentences) - len(shown):,} sentences that nothing came of are not shown)")
+
+
+def _matters(id_: str, line: Line) -> bool:
+    return line["labels"][id_] == "essential" or id_ in (line.get("answer_evidence") or ())
 
 
 def _score(id_: str, line: Line) -> str:

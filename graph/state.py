@@ -11,8 +11,10 @@ from nodes.records import (
     AlignedAnswer,
     AnswerEvidence,
     AnswerLine,
+    Attribution,
     Decision,
     IntentChoice,
+    Retrieved,
     ReviewRecord,
     Shown,
     Vote,
@@ -49,6 +51,8 @@ class State(TypedDict, total=False):
     ranker_vote: Vote
     ranker_scores: dict[str, float]
     """By sentence id; higher is more likely to be evidence."""
+    retrieved: list[Retrieved]
+    """Sentences that were found for a query, the best first."""
     vote_counts: dict[str, int]
     usable_votes: int
     """That of a ranker counts with its weight, here and in `vote_counts`."""
@@ -72,4 +76,6 @@ class State(TypedDict, total=False):
     alignment: dict[str, list[str]]
     """Ids of the note sentences that support each answer sentence, by its id."""
     aligned_answer: AlignedAnswer
+    attributions: dict[str, list[Attribution]]
+    """By answer sentence: note sentences that may be cited, the likeliest first."""
     decisions: Annotated[list[Decision], operator.add]

@@ -38,6 +38,9 @@ class Context:
     vectors: TextVectors | None = field(
         default=None, metadata={"description": "compares sentences by meaning; None where nobody does"}
     )
+    acronyms: Mapping[str, str] | None = field(
+        default=None, metadata={"description": "long forms by acronym; None writes none out"}
+    )
     literature: Literature | None = field(
         default=None, metadata={"description": "published documents; None where nobody searches them"}
     )

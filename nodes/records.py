@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from serving.ask import CallRecord
 from serving.demonstrations import Neighbour
@@ -51,6 +51,22 @@ class AnswerLine(TypedDict):
     text: str
 
 
+class Retrieved(TypedDict):
+    """A sentence of the note that was found for a query."""
+
+    id: str
+    score: float
+
+
+class Attribution(TypedDict):
+    """How well a sentence of an answer matches one of the note, part by part, each 0 to 1."""
+
+    id: str
+    lexical: float
+    fuzzy: float
+    semantic: float
+
+
 class ReviewRecord(TypedDict):
     """A person's review that a case went on with; `changed` lists the ids that votes had otherwise."""
 
@@ -67,6 +83,11 @@ class Decision(TypedDict):
     facts: dict[str, Any]
     calls: list[dict[str, Any]]
     flags: NotRequired[list[str]]
+
+
+def same_evidence(ids: Sequence[str]) -> dict[AnswerEvidence, list[str]]:
+    """The same sentences for every evidence setting, where nobody votes."""
+    return {setting: list(ids) for setting in get_args(AnswerEvidence)}
 
 
 def shown(neighbour: Neighbour, tier: Literal["similarity", "primary", "secondary", "fill"]) -> Shown:

@@ -281,11 +281,17 @@ class Settings(_Section):
     @property
     def switched_off(self) -> frozenset[str]:
         """Nodes that only some recipes ask for, and this one does not."""
+        answers = self.stop_after == "answer"
+        attributes = self.citation.method == "post_generation"
         wanted = {
             "interpret_question": self.interprets,
             "align_answer": self.aligns,
             "rank_evidence": self.ranks,
             "await_review": self.reviews,
+            "generate_cited_answer": answers and not attributes,
+            "validate_citations": answers and not attributes,
+            "generate_uncited_answer": answers and attributes,
+            "attribute_answer": answers and attributes,
         }
         return frozenset(name for name, used in wanted.items() if not used)
 

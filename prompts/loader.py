@@ -70,10 +70,20 @@ CONTRACTS: Mapping[str, Contract] = {
     "label_from_answer": Contract(
         frozenset({"sentences", "answer", "reply_form"}), frozenset({"narrative", "question"})
     ),
+    "generate_cited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
+    "generate_uncited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
 }
 """Every prompt of a version by name."""
 
-OPTIONAL = frozenset({"interpret_question", "align_answer", "label_from_answer"})
+OPTIONAL = frozenset(
+    {
+        "interpret_question",
+        "align_answer",
+        "label_from_answer",
+        "generate_cited_answer",
+        "generate_uncited_answer",
+    }
+)
 """Prompts that a version may leave out; those of the packaged `default` then stand in."""
 
 _DEFAULT = "default"

@@ -28,7 +28,9 @@ from runs.manifest import (
     own_version,
     versions,
 )
+from runs.retrieval_tools import RetrievalTools, load_retrieval
 from runs.servers import Servers
+from runs.unread_sections import refuse_unread_sections, shows_demonstrations
 from serving.backends import Backend, connect
 from serving.demonstrations import MANIFEST as POOL_MANIFEST
 from serving.demonstrations import DemonstrationPool, build_pool
@@ -80,6 +82,7 @@ class Assembly:
     prompts: PromptSet
     pool: DemonstrationPool | None
     ranker: Ranker | None
+    retrieval: RetrievalTools
     backends: Mapping[Role, Backend]
     manifest: Manifest
 
@@ -104,21 +107,23 @@ async def assemble(
     Raises:
         InputError: The case or key files.
         UnknownSystem, PromptError, RecipeError: The recipe.
-        RankerError: The ranker.
+        RankerError: A ranker.
         ModelError: A model, the embedding or the pool.
     """
     recipe = request.recipe
     graph = build_system(recipe.system, checkpointer=InMemorySaver() if recipe.reviews else None)
     _refuse_missing_nodes(recipe, graph, request.recipe_origin)
+    refuse_unread_sections(recipe, graph.nodes, request.recipe_origin)
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
     prompts = replace_prompts(load_prompts(recipe.prompts), request.prompt_files)
     check_prompts(recipe, prompts, request.recipe_origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
-    if recipe.needs_demonstrations:
+    if recipe.needs_demonstrations and shows_demonstrations(graph.nodes):
         pool = await open_pool(request.demonstrations, recipe.embedding, report)
     ranker = load_ranker(recipe.evidence.ranker) if recipe.ranks else None
+    retrieval = load_retrieval(recipe, graph.nodes)
     # Last, because a model may take minutes to load, and is to be closed by the run.
     backends, findings = await _probe_roles(connected, probing, recorded, report)
     found = summary.cases + summary.invalid
@@ -160,9 +165,10 @@ async def assemble(
         },
         demonstrations=_describe(pool),
         ranker=_describe_ranker(recipe, ranker),
+        retrieval=retrieval.describe(),
         versions=versions(),
     )
-    return Assembly(recipe, source, graph, prompts, pool, ranker, backends, manifest)
+    return Assembly(recipe, source, graph, prompts, pool, ranker, retrieval, backends, manifest)
 
 
 def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:

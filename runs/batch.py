@@ -174,6 +174,7 @@ class _Batch:
             prompts=self.assembly.prompts,
             demonstrations=self.assembly.pool,
             ranker=self.assembly.ranker,
+            **self.assembly.retrieval._asdict(),
             settings=self.assembly.recipe,
         )
         review = self.held.review_of(case.id) if self.assembly.recipe.reviews else None

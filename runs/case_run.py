@@ -28,6 +28,7 @@ _INTERRUPT = "__interrupt__"
 _RESULTS = (
     "interpreted_question",
     "intent",
+    "retrieved",
     "ranker_scores",
     "ranker_vote",
     "vote_counts",
@@ -42,6 +43,7 @@ _RESULTS = (
     "answer_sentences",
     "alignment",
     "aligned_answer",
+    "attributions",
 )
 
 

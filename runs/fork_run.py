@@ -104,6 +104,7 @@ async def _run_case(
         prompts=assembly.prompts,
         demonstrations=assembly.pool,
         ranker=assembly.ranker,
+        **assembly.retrieval._asdict(),
         settings=assembly.recipe,
     )
     trace = CaseTrace(case.id, successors(graph))

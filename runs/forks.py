@@ -72,7 +72,15 @@ def changes(before: Manifest, after: Manifest, prompt_files: Mapping[str, Path])
     rankers = [manifest.ranker.identity if manifest.ranker else None for manifest in (before, after)]
     if rankers[0] != rankers[1]:
         found["ranker"] = (rankers[0], rankers[1])
+    found |= _retrieval(before, after)
     return found
+
+
+def _retrieval(before: Manifest, after: Manifest) -> Changes:
+    """Equal recipes can differ here: a ranker's folder or a table of acronyms is changed in its place."""
+    pair = [one.retrieval.model_dump() if one.retrieval else {} for one in (before, after)]
+    names = [name for name in (pair[0] | pair[1]) if pair[0].get(name) != pair[1].get(name)]
+    return {f"retrieval {name}": (pair[0].get(name), pair[1].get(name)) for name in names}
 
 
 def _models(before: Manifest, after: Manifest) -> Changes:

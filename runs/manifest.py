@@ -105,6 +105,22 @@ class EvidenceRanker(_Record):
     cutoff: dict[str, Any]
 
 
+class Retrieval(_Record):
+    """What finds sentences of notes, by identities that tell weights; None is what the recipe has not.
+
+    Attributes:
+        retriever: What scores the sentences.
+        reranker: What puts the best in another order.
+        vectors: What compares an answer with the note.
+        acronyms_sha256: Of the table that is written out.
+    """
+
+    retriever: str
+    reranker: str | None = None
+    vectors: str | None = None
+    acronyms_sha256: str | None = None
+
+
 class Edge(_Record):
     """A way from one node to another; `conditional` where a router decides."""
 
@@ -182,6 +198,7 @@ class Manifest(_Record):
     models: dict[Role, Model]
     demonstrations: Demonstrations | None
     ranker: EvidenceRanker | None = None
+    retrieval: Retrieval | None = None
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
@@ -227,6 +244,7 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
         ("limit", recorded.inputs.limit, current.inputs.limit),
         ("demonstrations", _pool(recorded), _pool(current)),
         ("ranker", recorded.ranker, current.ranker),
+        ("retrieval", recorded.retrieval, current.retrieval),
     ]
     found = [name for name, one, other in pairs if one != other]
     found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]

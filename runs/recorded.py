@@ -18,6 +18,7 @@ from runs.folder import CALLS, Line, RunFolder
 from runs.fork_point import ForkPoint
 from runs.manifest import Manifest
 from runs.replay import Inherited, RecordedCalls, recorded_backends, replay
+from runs.retrieval_tools import load_retrieval
 from serving.backends import Backend, connect
 from serving.client import ModelClient
 from serving.embedded.weights import WeightsError
@@ -56,6 +57,8 @@ async def replay_run(
     elif pool is None or recipe.embedding != assembly.recipe.embedding:
         pool = await open_pool(Path(manifest.demonstrations.folder), recipe.embedding, report)
     shared = assembly.ranker if recipe.evidence.ranker == assembly.recipe.evidence.ranker else None
+    nodes = build_system(recipe.system).nodes
+    same = (recipe.retrieval, recipe.citation) == (assembly.recipe.retrieval, assembly.recipe.citation)
     connected = _connect_recorded(manifest, assembly)
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
@@ -68,6 +71,7 @@ async def replay_run(
             prompts=load_prompts(recipe.prompts),
             demonstrations=pool,
             ranker=(shared or load_ranker(recipe.evidence.ranker)) if recipe.ranks else None,
+            **(assembly.retrieval if same else load_retrieval(recipe, nodes))._asdict(),
             settings=recipe,
         )
         graph = build_system(recipe.system, checkpointer=InMemorySaver())

@@ -15,6 +15,7 @@ from cases.records import Case, InvalidCase
 from nodes.answer_rules import find_faults
 from nodes.context import Context
 from nodes.generate_answer import ANSWER_REPLY
+from nodes.generate_cited_answer import CITED_ANSWER_REPLY
 from nodes.settings import AnswerSettings, ReviewSettings
 from runs.assemble import Assembly, Request, assemble
 from runs.batch import MOST_REMARKS, Options
@@ -31,8 +32,11 @@ from serving.demonstrations import DemonstrationPool, evidence_text
 from serving.errors import CallError
 from serving.journal import Journal, Message
 from serving.limits import Limits
-from serving.rehearsal import Tallies, Tally, added, rehearse
+from serving.rehearsal import Tallies, added, rehearse
 from serving.token_counter import TokenCounter
+
+_PROMPT_OF = {ANSWER_REPLY: "generate_answer", CITED_ANSWER_REPLY: "generate_cited_answer"}
+"""Whose correction turn sends an answer back, by the format of the answer."""
 
 CASES_AT_ONCE = 16
 """Enough to keep a server's tokenizer busy."""
@@ -71,8 +75,7 @@ async def _rehearse(
         client = ModelClient(backends, journal, limits, progress.usage)
         try:
             await rehearsal.run(client, stop)
-            answers = tallies.get(("answer", ANSWER_REPLY))
-            correction = await _correction(assembly, backends["answer"], answers)
+            correction = await _correction(assembly, backends["answer"], tallies)
         finally:
             await client.aclose()
             journal.close()
@@ -141,6 +144,7 @@ class _Rehearsal:
                 prompts=self._assembly.prompts,
                 demonstrations=self._assembly.pool,
                 ranker=self._assembly.ranker,
+                **self._assembly.retrieval._asdict(),
                 settings=self._assembly.recipe,
             )
             self._foreseen[case.id] = await _foresee(self._assembly.pool, case)
@@ -181,12 +185,14 @@ async def _foresee(pool: DemonstrationPool | None, case: Case) -> dict[str, str]
     )
 
 
-async def _correction(assembly: Assembly, backend: Backend, answers: Tally | None) -> Correction | None:
+async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) -> Correction | None:
     """The last correction of an answer that is as long as its token limit, with all faults quoted."""
     rules = assembly.recipe.answer
-    if answers is None or rules.corrections == 0:
+    form = next((name for name in _PROMPT_OF if ("answer", name) in tallies), None)
+    if form is None or rules.corrections == 0:
         return None
-    quoted = assembly.prompts["generate_answer"].render_correction("; ".join(_all_faults(rules)))
+    answers = tallies["answer", form]
+    quoted = assembly.prompts[_PROMPT_OF[form]].render_correction("; ".join(_all_faults(rules)))
     turn = await TokenCounter(backend.count_tokens).conversation([Message("user", quoted)])
     prompt = -(-answers.input_tokens // answers.calls)
     turns = rules.corrections * (rules.max_tokens + turn.tokens)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodes.alignment_reply import ALIGNMENT_REPLY
+from nodes.generate_cited_answer import CITED_ANSWER_REPLY
 from nodes.interpret_question import QUESTION_REPLY
 from nodes.settings import AnswerSettings, Settings
 from serving.backends.backend import CallParameters
 from serving.errors import CallError
+from serving.journal import Message
+from serving.numbered_lines import numbered_ids
 from serving.rehearsal import Write
 from serving.reply import JsonSchema
 
@@ -46,7 +49,9 @@ def writer(settings: Settings, foreseen: Foreseen) -> Write:
     answer = rehearsed_answer(settings.answer)
     question = rehearsed_question(settings.question.max_words)
 
-    def write(call: CallParameters, sample: int) -> str:
+    def write(call: CallParameters, sample: int, messages: Sequence[Message]) -> str:
+        if call.schema_name == CITED_ANSWER_REPLY:
+            return rehearsed_citations(settings.answer, numbered_ids([one.text for one in messages]))
         if call.schema is None:
             return question if call.schema_name == QUESTION_REPLY else answer
         if call.schema_name == ALIGNMENT_REPLY:
@@ -64,12 +69,25 @@ def writer(settings: Settings, foreseen: Foreseen) -> Write:
 
 def rehearsed_answer(rules: AnswerSettings) -> str:
     """Plain words in as many sentences as the rules allow, three if they do."""
+    return " ".join(_sentences(rules))
+
+
+def _sentences(rules: AnswerSettings) -> list[str]:
     sentences = min(max(rules.min_sentences, _PREFERRED_SENTENCES), rules.max_sentences)
     words = max(round(WORDS_SHARE * rules.max_words), min(sentences, rules.max_words))
     share, rest = divmod(words, sentences)
     vocabulary = itertools.cycle(_TEXT.split())
     lengths = [share + (1 if index < rest else 0) for index in range(sentences)]
-    return " ".join(_sentence(list(itertools.islice(vocabulary, length))) for length in lengths if length)
+    return [_sentence(list(itertools.islice(vocabulary, length))) for length in lengths if length]
+
+
+def rehearsed_citations(rules: AnswerSettings, ids: Sequence[str]) -> str:
+    """The same with citations behind each sentence, of lines of the prompt."""
+    cited = itertools.cycle(ids)
+    return "\n".join(
+        f"{sentence} |{', '.join(itertools.islice(cited, CITED_SENTENCES))}|" if ids else sentence
+        for sentence in _sentences(rules)
+    )
 
 
 def rehearsed_question(max_words: int) -> str:

@@ -18,8 +18,10 @@ from nodes.settings import Settings
 from prompts import PromptSet, load_prompts
 from ranking.load import load_ranker
 from ranking.ranker import Ranker
+from ranking.vectors import TextVectors
 from runs.assemble import connect_roles, open_pool, sample_cases
 from runs.folder import CALLS
+from runs.retrieval_tools import load_retrieval
 from serving.client import ModelClient
 from serving.demonstrations import DemonstrationPool
 from serving.journal import Journal
@@ -63,6 +65,26 @@ class StudioContext:
         return _load(self).ranker
 
     @property
+    def retriever(self) -> Ranker | None:
+        """The recipe's, where its graph retrieves."""
+        return _load(self).retriever
+
+    @property
+    def reranker(self) -> Ranker | None:
+        """The recipe's, where it wants one."""
+        return _load(self).reranker
+
+    @property
+    def vectors(self) -> TextVectors | None:
+        """Where answers are attributed."""
+        return _load(self).vectors
+
+    @property
+    def acronyms(self) -> Mapping[str, str] | None:
+        """Where the recipe writes them out."""
+        return _load(self).acronyms
+
+    @property
     def settings(self) -> Settings:
         """The recipe."""
         return _load(self).settings
@@ -85,10 +107,12 @@ def _load(context: StudioContext) -> Context:
         prompts=prompts,
         demonstrations=pool,
         ranker=load_ranker(recipe.evidence.ranker) if recipe.ranks else None,
+        **load_retrieval(recipe, build_system(recipe.system).nodes)._asdict(),
         settings=recipe,
     )
 
 
 switch_off_telemetry()
+heids = build_system("heids", StudioContext)
 tamu = build_system("tamu", StudioContext)
 weak_labels = build_system("weak_labels", StudioContext)

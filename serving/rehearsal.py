@@ -9,7 +9,7 @@ from serving.backends.backend import Backend, CallParameters
 from serving.journal import Answer, Message
 from serving.token_counter import TokenCounter
 
-Write = Callable[[CallParameters, int], str]
+Write = Callable[[CallParameters, int, Sequence[Message]], str]
 """Makes up the reply to one sample of a request."""
 
 
@@ -56,7 +56,7 @@ def rehearse(backend: Backend, write: Write, tallies: Tallies) -> Backend:
     counter = TokenCounter(backend.count_tokens)
 
     async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        texts = [write(call, sample) for sample in call.samples]
+        texts = [write(call, sample, messages) for sample in call.samples]
         read = await counter.conversation(messages)
         written = [await counter.reply(text) for text in texts]
         answers = [

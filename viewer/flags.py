@@ -20,6 +20,11 @@ _MEANINGS = {
     "dropped_demonstrations": "demonstrations were left out, as the prompt was too long",
     "cut_sentences": "the ranker read only the beginning of some sentences",
     "cut_question": "the ranker read only the beginning of the question",
+    "incomplete_query": "the case lacks a part of the query that the recipe asks for",
+    "dropped_sentences": "retrieved sentences were left out, as the prompt was too long",
+    "no_citations": "the answer cites no sentence that it was shown",
+    "unknown_citations": "the answer cited sentences that it was not shown; they were dropped",
+    "malformed_citations": "citations that name no sentence were taken out of the answer",
     "labelled_by_people": "the case has labels of people and was left alone",
 }
 

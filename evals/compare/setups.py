@@ -37,6 +37,8 @@ def _others(manifest: Manifest) -> dict[str, str]:
     }
     found |= {f"prompt {name}": sha256[:12] for name, sha256 in manifest.prompts.items()}
     found["ranker"] = manifest.ranker.identity if manifest.ranker else _NONE
+    if manifest.retrieval is not None:
+        found |= {name: str(value) for name, value in manifest.retrieval if value is not None}
     found["demonstrations"] = f"{pool.count} cases, {pool.embedder}, {pool.sha256[:12]}" if pool else _NONE
     found |= {f"version of {name}": version for name, version in manifest.versions.items()}
     return found

@@ -20,11 +20,14 @@ FACTS: Mapping[str, frozenset[str]] = {
     "adopt_patient_question": frozenset({"found_in"}),
     "aggregate_votes": frozenset({"counts", "essential", "label_confidence"}),
     "align_answer": frozenset({"aligned_answer", "links", "rescued", *_DEMONSTRATIONS}),
+    "attribute_answer": frozenset({"links", "cited", "weights", "best", "vectors"}),
     "check_answer": frozenset({"faults", "verdict"}),
     "check_votes": frozenset({"counts", "undecided"}),
     "choose_answer_evidence": frozenset({"setting", "chosen"}),
     "classify_intent": frozenset({"primary", "secondary", "risk_level"}),
     "generate_answer": frozenset({"evidence", *_DEMONSTRATIONS}),
+    "generate_cited_answer": frozenset({"shown"}),
+    "generate_uncited_answer": frozenset({"shown"}),
     "interpret_question": frozenset({"faults", *_DEMONSTRATIONS}),
     "label_evidence": frozenset({*_BALLOT, *_DEMONSTRATIONS}),
     "label_from_answer": frozenset({"labels_from", "label_source", "essential", *_BALLOT}),
@@ -32,6 +35,10 @@ FACTS: Mapping[str, frozenset[str]] = {
     "reflect_on_labels": frozenset({"before", "after", "added", "removed", "rescued", "error_class"}),
     "retrieve_answer_demonstrations": frozenset({"selection", *_DEMONSTRATIONS}),
     "retrieve_evidence_demonstrations": frozenset({*_DEMONSTRATIONS}),
+    "retrieve_sentences": frozenset(
+        {"retrieved", "scores", "query", "cutoff", "clean", "retriever", "reranker", "cut_sentences"}
+    ),
+    "validate_citations": frozenset({"faults", "verdict", "links", "cited"}),
     "widen_evidence": frozenset({"chosen"}),
 }
 """Facts of each node that hold no text; numbers and truth values need no entry."""

@@ -30,14 +30,19 @@ from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.langchain_model import completer
 from serving.errors import CallError, ErrorClass, ModelError
 from serving.model_name import ModelName
+from serving.numbered_lines import numbered_ids
 
 HISTORY_LENGTH = 1000
+
+CITED_ANSWER = "cited_answer"
+"""The format of a reply in free text that has to cite lines of its prompt."""
 
 
 class ScriptedCall(BaseModel):
     """One sample that the script is asked for.
 
-    `format` names what is asked for where a role has several tasks: `answer`, `question`, `alignment`.
+    `format` names what is asked for where a role has several tasks: `answer`, `cited_answer`, `question`,
+    `alignment`.
     `schema_` is the reply's JSON schema, None for free text.
     """
 
@@ -252,10 +257,22 @@ def _load_replies(file: Path) -> Script:
 def made_up_reply(call: ScriptedCall) -> str:
     """A valid reply for any schema, drawn from a hash of the prompt and the sample."""
     seed = hashlib.sha256(json.dumps([call.prompt, call.sample]).encode()).digest()
+    if call.schema_ is None and call.format == CITED_ANSWER:
+        return _made_up_citations(call, seed)
     if call.schema_ is None:
         # Two sentences, as answers are to have, and fewer words than a question may have.
         return "These words were made up by a script. No language model wrote them."
     return json.dumps(_made_up_value(call.schema_, seed))
+
+
+def _made_up_citations(call: ScriptedCall, seed: bytes) -> str:
+    """Two sentences that each cite a numbered line of the prompt, as far as there are any."""
+    ids = numbered_ids([text for _, text in call.prompt])
+    texts = "These words were made up by a script.", "No language model wrote them."
+    if not ids:
+        return " ".join(texts)
+    picks = (ids[seed[place] % len(ids)] for place in range(len(texts)))
+    return "\n".join(f"{text} |{id_}|" for text, id_ in zip(texts, picks, strict=True))
 
 
 def _made_up_value(schema: dict[str, Any], seed: bytes) -> Any:

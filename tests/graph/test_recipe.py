@@ -159,7 +159,7 @@ def test_an_unknown_recipe_names_the_nearest() -> None:
 
 
 def test_a_recipe_like_no_other_names_them_all() -> None:
-    with pytest.raises(RecipeError, match=r"packaged recipes: archehr-2025, .*, demo, tamu"):
+    with pytest.raises(RecipeError, match=r"packaged recipes: archehr-2025, .*, demo, .*tamu"):
         load_recipe("zzzzzz")
 
 

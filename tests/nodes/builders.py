@@ -41,6 +41,7 @@ Answering = str | Callable[[ScriptedCall], str]
 
 NOTE = ("Heparin was stopped on day 3.", "The platelet count fell to 40.", "Diet was regular.")
 TWO_SENTENCES = "Heparin was stopped on day 3. The platelet count had fallen to 40."
+CITED_TEXT = "Heparin was stopped on day 3. |1|\nThe platelet count had fallen to 40. |2, 1|"
 QUESTION = "Why was the heparin infusion discontinued?"
 PRIMARY = "medication_safety"
 SECONDARY = "lab_abnormal_concern"
@@ -162,6 +163,7 @@ def script(
     answer: Answering | None = None,
     question: Answering = QUESTION,
     alignment: Answering = first_sentence_supports_all,
+    cited_answer: Answering = CITED_TEXT,
 ) -> Script:
     """Usable replies for every role and every task of the role `answer`, but for those that are given."""
     answering: dict[str, Answering] = {
@@ -171,6 +173,7 @@ def script(
         "answer": answer if answer is not None else TWO_SENTENCES,
         "question": question,
         "alignment": alignment,
+        "cited_answer": cited_answer,
     }
 
     def reply(call: ScriptedCall) -> str:

@@ -27,7 +27,7 @@ def call(schema: JsonSchema | None, case_id: str = "7", role: str = "label") -> 
 
 def essential(case_id: str = "7", sample: int = 0) -> set[str]:
     reply = label_reply(IDS)
-    return set(reply.parse(writer(Settings(), {})(call(reply.schema, case_id), sample)))
+    return set(reply.parse(writer(Settings(), {})(call(reply.schema, case_id), sample, ())))
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_the_same_sample_says_the_same() -> None:
 
 
 def test_an_intent_is_of_the_taxonomy() -> None:
-    INTENT_REPLY.parse(writer(Settings(), {})(call(INTENT_REPLY.schema), 0))
+    INTENT_REPLY.parse(writer(Settings(), {})(call(INTENT_REPLY.schema), 0, ()))
 
 
 def test_an_intent_that_is_foreseen_is_said() -> None:
     likely = list(INTENTS)[3]
     text = writer(Settings(), {"7": {"primary": likely, "secondary": "unheard-of"}})(
-        call(INTENT_REPLY.schema), 0
+        call(INTENT_REPLY.schema), 0, ()
     )
     assert INTENT_REPLY.parse(text)["primary"] == likely
 
@@ -87,27 +87,27 @@ def test_other_schemas_get_values_that_fit() -> None:
             "score": {"type": "integer"},
         },
     }
-    value = json.loads(writer(Settings(), {})(call(schema), 0))
+    value = json.loads(writer(Settings(), {})(call(schema), 0, ()))
     assert isinstance(value["why"], str) and isinstance(value["score"], int)
     assert len(value["ids"]) == 2 and set(value["ids"]) <= {"1", "2"}
 
 
 def test_a_schema_that_nothing_is_known_of_is_named() -> None:
     with pytest.raises(CallError, match=r"\$ref"):
-        writer(Settings(), {})(call({"$ref": "#/x"}), 0)
+        writer(Settings(), {})(call({"$ref": "#/x"}), 0, ())
 
 
 @pytest.mark.parametrize("max_words", [1, 2, 15, 40])
 def test_a_question_keeps_its_rules(max_words: int) -> None:
     settings = Settings.model_validate({"question": {"max_words": max_words}})
-    text = writer(settings, {})(replace(call(None, role="answer"), schema_name=QUESTION_REPLY), 0)
+    text = writer(settings, {})(replace(call(None, role="answer"), schema_name=QUESTION_REPLY), 0, ())
     assert find_question_faults(text, max_words) == []
     assert text.endswith("?")
 
 
 def test_an_alignment_cites_two_sentences_a_sentence() -> None:
     reply = alignment_reply(["a", "b"], IDS)
-    text = writer(Settings(), {})(replace(call(reply.schema, role="answer"), schema_name=reply.name), 0)
+    text = writer(Settings(), {})(replace(call(reply.schema, role="answer"), schema_name=reply.name), 0, ())
     links = reply.parse(text).links
     assert [len(cited) for cited in links.values()] == [2, 2]
     assert links["a"] != links["b"]
@@ -115,5 +115,5 @@ def test_an_alignment_cites_two_sentences_a_sentence() -> None:
 
 def test_an_alignment_with_a_note_of_one_sentence_cites_it() -> None:
     reply = alignment_reply(["a"], ["7"])
-    text = writer(Settings(), {})(replace(call(reply.schema, role="answer"), schema_name=reply.name), 0)
+    text = writer(Settings(), {})(replace(call(reply.schema, role="answer"), schema_name=reply.name), 0, ())
     assert reply.parse(text).links == {"a": ["7"]}

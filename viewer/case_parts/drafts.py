@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from runs.trace_file import Line
 
+_WRITERS = ("generate_answer", "generate_cited_answer", "generate_uncited_answer")
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -24,7 +26,7 @@ def read_drafts(trace: Sequence[Line]) -> list[Draft]:
     key: str | None = None
     for index, step in enumerate(trace):
         facts = step.get("facts") or {}
-        if step["node"] == "generate_answer":
+        if step["node"] in _WRITERS:
             key = step["calls"][-1]["key"] if step["calls"] else None
         elif facts.get("verdict") == "sent_back":
             found.append(Draft(len(found) + 1, [str(fault) for fault in facts["faults"]], index, key))

@@ -57,6 +57,7 @@ class NoteSentence:
         right: Whether the label is the key's, supplementary counted as not essential (strict).
         confidence: Mean P(essential) of the votes.
         score: A ranker's score.
+        found: Its rank among the sentences that were found for a query; None where it was not.
         settings: Evidence settings that it is in, in words.
         in_answer: Whether the answer was built on it.
         cited_by: Answer sentences that stand on it.
@@ -76,6 +77,7 @@ class NoteSentence:
     right: bool | None
     confidence: float | None
     score: float | None
+    found: int | None
     settings: list[str]
     in_answer: bool
     cited_by: list[Citing]
@@ -99,6 +101,7 @@ def read_note(
     built_on = set(line.get("answer_evidence") or ())
     keys = (case.gold.labels if case else None) or {}
     citing = _citing(answers)
+    ranks = {one["id"]: rank for rank, one in enumerate(line.get("retrieved") or (), start=1)}
     links = [_links(ballot, link) for ballot in ballots]
     detailed = len(sentences) * len(ballots) <= _MOST_ROWS
     found = []
@@ -121,6 +124,7 @@ def read_note(
                 right=None if not key or not label else (label == "essential") == (key == "essential"),
                 confidence=_of(line, "label_confidence", id_),
                 score=_of(line, "ranker_scores", id_),
+                found=ranks.get(id_),
                 settings=[_SETTINGS.get(name, name) for name, ids in evidence.items() if id_ in ids],
                 in_answer=id_ in built_on,
                 cited_by=citing.get(index, []),

@@ -1,0 +1,124 @@
+"""Routes through heiDS's graph, and what they leave in the line of a case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from cases.records import Case
+from graph.draw import draw_mermaid
+from graph.recipe import load_recipe
+from graph.systems import build_system
+from nodes.context import Context
+from ranking.bm25 import Bm25Ranker
+from runs.case_run import CaseResult, run_case, successors
+from tests.nodes.builders import CITED_TEXT, TWO_SENTENCES, Bench, asked, case, in_turn, script
+
+GRAPH = cast(Any, build_system("heids"))
+CITED = ["retrieve_sentences", "generate_cited_answer", "validate_citations"]
+UNCITED = ["retrieve_sentences", "generate_uncited_answer", "check_answer", "attribute_answer"]
+AFTERWARDS: dict[str, Any] = {"citation": {"method": "post_generation"}}
+
+
+async def run(bench: Bench, one: Case | None = None, **changes: Any) -> tuple[CaseResult, Context]:
+    one = one or case()
+    recipe = load_recipe("heids").model_dump(
+        mode="json", exclude={"system", "prompts", "embedding", "models"}
+    )
+    recipe["retrieval"] |= {"retriever": "bm25", "cutoff": {"rule": "top_k", "k": 2}}
+    context = replace(bench.context(one, **{**recipe, **changes}), retriever=Bm25Ranker())
+    return await run_case(GRAPH, context, one, successors(GRAPH)), context
+
+
+def route(result: CaseResult) -> list[str]:
+    return [step["node"] for step in result.trace[:-1]]
+
+
+async def test_an_answer_is_retrieved_for_written_and_validated(bench: Bench) -> None:
+    result, context = await run(bench)
+    assert route(result) == CITED
+    line = result.line
+    assert line["labels"] == {"1": "essential", "2": "essential", "3": "not-essential"}
+    assert line["answer"] == TWO_SENTENCES
+    assert (line["alignment"], line["aligned_answer"]) == ({"1": ["1"], "2": ["1", "2"]}, "generated")
+    assert [call.role for call in asked(context)] == ["answer"]
+
+
+async def test_labels_are_what_is_cited_not_what_was_retrieved(bench: Bench) -> None:
+    result, _ = await run(bench, replies=script(cited_answer="It fell. |2|"))
+    assert len(result.line["retrieved"]) == 2
+    assert [id_ for id_, label in result.line["labels"].items() if label == "essential"] == ["2"]
+
+
+async def test_retrieval_alone_asks_no_model_and_labels_what_it_found(bench: Bench) -> None:
+    result, context = await run(bench, stop_after="evidence")
+    assert route(result) == CITED[:1]
+    assert result.line["labels"] == {"1": "essential", "2": "essential", "3": "not-essential"}
+    assert (result.line["answer"], asked(context)) == (None, [])
+
+
+async def test_citations_can_be_made_afterwards(bench: Bench) -> None:
+    result, context = await run(bench, **AFTERWARDS)
+    assert route(result) == UNCITED
+    assert result.line["alignment"] == {"1": ["1"], "2": ["2"]}
+    assert {pair["id"] for pair in result.line["attributions"]["1"]} == {"1", "2"}
+    assert asked(context)[0].format == "answer"
+
+
+@pytest.mark.parametrize("method", [{}, AFTERWARDS])
+async def test_a_case_without_a_clinician_question_is_asked_the_patients(
+    bench: Bench, method: dict[str, Any]
+) -> None:
+    one = case(question="", narrative="Why was heparin stopped?")
+    result, context = await run(bench, one, **method)
+    assert route(result) == ["adopt_patient_question", *(UNCITED if method else CITED)]
+    assert set(result.line["flags"]) == {"no_clinician_question", "incomplete_query"}
+    assert "[Clinician Question Begin]\nWhy was heparin stopped?" in asked(context)[0].prompt[-1][1]
+
+
+async def test_an_answer_without_citations_is_sent_back_once(bench: Bench) -> None:
+    result, _ = await run(bench, replies=script(cited_answer=in_turn(TWO_SENTENCES, CITED_TEXT)))
+    assert route(result) == [*CITED, *CITED[1:]]
+    assert (result.line["answer"], result.line["flags"]) == (TWO_SENTENCES, [])
+
+
+async def test_an_answer_that_stays_without_citations_ends_with_a_flag(bench: Bench) -> None:
+    result, context = await run(bench, replies=script(cited_answer=TWO_SENTENCES))
+    assert (len(asked(context)), result.line["status"]) == (2, "done")
+    assert "no_citations" in result.line["flags"]
+    assert set(result.line["labels"].values()) == {"not-essential"}
+
+
+async def test_a_long_uncited_answer_is_written_again_before_it_is_attributed(bench: Bench) -> None:
+    replies = script(answer=in_turn("w " * 80 + ".", TWO_SENTENCES))
+    result, _ = await run(bench, replies=replies, **AFTERWARDS)
+    assert route(result) == [*UNCITED[:3], *UNCITED[1:]]
+
+
+async def test_an_empty_note_fails_the_case(bench: Bench) -> None:
+    result, _ = await run(bench, case(note=[]))
+    assert result.line["error"] == {"class": "invalid_input", "message": "the note has no sentences"}
+
+
+async def test_a_case_with_nothing_to_ask_fails(bench: Bench) -> None:
+    result, _ = await run(bench, case(question="", narrative=""))
+    assert result.line["error"]["class"] == "invalid_input"
+
+
+def test_every_route_is_drawn() -> None:
+    drawn = draw_mermaid(GRAPH)
+    for edge in (
+        "__start__ -.-> adopt_patient_question",
+        "retrieve_sentences -.-> __end__",
+        "validate_citations -.-> generate_cited_answer",
+        "check_answer -.-> generate_uncited_answer",
+    ):
+        assert edge in drawn
+
+
+def test_the_packaged_recipes_differ_in_their_citations_alone() -> None:
+    one, other = load_recipe("heids"), load_recipe("heids-post-generation")
+    assert one.model_copy(update={"citation": other.citation}) == other
+    assert (one.citation.method, other.citation.method) == ("post_retrieval", "post_generation")
