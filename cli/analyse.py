@@ -10,7 +10,11 @@ import typer
 from cli.options import CasesOption, JsonOption, KeyOption, RunFolderArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from evals.analysis.report import Analysis
+    from evals.scoring.gold import GoldCase
+    from runs.folder import RunFolder as Run
 
 
 def analyse(
@@ -35,18 +39,26 @@ def analyse(
 ) -> None:
     """Ask a finished run about its votes: thresholds, agreement, reflection, intents. Calls no model.
 
+    A run whose answers were attributed afterwards is asked about its citations: thresholds and weights.
+
     Without a key, that of the run is read; without any, agreement and reflection remain.
 
     Example: evigraph analyse out/2026-11-21T10-15-tamu-ab12 --html votes.html
     """
     from cli.print_analysis import print_analysis
     from cli.terminal import output, print_json, safe
+    from evals.analysis.attribution import was_attributed
     from evals.analysis.report import TuningRun
     from evals.analysis.report import analyse as analyse_run
     from evals.scoring.run_gold import gold_of_run
     from runs.folder import RunFolder
 
     folder = RunFolder(run)
+    if was_attributed(folder):
+        if tune_on is not None:
+            raise typer.BadParameter("--tune-on chooses a vote threshold, and nobody voted in this run")
+        _analyse_attribution(folder, gold_of_run(folder, key or (), cases or ()), html, as_json=as_json)
+        return
     tuning = None
     if tune_on is not None:
         other = RunFolder(tune_on)
@@ -60,5 +72,23 @@ def analyse(
         print_json(found.as_json())
         return
     print_analysis(found)
+    if html is not None:
+        output().print(safe(f"page  {html}"))
+
+
+def _analyse_attribution(run: Run, gold: Mapping[str, GoldCase], html: Path | None, *, as_json: bool) -> None:
+    from cli.print_attribution import print_attribution
+    from cli.terminal import output, print_json, safe
+    from evals.analysis.attribution import attribution_sweep
+
+    found = attribution_sweep(run, gold)
+    if html is not None:
+        from evals.analysis.attribution_page import write_attribution_page
+
+        write_attribution_page(html, found)
+    if as_json:
+        print_json(found.as_json())
+        return
+    print_attribution(found)
     if html is not None:
         output().print(safe(f"page  {html}"))

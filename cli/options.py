@@ -59,6 +59,16 @@ RankerOption = Annotated[
         show_default=False,
     ),
 ]
+RetrieverOption = Annotated[
+    str | None,
+    typer.Option(
+        "--retriever",
+        help="What finds sentences of a note in heids: similarity, similarity:FOLDER of a sentence encoder,"
+        " bm25, logistic, or the folder of a trained ranker. (default: the recipe's)",
+        metavar="NAME|FOLDER",
+        show_default=False,
+    ),
+]
 DemosOption = Annotated[
     Path | None,
     typer.Option(

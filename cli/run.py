@@ -21,6 +21,7 @@ from cli.options import (
     ProbeOption,
     RankerOption,
     RetriesOption,
+    RetrieverOption,
     RpmOption,
     StartConnectionsOption,
     ThresholdOption,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 def run(
     system: Annotated[
-        str, typer.Argument(help="Which graph: tamu or weak_labels.", metavar="SYSTEM", show_default=False)
+        str,
+        typer.Argument(help="Which graph: tamu, heids or weak_labels.", metavar="SYSTEM", show_default=False),
     ],
     cases: Annotated[
         list[Path],
@@ -65,6 +67,7 @@ def run(
     threshold: ThresholdOption = None,
     evidence: EvidenceOption = None,
     ranker: RankerOption = None,
+    retriever: RetrieverOption = None,
     demos: DemosOption = None,
     out: Annotated[
         Path | None,
@@ -117,6 +120,7 @@ def run(
     given = {
         "evidence.voters": evidence,
         "evidence.ranker": None if ranker is None else located(ranker),
+        "retrieval.retriever": None if retriever is None else located(retriever),
         "evidence.votes": votes,
         "evidence.threshold": threshold,
     }

@@ -7,10 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ranking.attribution import Weights
-from ranking.cutoffs import Cutoff, TopK
-
-NO_PROBABILITIES = ("bm25", "similarity")
-"""Packaged rankers whose scores put sentences in order and say nothing by their size."""
+from ranking.cutoffs import Cutoff, Surprise
+from ranking.logits import gives_logits
+from ranking.similarity import SIMILARITY
 
 
 class _Section(BaseModel):
@@ -23,7 +22,8 @@ class RetrievalSettings(_Section):
     Attributes:
         query: The patient's message, the clinician's question, or both; what a case lacks is left out, and
             where it lacks all that is asked for, the other stands in.
-        retriever: What scores the sentences: `similarity`, `bm25`, `logistic`, or the folder of a ranker.
+        retriever: What scores the sentences: `similarity`, `similarity:FOLDER` of a sentence encoder,
+            `bm25`, `logistic`, or the folder of a trained ranker.
         clean: `heids` takes case, punctuation and all but ASCII from the texts that are compared. The model
             reads the sentences as they are.
         expand_acronyms: Write out medical acronyms in the texts that are compared.
@@ -36,12 +36,12 @@ class RetrievalSettings(_Section):
     """
 
     query: Literal["patient", "clinician", "both"] = "both"
-    retriever: str = "bm25"
+    retriever: str = SIMILARITY
     clean: Literal["none", "heids"] = "none"
     expand_acronyms: bool = False
     acronyms: str | None = None
     candidates: int = Field(1000, ge=1)
-    cutoff: Cutoff = TopK(k=10)
+    cutoff: Cutoff = Surprise()
     reranker: str | None = None
     rerank_candidates: int = Field(50, ge=1)
 
@@ -54,9 +54,9 @@ class RetrievalSettings(_Section):
     @model_validator(mode="after")
     def _probabilities_where_a_rule_needs_them(self) -> RetrievalSettings:
         last = self.reranker or self.retriever
-        if self.cutoff.rule == "threshold" and last in NO_PROBABILITIES:
+        if self.cutoff.rule == "threshold" and not gives_logits(last):
             raise ValueError(
-                f"cutoff.rule is 'threshold', but scores of {last} are no probabilities;"
+                f"cutoff.rule is 'threshold', but scores of {last.partition(':')[0]} are no probabilities;"
                 " use 'surprise', 'autocut', 'elbow' or 'top_k'"
             )
         return self

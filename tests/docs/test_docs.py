@@ -28,6 +28,7 @@ PAGES = (
     "docs/review.md",
     "docs/ranking.md",
     "docs/corpus.md",
+    "docs/heids.md",
     "docs/submissions.md",
     "docs/scoring.md",
     "docs/comparing.md",

@@ -1,0 +1,125 @@
+"""heiDS from the command line: what runs keep, refuse, rehearse, hand in and tell of their thresholds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs.folder import RunFolder
+from tests.evals.scoring.submissions import CASES
+from tests.evigraph import Ended, evigraph
+
+AFTERWARDS = """\
+system: heids
+retrieval: {retriever: bm25, cutoff: {rule: top_k, k: 5}}
+citation: {method: post_generation, weights: {lexical: 0.5, fuzzy: 0.5, semantic: 0}}
+answer: {min_sentences: 1}
+"""
+"""Without weights."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("heids")
+    (folder / "afterwards.yaml").write_text(AFTERWARDS)
+    for name, how in (("cited", ["--retriever", "bm25"]), ("later", ["--recipe", "afterwards.yaml"])):
+        ended = run(folder, *how, "--out", name)
+        assert ended.code == 0, ended.err
+    return folder
+
+
+def run(folder: Path, *arguments: str, system: str = "heids") -> Ended:
+    return evigraph(
+        *("run", system, str(CASES), "--model", "scripted:auto", "--limit", "2", *arguments), folder=folder
+    )
+
+
+def test_a_run_can_be_handed_in_to_2025(folder: Path) -> None:
+    ended = evigraph("submit", "cited", "--task", "2025", "--json", folder=folder)
+    assert ended.code == 0, ended.err
+
+
+def test_show_tells_where_the_ranking_was_cut(folder: Path) -> None:
+    out = evigraph("show", "later", "101", folder=folder).out
+    assert "5 of 14 sentences by bm25, cut-off top_k (k 5)" in out
+    scores = next(line for line in out.splitlines() if "scores:" in line)
+    assert len(scores.split(" | ")[0].split()[1:]) == 5
+
+
+def test_the_manifest_tells_what_retrieved(folder: Path) -> None:
+    manifest = RunFolder(folder / "cited").manifest
+    assert manifest.retrieval is not None
+    assert (manifest.retrieval.retriever, manifest.demonstrations) == ("bm25", None)
+    assert "generate_cited_answer" in manifest.prompts
+    assert "generate_uncited_answer" not in manifest.prompts
+
+
+def test_a_finished_run_resumes_to_nothing(folder: Path) -> None:
+    ended = evigraph("resume", "cited", "--json", folder=folder)
+    assert (ended.code, ended.summary["calls"]) == (0, 0)
+
+
+def test_every_threshold_and_weight_is_swept_without_a_model(folder: Path) -> None:
+    found = evigraph("analyse", "later", "--json", "--html", "page.html", folder=folder).summary
+    rows: list[dict[str, Any]] = found["rows"]
+    own = [row for row in rows if row["weights"] == found["weights"]]
+    assert [row["threshold"] for row in own] == [number / 10 for number in range(1, 10)]
+    assert [row["citations"] for row in own] == sorted((row["citations"] for row in own), reverse=True)
+    assert own[0]["citations"] > own[-1]["citations"]
+    assert len(rows) == 6 * len(own)
+    assert "<svg" in (folder / "page.html").read_text()
+
+
+def test_the_sweep_at_the_runs_threshold_is_its_score(folder: Path) -> None:
+    found = evigraph("analyse", "later", "--json", folder=folder).summary
+    (own,) = [
+        row
+        for row in found["rows"]
+        if row["weights"] == found["weights"] and row["threshold"] == found["threshold"]
+    ]
+    labels = [line["labels"] for line in RunFolder(folder / "later").cases()]
+    assert own["cited"] == sum(label == "essential" for one in labels for label in one.values())
+
+
+def test_a_rehearsal_cites_what_it_is_shown(folder: Path) -> None:
+    ended = run(folder, "--retriever", "bm25", "--dry-run", "--json")
+    # A correction would be a third call.
+    assert (ended.code, ended.summary["calls"]) == (0, 2)
+    assert ended.summary["answer_corrections"]["most"] == 2
+
+
+@pytest.mark.parametrize(
+    ("system", "arguments", "line"),
+    [
+        ("heids", ["--votes", "7"], "evidence.votes is '7'"),
+        ("tamu", ["--retriever", "bm25"], "retrieval.retriever is 'bm25', but the graph 'tamu' has no node"),
+        ("heids", ["--retriever", "nowhere"], "ranker 'nowhere': there is no such folder"),
+        ("heids", ["--evidence", "ranker"], "evidence.voters is ranker, but the graph 'heids' has no rank"),
+        ("heids", ["--recipe", "aligned.yaml"], "alignment.answer is generated, but the graph 'heids'"),
+    ],
+)
+def test_what_the_graph_cannot_do_is_refused(
+    folder: Path, system: str, arguments: list[str], line: str
+) -> None:
+    (folder / "aligned.yaml").write_text("system: heids\nalignment: {answer: generated}\n")
+    ended = run(folder, *arguments, "--out", "never", system=system)
+    assert ended.code == 2
+    assert line in ended.line
+
+
+def test_a_table_of_acronyms_is_part_of_the_run(folder: Path) -> None:
+    (folder / "mine.yaml").write_text("extends: none\nacronyms: {PICU: paediatric intensive care unit}\n")
+    recipe = {
+        "system": "heids",
+        "stop_after": "evidence",
+        "retrieval": {"retriever": "bm25", "expand_acronyms": True, "acronyms": "mine.yaml"},
+    }
+    (folder / "acronyms.yaml").write_text(json.dumps(recipe))
+    ended = run(folder, "--recipe", "acronyms.yaml", "--out", "written-out")
+    assert ended.code == 0, ended.err
+    manifest = RunFolder(folder / "written-out").manifest
+    assert manifest.retrieval is not None and manifest.retrieval.acronyms_sha256 is not None
+    assert manifest.sessions[0].calls == 0
