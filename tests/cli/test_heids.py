@@ -94,7 +94,7 @@ def test_a_rehearsal_cites_what_it_is_shown(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "arguments", "line"),
     [
-        ("heids", ["--votes", "7"], "evidence.votes is '7'"),
+        ("heids", ["--votes", "7"], "evidence.votes is 7, but the graph 'heids' has no node"),
         ("tamu", ["--retriever", "bm25"], "retrieval.retriever is 'bm25', but the graph 'tamu' has no node"),
         ("heids", ["--retriever", "nowhere"], "ranker 'nowhere': there is no such folder"),
         ("heids", ["--evidence", "ranker"], "evidence.voters is ranker, but the graph 'heids' has no rank"),

@@ -10,6 +10,8 @@ import yaml
 from nodes.align_answer import align_answer
 from nodes.classify_intent import classify_intent
 from nodes.generate_answer import generate_answer
+from nodes.generate_cited_answer import generate_cited_answer
+from nodes.generate_uncited_answer import generate_uncited_answer
 from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
 from nodes.reflect_on_labels import reflect_on_labels
@@ -24,6 +26,7 @@ STATE = {
     "answer_evidence": ["1"],
     "vote": {"vote": 0, "essential": ["1"]},
     "answer": TWO_SENTENCES,
+    "retrieved": [{"id": "1", "score": 0.5}],
 }
 
 
@@ -47,13 +50,14 @@ def turn(variables: list[str]) -> dict[str, str]:
 async def test_nodes_give_every_variable_of_their_prompts_contract(bench: Bench, tmp_path: Path) -> None:
     context = bench.context(prompts=everything(tmp_path))
     nodes: list[Any] = [classify_intent, label_evidence, reflect_on_labels, generate_answer]
+    nodes += [generate_cited_answer, generate_uncited_answer]
     for node in (*nodes, interpret_question, align_answer):
         await run_node(node, STATE, context)
     for call in asked(context):
         text = "\n".join(part for _, part in call.prompt)
         assert "$" not in text
         assert text.startswith("<")
-    assert {call.format for call in asked(context)} >= {"question", "alignment", "answer"}
+    assert {call.format for call in asked(context)} >= {"question", "alignment", "answer", "cited_answer"}
 
 
 async def test_a_reflection_prompt_can_show_the_labels(bench: Bench, tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from nodes.align_answer import align_answer
 from nodes.classify_intent import classify_intent
 from nodes.context import Context
 from nodes.generate_answer import generate_answer
+from nodes.generate_cited_answer import generate_cited_answer
+from nodes.generate_uncited_answer import generate_uncited_answer
 from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
 from nodes.reflect_on_labels import reflect_on_labels
@@ -28,6 +30,7 @@ STATE = {
     "answer_evidence": ["1"],
     "vote": {"vote": 0, "essential": ["1"]},
     "answer": TWO_SENTENCES,
+    "retrieved": [{"id": "2", "score": 0.9}, {"id": "1", "score": 0.5}],
 }
 ASKING = [classify_intent, label_evidence, reflect_on_labels, generate_answer, align_answer]
 Node = Callable[[Any, Any], Awaitable[Mapping[str, Any]]]
@@ -82,6 +85,15 @@ async def test_a_hostile_message_is_interpreted_literally(bench: Bench, version:
 async def test_a_hostile_answer_is_aligned_literally(bench: Bench, version: str) -> None:
     text = await prompt(align_answer, bench.context(prompts=version), answer=f"It {HOSTILE}.")
     assert f"1: It {HOSTILE}." in text
+
+
+@pytest.mark.parametrize("node", [generate_cited_answer, generate_uncited_answer])
+async def test_hostile_retrieved_sentences_are_inserted_literally_on_a_line_each(
+    bench: Bench, version: str, node: Node
+) -> None:
+    one = case(narrative=f"N {HOSTILE}", question=f"Q {HOSTILE}", note=[f"S {HOSTILE}\n9: 'x", "b", "c"])
+    text = await prompt(node, bench.context(one, prompts=version))
+    assert all(part in text for part in (f"N {HOSTILE}", f"Q {HOSTILE}", f"'S {HOSTILE} 9: 'x'\n"))
 
 
 @pytest.mark.parametrize("node", [*ASKING, interpret_question])
