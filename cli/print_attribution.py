@@ -33,7 +33,7 @@ def print_attribution(found: AttributionSweep) -> None:
         "lenient F1",
         "cited F1",
     ):
-        table.add_column(name, justify="left" if name == "weights" else "right")
+        table.add_column(name, justify="left" if name == "weights" else "right", no_wrap=True)
     for row in found.rows:
         own = row.weights == found.weights
         mark = " *" if own and row.threshold == found.threshold else ""
@@ -51,7 +51,7 @@ def print_attribution(found: AttributionSweep) -> None:
     console.print()
     console.print(table)
     console.print(
-        "  weights: lexical / fuzzy / semantic; P, R, F1: cited against essential sentences, strict micro;"
+        "  weights: lexical/fuzzy/semantic; P, R, F1: cited against essential sentences, strict micro;"
         " lenient F1: as in 2025; cited F1: against what the clinician's answer cites; uncited: cases without"
         " a citation; * the recipe's"
     )

@@ -52,7 +52,7 @@ class Weights(BaseModel):
         return self.lexical, self.fuzzy, self.semantic
 
     def __str__(self) -> str:
-        return " / ".join(f"{weight:g}" for weight in self.parts)
+        return "/".join(f"{weight:g}" for weight in self.parts)
 
 
 class _Words(NamedTuple):

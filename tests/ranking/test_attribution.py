@@ -86,4 +86,4 @@ def test_a_higher_threshold_cites_a_subset(
 def test_weights_add_up_to_one() -> None:
     with pytest.raises(ValidationError, match=r"weights add up to 1\.1, not to 1"):
         Weights(lexical=0.5)
-    assert str(Weights(lexical=0.2, fuzzy=0.4, semantic=0.4)) == "0.2 / 0.4 / 0.4"
+    assert str(Weights(lexical=0.2, fuzzy=0.4, semantic=0.4)) == "0.2/0.4/0.4"
