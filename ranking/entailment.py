@@ -1,0 +1,181 @@
+"""A cross-encoder that was trained on natural language inference, as a reader of evidence.
+
+Vladika and Matthes 2024 use DeBERTa-v3-large of Laurer et al. 2024, which is not packaged. Any sequence
+classifier of transformers serves whose three labels are named entailment, neutral and contradiction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ranking.entailment_seam import InputForm, Judged
+from ranking.errors import RankerError
+from serving.embedded.loading import LOADING, no_progress_bars, stay_offline
+from serving.embedded.weights import WeightsError, fingerprint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+MOST_TOKENS = 1024
+"""Of question and passage together, as in the released code; models with fewer positions take those."""
+
+_BATCH = 8
+_MAX_CHARACTERS = 20_000
+_ENDLESS = 1_000_000
+"""Tokenizers without a limit of their own give a number above this."""
+
+_NAMES = ("entailment", "neutral", "contradiction")
+"""In the order of supports, neutral, refutes."""
+
+
+def label_order(id2label: Mapping[Any, Any], origin: str) -> tuple[int, int, int]:
+    """Where a model's scores of entailment, neutral and contradiction are.
+
+    Args:
+        id2label: Of the model's configuration.
+        origin: Whose it is, for messages.
+
+    Raises:
+        RankerError: It has other labels.
+    """
+    places = {str(name).strip().lower(): int(place) for place, name in id2label.items()}
+    if set(places) != set(_NAMES) or len(id2label) != len(_NAMES):
+        found = ", ".join(sorted(str(name) for name in id2label.values())[:6])
+        raise RankerError(
+            f"reader {origin}: its labels are {found}, not {', '.join(_NAMES)}; use a classifier for natural"
+            " language inference, and name its labels in id2label of config.json"
+        )
+    entailment, neutral, contradiction = (places[name] for name in _NAMES)
+    return entailment, neutral, contradiction
+
+
+class EntailmentReader:
+    """A classifier from a folder. Loaded at the first question; one batch runs at a time."""
+
+    def __init__(self, folder: str | Path, form: InputForm = "clean") -> None:
+        """Check the folder.
+
+        Args:
+            folder: Of a transformers model, with its config.json, tokenizer and weights.
+            form: How question and passage are put together.
+
+        Raises:
+            RankerError: It holds no model, or one with other labels.
+        """
+        self._folder = Path(folder).expanduser()
+        self._form = form
+        self._order = label_order(_id2label(self._folder), str(self._folder))
+        self._hash = fingerprint(self._folder)
+        self._model: Any = None
+        self._tokenizer: Any = None
+        self._limit = MOST_TOKENS
+        self._lock = threading.Lock()
+
+    @property
+    def identity(self) -> str:
+        """Name and hash of the folder, and the form of its input, which shapes what it says."""
+        return f"{self._folder.name}@{self._hash}/{self._form}"
+
+    def judge(self, question: str, texts: Sequence[str]) -> Judged:
+        """Judge passages in batches of like length.
+
+        Raises:
+            WeightsError: The folder is damaged.
+        """
+        self._load()
+        verdicts = np.zeros((len(texts), len(_NAMES)), dtype=np.float64)
+        cut = np.zeros(len(texts), dtype=np.bool_)
+        by_length = sorted(range(len(texts)), key=lambda place: (len(texts[place]), place))
+        for start in range(0, len(by_length), _BATCH):
+            places = by_length[start : start + _BATCH]
+            with self._lock:
+                verdicts[places], cut[places] = self._run(question, [texts[place] for place in places])
+        return Judged(verdicts, cut)
+
+    def _load(self) -> None:
+        with LOADING:
+            if self._model is not None:
+                return
+            stay_offline()
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+            try:
+                with no_progress_bars():
+                    tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+                    model = AutoModelForSequenceClassification.from_pretrained(
+                        self._folder, local_files_only=True
+                    )
+            except (OSError, ValueError, KeyError) as error:
+                raise WeightsError(f"{self._folder}: cannot be loaded as a classifier: {error}") from error
+            self._limit = _limit(tokenizer, model.config)
+            self._tokenizer = tokenizer
+            self._model = model.eval()
+
+    def _run(self, question: str, texts: Sequence[str]) -> Judged:
+        import torch
+
+        encoded = self._encode(question, texts, self._limit)
+        with torch.inference_mode():
+            logits = self._model(**encoded.convert_to_tensors("pt")).logits.float()
+            shares = torch.softmax(logits, dim=-1).double().numpy()[:, list(self._order)]
+        whole = [len(text) > _MAX_CHARACTERS for text in texts]
+        longer = self._encode(question, texts, self._limit + 1, padding=False)["input_ids"]
+        cut = [long or len(ids) > self._limit for long, ids in zip(whole, longer, strict=True)]
+        return Judged(shares, np.array(cut, dtype=np.bool_))
+
+    def _encode(self, question: str, texts: Sequence[str], limit: int, *, padding: bool = True) -> Any:
+        readable = [_readable(text) for text in texts]
+        asked = _readable(question)
+        options: dict[str, Any] = {"max_length": limit, "padding": padding}
+        if self._form == "released":
+            separator = self._tokenizer.sep_token or ""
+            joined = [f"{asked} {separator} {text}" for text in readable]
+            return self._tokenizer(joined, truncation=True, **options)
+        # The longer one gives way: nearly always the passage, but a question of a page is no reason to fail.
+        return self._tokenizer(readable, [asked] * len(readable), truncation="longest_first", **options)
+
+
+def _id2label(folder: Path) -> Mapping[Any, Any]:
+    """The labels of a model's configuration, without its weights.
+
+    Raises:
+        RankerError: There is none.
+    """
+    import json
+
+    path = folder / "config.json"
+    if not path.is_file():
+        where = "its folder has no config.json" if folder.is_dir() else "there is no such folder"
+        raise RankerError(
+            f"reader {str(folder)!r}: {where}; use llm, or the folder of a transformers model for natural"
+            " language inference"
+        )
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise RankerError(f"{path}: it is no JSON: {error}") from error
+    labels = content.get("id2label") if isinstance(content, dict) else None
+    return labels if isinstance(labels, dict) else {}
+
+
+def _limit(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
+    """Tokens that fit; some models count two positions more than they can hold."""
+    limits = [MOST_TOKENS]
+    if tokenizer.model_max_length < _ENDLESS:
+        limits.append(int(tokenizer.model_max_length))
+    positions = getattr(config, "max_position_embeddings", None)
+    relative = getattr(config, "relative_attention", False)
+    if isinstance(positions, int) and positions > 0 and not relative:
+        padded = getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert")
+        limits.append(positions - 2 if padded else positions)
+    return min(limits)
+
+
+def _readable(text: str) -> str:
+    """The beginning of a text, without lone surrogates, on which tokenizers fail."""
+    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
