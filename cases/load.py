@@ -15,12 +15,20 @@ from cases.archehr_xml import read_archehr_xml
 from cases.errors import InputError
 from cases.files import opened
 from cases.plain_jsonl import read_jsonl
+from cases.pubmedqa import read_pubmedqa
 from cases.records import Case, Gold, InvalidCase
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
     ".xml": read_archehr_xml,
     ".jsonl": read_jsonl,
 }
+_NAMED_READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
+    **_READERS,
+    # In a folder such a file may as well be a key.
+    ".json": read_pubmedqa,
+}
+"""Readers of files that are named themselves."""
+
 _SUFFIXES = " or ".join(_READERS)
 
 
@@ -83,7 +91,7 @@ class CaseSource:
 
     def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
         for path in self.paths:
-            for case in _READERS[path.suffix.lower()](path):
+            for case in _NAMED_READERS[path.suffix.lower()](path):
                 yield path, self._located(path, case) if isinstance(case, InvalidCase) else case
 
     def _located(self, path: Path, case: InvalidCase) -> InvalidCase:
@@ -148,9 +156,10 @@ def _case_files(given: Path) -> list[Path]:
     _check_exists(given)
     if given.is_dir():
         return _folder(given)
-    if given.suffix.lower() not in _READERS:
+    if given.suffix.lower() not in _NAMED_READERS:
         name = given.suffix or "no suffix"
-        raise InputError(given, f"{name} is not the suffix of a case file", f"Case files end in {_SUFFIXES}")
+        known = f"{', '.join(_READERS)} or .json of PubMedQA"
+        raise InputError(given, f"{name} is not the suffix of a case file", f"Case files end in {known}")
     return [given]
 
 
