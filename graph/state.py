@@ -5,8 +5,16 @@ from __future__ import annotations
 import operator
 from typing import Annotated, TypedDict
 
-from cases.records import LabelSource
+from cases.records import LabelSource, Verdict
 from nodes.generate_answer import Attempt
+from nodes.literature_records import (
+    Disagreement,
+    EvidencePassage,
+    FoundDocument,
+    Passage,
+    PassageReading,
+    ReadingCounts,
+)
 from nodes.records import (
     AlignedAnswer,
     AnswerEvidence,
@@ -78,4 +86,19 @@ class State(TypedDict, total=False):
     aligned_answer: AlignedAnswer
     attributions: dict[str, list[Attribution]]
     """By answer sentence: note sentences that may be cited, the likeliest first."""
+    found_documents: list[FoundDocument]
+    """Best first, with their texts: documents are public, and no case holds them."""
+    kept_documents: list[FoundDocument]
+    """Those that may be evidence."""
+    passages: list[Passage]
+    """In the order in which they are read and counted."""
+    readings: list[PassageReading]
+    """Passages that could not be read are missing."""
+    verdict: Verdict
+    reading_counts: ReadingCounts
+    evidence_passages: list[EvidencePassage]
+    """Passages with their documents and what was made of them."""
+    disagreement: Disagreement
+    explanation: str
+    """Of the verdict; it cites evidence passages by their ids in square brackets."""
     decisions: Annotated[list[Decision], operator.add]

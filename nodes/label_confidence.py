@@ -8,11 +8,11 @@ probabilities of its alternatives that begin as `essential` are held against tho
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
+from nodes.choice_confidence import choice_shares
 from serving.reply import TokenLogprob
 
 _ESSENTIAL, _NOT_ESSENTIAL = "essential", "not-essential"
@@ -78,30 +78,5 @@ def _object_span(text: str) -> tuple[int, int]:
 
 
 def _share(token: TokenLogprob, before: str) -> float | None:
-    """The part of `essential` in what both labels have together at one token.
-
-    Args:
-        token: The token that holds the label's first letter.
-        before: Its text before that letter, such as a space and a quote.
-    """
-    probabilities = {_ESSENTIAL: 0.0, _NOT_ESSENTIAL: 0.0}
-    # The token itself may also be among the likeliest: a mapping counts it once.
-    for text, logprob in {**dict(token.top), token.token: token.logprob}.items():
-        label = _label_begun(text, before)
-        if label is not None:
-            probabilities[label] += math.exp(min(logprob, 0.0))
-    both = sum(probabilities.values())
-    return probabilities[_ESSENTIAL] / both if both > 0 else None
-
-
-def _label_begun(text: str, before: str) -> str | None:
-    """Which label a token begins, given the characters that come before it; white space may differ."""
-    squeezed, prefix = "".join(text.split()), "".join(before.split())
-    if not squeezed.startswith(prefix):
-        return None
-    rest = squeezed[len(prefix) :]
-    for label in (_ESSENTIAL, _NOT_ESSENTIAL):
-        whole = f'{label}"'
-        if rest and (whole.startswith(rest) or rest.startswith(whole)):
-            return label
-    return None
+    shares = choice_shares(token, before, (_ESSENTIAL, _NOT_ESSENTIAL))
+    return None if shares is None else shares[_ESSENTIAL]

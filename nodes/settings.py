@@ -280,7 +280,7 @@ class Settings(_Section):
 
     @property
     def switched_off(self) -> frozenset[str]:
-        """Nodes that only some recipes ask for, and this one does not."""
+        """Nodes that only some recipes ask for, or ask a model in, and this one does not."""
         answers = self.stop_after == "answer"
         attributes = self.citation.method == "post_generation"
         wanted = {
@@ -292,6 +292,8 @@ class Settings(_Section):
             "validate_citations": answers and not attributes,
             "generate_uncited_answer": answers and attributes,
             "attribute_answer": answers and attributes,
+            "read_passages": self.reading.asks_model,
+            "explain_verdict": self.verdict.explain,
         }
         return frozenset(name for name, used in wanted.items() if not used)
 

@@ -72,6 +72,8 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
     "generate_cited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
     "generate_uncited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
+    "read_passages": Contract(frozenset({"question", "passage"})),
+    "explain_verdict": Contract(frozenset({"question", "verdict", "passages"}), frozenset({"max_words"})),
 }
 """Every prompt of a version by name."""
 
@@ -82,6 +84,8 @@ OPTIONAL = frozenset(
         "label_from_answer",
         "generate_cited_answer",
         "generate_uncited_answer",
+        "read_passages",
+        "explain_verdict",
     }
 )
 """Prompts that a version may leave out; those of the packaged `default` then stand in."""

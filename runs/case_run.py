@@ -44,6 +44,11 @@ _RESULTS = (
     "alignment",
     "aligned_answer",
     "attributions",
+    "verdict",
+    "reading_counts",
+    "evidence_passages",
+    "disagreement",
+    "explanation",
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodes.alignment_reply import ALIGNMENT_REPLY
+from nodes.explain_verdict import EXPLANATION_REPLY
 from nodes.generate_cited_answer import CITED_ANSWER_REPLY
 from nodes.interpret_question import QUESTION_REPLY
 from nodes.settings import AnswerSettings, Settings
@@ -32,6 +33,7 @@ CITED_SENTENCES = 2
 """Note sentences for each sentence of an answer; 2.0 on average in the packaged cases."""
 
 _PREFERRED_SENTENCES = 3
+_EXPLAINING_SENTENCES = 8
 
 _TEXT = (
     "the patient was treated with intravenous piperacillin-tazobactam because blood cultures on hospital"
@@ -48,12 +50,15 @@ def writer(settings: Settings, foreseen: Foreseen) -> Write:
     """Makes replies up: a value for each field of a schema, and for free text what keeps its rules."""
     answer = rehearsed_answer(settings.answer)
     question = rehearsed_question(settings.question.max_words)
+    rules = AnswerSettings(max_words=settings.verdict.max_words, max_sentences=_EXPLAINING_SENTENCES)
+    explanation = rehearsed_answer(rules)
+    free_texts = {QUESTION_REPLY: question, EXPLANATION_REPLY: explanation}
 
     def write(call: CallParameters, sample: int, messages: Sequence[Message]) -> str:
         if call.schema_name == CITED_ANSWER_REPLY:
             return rehearsed_citations(settings.answer, numbered_ids([one.text for one in messages]))
         if call.schema is None:
-            return question if call.schema_name == QUESTION_REPLY else answer
+            return free_texts.get(call.schema_name, answer)
         if call.schema_name == ALIGNMENT_REPLY:
             return json.dumps(_alignment(call.schema, call.case_id))
         value = _value(call.schema, (call.case_id,), (call.role, str(sample)))

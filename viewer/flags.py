@@ -23,8 +23,16 @@ _MEANINGS = {
     "incomplete_query": "the case lacks a part of the query that the recipe asks for",
     "dropped_sentences": "retrieved sentences were left out, as the prompt was too long",
     "no_citations": "the answer cites no sentence that it was shown",
-    "unknown_citations": "the answer cited sentences that it was not shown; they were dropped",
+    "unknown_citations": "sentences or passages that were not shown were cited; those citations were taken out",
     "malformed_citations": "citations that name no sentence were taken out of the answer",
+    "nothing_found": "no document of the corpus shares a word with the question",
+    "no_document_left": "no document that was found passed the filters",
+    "no_evidence": "there was nothing to read, so the answer says nothing about the question",
+    "missing_readings": "some passages could not be read; they count as missing, not as neutral",
+    "cut_passages": "the reader read only the beginning of some passages",
+    "evidence_disagrees": "some passages speak for yes and some for no",
+    "dropped_passages": "the explanation was written without some passages, as the prompt was too long",
+    "uncited_explanation": "the explanation cites no passage",
     "labelled_by_people": "the case has labels of people and was left alone",
 }
 

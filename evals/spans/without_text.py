@@ -19,12 +19,17 @@ _BALLOT = {"votes", "failed_votes", "rescued_votes"}
 FACTS: Mapping[str, frozenset[str]] = {
     "adopt_patient_question": frozenset({"found_in"}),
     "aggregate_votes": frozenset({"counts", "essential", "label_confidence"}),
+    "aggregate_verdict": frozenset(
+        {"verdict", "reading_counts", "weights", "weighting", "disagreement", "released_behaviour"}
+    ),
     "align_answer": frozenset({"aligned_answer", "links", "rescued", *_DEMONSTRATIONS}),
     "attribute_answer": frozenset({"links", "cited", "weights", "best", "vectors"}),
     "check_answer": frozenset({"faults", "verdict"}),
     "check_votes": frozenset({"counts", "undecided"}),
     "choose_answer_evidence": frozenset({"setting", "chosen"}),
     "classify_intent": frozenset({"primary", "secondary", "risk_level"}),
+    "explain_verdict": frozenset({"shown", "dropped_passages", "cited"}),
+    "filter_documents": frozenset({"kept", "dropped", "minimum_strength"}),
     "generate_answer": frozenset({"evidence", *_DEMONSTRATIONS}),
     "generate_cited_answer": frozenset({"shown"}),
     "generate_uncited_answer": frozenset({"shown"}),
@@ -32,12 +37,15 @@ FACTS: Mapping[str, frozenset[str]] = {
     "label_evidence": frozenset({*_BALLOT, *_DEMONSTRATIONS}),
     "label_from_answer": frozenset({"labels_from", "label_source", "essential", *_BALLOT}),
     "rank_evidence": frozenset({"essential", "scores", "cutoff", "cutoff_of", "ranker", "cut_sentences"}),
+    "read_passages": frozenset({"readings", "failed_readings", "reader", "cut_passages"}),
     "reflect_on_labels": frozenset({"before", "after", "added", "removed", "rescued", "error_class"}),
     "retrieve_answer_demonstrations": frozenset({"selection", *_DEMONSTRATIONS}),
     "retrieve_evidence_demonstrations": frozenset({*_DEMONSTRATIONS}),
     "retrieve_sentences": frozenset(
         {"retrieved", "scores", "query", "cutoff", "clean", "retriever", "reranker", "cut_sentences"}
     ),
+    "search_literature": frozenset({"documents", "corpus"}),
+    "select_passages": frozenset({"passages", "doc_mode", "topj_order"}),
     "validate_citations": frozenset({"faults", "verdict", "links", "cited"}),
     "widen_evidence": frozenset({"chosen"}),
 }
@@ -46,6 +54,7 @@ FACTS: Mapping[str, frozenset[str]] = {
 _QUOTED: Mapping[str, Callable[[Any], object]] = {
     # Faults name what a model wrote; servers' messages may quote a prompt.
     "failed_votes": lambda votes: {number: known_class(text) or "" for number, text in votes.items()},
+    "failed_readings": lambda passages: {id_: known_class(text) or "" for id_, text in passages.items()},
     "rescued_votes": list,
     "rescued": bool,
 }
