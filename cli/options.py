@@ -77,6 +77,25 @@ DemosOption = Annotated[
         show_default=False,
     ),
 ]
+CorpusOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus",
+        help="Folder of a corpus of published documents, which timeaware searches.",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
+ReaderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reader",
+        help="Who reads passages: llm, or the folder of a classifier for natural language inference."
+        " (default: the recipe's)",
+        metavar="llm|FOLDER",
+        show_default=False,
+    ),
+]
 EmbeddingOption = Annotated[
     str,
     typer.Option(

@@ -9,6 +9,7 @@ import typer
 
 from cli.options import (
     ConcurrencyOption,
+    CorpusOption,
     DemosOption,
     EvidenceOption,
     JsonOption,
@@ -20,6 +21,7 @@ from cli.options import (
     PricesOption,
     ProbeOption,
     RankerOption,
+    ReaderOption,
     RetriesOption,
     RetrieverOption,
     RpmOption,
@@ -40,12 +42,16 @@ if TYPE_CHECKING:
 def run(
     system: Annotated[
         str,
-        typer.Argument(help="Which graph: tamu, heids or weak_labels.", metavar="SYSTEM", show_default=False),
+        typer.Argument(
+            help="Which graph: tamu, heids, timeaware or weak_labels.", metavar="SYSTEM", show_default=False
+        ),
     ],
     cases: Annotated[
         list[Path],
         typer.Argument(
-            help="Case files (.xml, .jsonl) or folders of them.", metavar="CASES...", show_default=False
+            help="Case files (.xml, .jsonl, .json of PubMedQA) or folders of them.",
+            metavar="CASES...",
+            show_default=False,
         ),
     ],
     model: ModelOption = None,
@@ -69,6 +75,8 @@ def run(
     ranker: RankerOption = None,
     retriever: RetrieverOption = None,
     demos: DemosOption = None,
+    corpus: CorpusOption = None,
+    reader: ReaderOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Run folder. (default: a new one in out/)", show_default=False),
@@ -106,6 +114,7 @@ def run(
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, override
     from graph.systems import build_system
+    from nodes.literature_settings import located_reader
     from ranking.load import located
     from runs.assemble import Request
     from runs.sessions import start
@@ -123,6 +132,7 @@ def run(
         "retrieval.retriever": None if retriever is None else located(retriever),
         "evidence.votes": votes,
         "evidence.threshold": threshold,
+        "reading.reader": None if reader is None else located_reader(reader),
     }
     overrides = {field: value for field, value in given.items() if value is not None}
     wanted = override(loaded, overrides, origin)
@@ -136,6 +146,7 @@ def run(
         models=assign_roles(model or [], loaded.models),
         overrides=overrides,
         demonstrations=demos,
+        corpus=corpus,
         limit=limit,
     )
     options = batch_options(

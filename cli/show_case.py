@@ -11,6 +11,7 @@ from rich.text import Text
 from cases.errors import InputError
 from cases.records import Case
 from cli.show_fork import list_forks
+from cli.show_verdict import document_details, print_evidence, verdict_rows
 from cli.terminal import duration, output, safe
 from runs.folder import CALLS, Line, RunFolder
 from runs.inputs import recorded_cases
@@ -52,6 +53,8 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
         journal.close()
     if case is not None and line["labels"]:
         _sentences(console, case, line)
+    if line.get("evidence_passages"):
+        print_evidence(console, line)
     if line.get("alignment"):
         _alignment(console, case, line)
     _end(console, case, line, trace)
@@ -71,8 +74,11 @@ def _texts(console: Console, case: Case) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    grid.add_row("patient", safe(" ".join(case.narrative.split())[:1500]))
+    if case.narrative:
+        grid.add_row("patient", safe(" ".join(case.narrative.split())[:1500]))
     grid.add_row("question", safe(case.question or "(none)"))
+    if case.as_of is not None:
+        grid.add_row("as of", str(case.as_of))
     console.print(grid)
     console.print()
 
@@ -136,6 +142,7 @@ def _details(step: Line) -> list[tuple[str, str]]:
         found.append((f"counts (T = {facts['threshold']})", counts))
     for id_, cited in facts.get("links", {}).items():
         found.append((f"answer sentence {id_}", _ids(cited)))
+    found += document_details(step)
     if step["flags"]:
         found.append(("flags", ", ".join(step["flags"])))
     return found
@@ -245,6 +252,11 @@ def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> 
     if line["answer"]:
         grid.add_row("answer", safe(line["answer"]))
         grid.add_row("built on", safe(_ids(line["answer_evidence"])))
+    if line.get("verdict"):
+        for name, value in verdict_rows(line):
+            grid.add_row(name, value)
+    if case is not None and case.gold.verdict:
+        grid.add_row("key", safe(case.gold.verdict))
     if case is not None and case.gold.answer:
         grid.add_row("reference", safe(case.gold.answer))
     if trace:

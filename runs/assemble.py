@@ -19,6 +19,7 @@ from ranking.load import load_ranker
 from ranking.ranker import Ranker
 from runs.case_run import Graph
 from runs.graph_shape import graph_shape
+from runs.literature import Sources, describe_sources, open_sources
 from runs.manifest import (
     Demonstrations,
     EvidenceRanker,
@@ -58,6 +59,7 @@ class Request:
     Attributes:
         overrides: Values of the recipe that its origin does not have, by dotted field.
         demonstrations: A pool's folder, None for the packaged sample pool.
+        corpus: Folder of published documents, for graphs that search them.
         prompt_files: Files that replace prompts of the recipe's version, by name.
     """
 
@@ -68,6 +70,7 @@ class Request:
     models: Mapping[Role, ModelName]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     demonstrations: Path | None = None
+    corpus: Path | None = None
     limit: int | None = None
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
 
@@ -83,6 +86,7 @@ class Assembly:
     pool: DemonstrationPool | None
     ranker: Ranker | None
     retrieval: RetrievalTools
+    sources: Sources
     backends: Mapping[Role, Backend]
     manifest: Manifest
 
@@ -107,7 +111,7 @@ async def assemble(
     Raises:
         InputError: The case or key files.
         UnknownSystem, PromptError, RecipeError: The recipe.
-        RankerError: A ranker.
+        RankerError: A ranker, or the classifier that reads passages.
         ModelError: A model, the embedding or the pool.
     """
     recipe = request.recipe
@@ -118,6 +122,7 @@ async def assemble(
     summary = source.check()
     prompts = replace_prompts(load_prompts(recipe.prompts), request.prompt_files)
     check_prompts(recipe, prompts, request.recipe_origin)
+    sources = open_sources(recipe, graph.nodes, request.corpus, request.recipe_origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
     if recipe.needs_demonstrations and shows_demonstrations(graph.nodes):
@@ -166,9 +171,10 @@ async def assemble(
         demonstrations=_describe(pool),
         ranker=_describe_ranker(recipe, ranker),
         retrieval=retrieval.describe(),
+        literature=describe_sources(recipe, sources),
         versions=versions(),
     )
-    return Assembly(recipe, source, graph, prompts, pool, ranker, retrieval, backends, manifest)
+    return Assembly(recipe, source, graph, prompts, pool, ranker, retrieval, sources, backends, manifest)
 
 
 def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:

@@ -18,6 +18,7 @@ from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter
 from runs.held_cases import HeldCases
 from runs.manifest import BudgetCaps, Counts, Manifest, RunStopped, Session, Status
+from runs.node_tools import node_tools
 from runs.ordering import OrderedCases, demonstration_keys, window_size
 from runs.reviews import Reviews, fingerprint
 from runs.statuses import DONE, FAILED, WAITING
@@ -174,7 +175,7 @@ class _Batch:
             prompts=self.assembly.prompts,
             demonstrations=self.assembly.pool,
             ranker=self.assembly.ranker,
-            **self.assembly.retrieval._asdict(),
+            **node_tools(self.assembly.retrieval, self.assembly.sources),
             settings=self.assembly.recipe,
         )
         review = self.held.review_of(case.id) if self.assembly.recipe.reviews else None

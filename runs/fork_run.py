@@ -15,6 +15,7 @@ from runs.assemble import Assembly
 from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter
 from runs.manifest import Counts, Session, Status
+from runs.node_tools import node_tools
 from runs.replay import Inherited, thread
 from runs.trace import CaseTrace
 from runs.watcher import Progress, Watcher
@@ -104,7 +105,7 @@ async def _run_case(
         prompts=assembly.prompts,
         demonstrations=assembly.pool,
         ranker=assembly.ranker,
-        **assembly.retrieval._asdict(),
+        **node_tools(assembly.retrieval, assembly.sources),
         settings=assembly.recipe,
     )
     trace = CaseTrace(case.id, successors(graph))

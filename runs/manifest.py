@@ -121,6 +121,30 @@ class Retrieval(_Record):
     acronyms_sha256: str | None = None
 
 
+class Corpus(_Record):
+    """Published documents that were searched; equal identities find the same ones."""
+
+    folder: str
+    identity: str
+    documents: int
+
+
+class LiteratureSources(_Record):
+    """What answers from literature were made from.
+
+    Attributes:
+        corpus: What was searched.
+        reader: Identity of the classifier that read passages, `llm` where a language model did.
+        vectors: Identity of what compared sentences, None where none were compared.
+        released_behaviour: Where the recipe follows the released code of the paper and not the paper.
+    """
+
+    corpus: Corpus
+    reader: str
+    vectors: str | None = None
+    released_behaviour: list[str] = []
+
+
 class Edge(_Record):
     """A way from one node to another; `conditional` where a router decides."""
 
@@ -199,6 +223,7 @@ class Manifest(_Record):
     demonstrations: Demonstrations | None
     ranker: EvidenceRanker | None = None
     retrieval: Retrieval | None = None
+    literature: LiteratureSources | None = None
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
@@ -245,6 +270,8 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
         ("demonstrations", _pool(recorded), _pool(current)),
         ("ranker", recorded.ranker, current.ranker),
         ("retrieval", recorded.retrieval, current.retrieval),
+        ("corpus", _corpus(recorded), _corpus(current)),
+        ("reader of passages", _readers(recorded), _readers(current)),
     ]
     found = [name for name, one, other in pairs if one != other]
     found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]
@@ -255,6 +282,17 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
 def _pool(manifest: Manifest) -> tuple[str, str] | None:
     pool = manifest.demonstrations
     return (pool.sha256, pool.embedder) if pool else None
+
+
+def _corpus(manifest: Manifest) -> tuple[str, int] | None:
+    # A corpus may move.
+    found = manifest.literature
+    return (found.corpus.identity, found.corpus.documents) if found else None
+
+
+def _readers(manifest: Manifest) -> tuple[str, str | None] | None:
+    found = manifest.literature
+    return (found.reader, found.vectors) if found else None
 
 
 def _identities(manifest: Manifest) -> dict[str, str]:

@@ -16,7 +16,9 @@ from ranking.load import load_ranker
 from runs.assemble import Assembly, Report, open_pool
 from runs.folder import CALLS, Line, RunFolder
 from runs.fork_point import ForkPoint
+from runs.literature import open_sources
 from runs.manifest import Manifest
+from runs.node_tools import node_tools
 from runs.replay import Inherited, RecordedCalls, recorded_backends, replay
 from runs.retrieval_tools import load_retrieval
 from serving.backends import Backend, connect
@@ -57,8 +59,12 @@ async def replay_run(
     elif pool is None or recipe.embedding != assembly.recipe.embedding:
         pool = await open_pool(Path(manifest.demonstrations.folder), recipe.embedding, report)
     shared = assembly.ranker if recipe.evidence.ranker == assembly.recipe.evidence.ranker else None
-    nodes = build_system(recipe.system).nodes
-    same = (recipe.retrieval, recipe.citation) == (assembly.recipe.retrieval, assembly.recipe.citation)
+    retrieval = assembly.retrieval
+    if (recipe.retrieval, recipe.citation) != (assembly.recipe.retrieval, assembly.recipe.citation):
+        retrieval = load_retrieval(recipe, assembly.graph.nodes)
+    sources = assembly.sources
+    if recipe.reading != assembly.recipe.reading:
+        sources = open_sources(recipe, assembly.graph.nodes, sources.folder, manifest.recipe_origin)
     connected = _connect_recorded(manifest, assembly)
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
@@ -71,7 +77,7 @@ async def replay_run(
             prompts=load_prompts(recipe.prompts),
             demonstrations=pool,
             ranker=(shared or load_ranker(recipe.evidence.ranker)) if recipe.ranks else None,
-            **(assembly.retrieval if same else load_retrieval(recipe, nodes))._asdict(),
+            **node_tools(retrieval, sources),
             settings=recipe,
         )
         graph = build_system(recipe.system, checkpointer=InMemorySaver())

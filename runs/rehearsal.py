@@ -22,6 +22,7 @@ from runs.batch import MOST_REMARKS, Options
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.estimate import Correction, Estimate
 from runs.folder import CALLS
+from runs.node_tools import node_tools
 from runs.rehearsed_replies import writer
 from runs.servers import Servers
 from runs.trace import Successors
@@ -144,7 +145,7 @@ class _Rehearsal:
                 prompts=self._assembly.prompts,
                 demonstrations=self._assembly.pool,
                 ranker=self._assembly.ranker,
-                **self._assembly.retrieval._asdict(),
+                **node_tools(self._assembly.retrieval, self._assembly.sources),
                 settings=self._assembly.recipe,
             )
             self._foreseen[case.id] = await _foresee(self._assembly.pool, case)

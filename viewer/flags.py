@@ -23,7 +23,7 @@ _MEANINGS = {
     "incomplete_query": "the case lacks a part of the query that the recipe asks for",
     "dropped_sentences": "retrieved sentences were left out, as the prompt was too long",
     "no_citations": "the answer cites no sentence that it was shown",
-    "unknown_citations": "sentences or passages that were not shown were cited; those citations were taken out",
+    "unknown_citations": "what was not shown was cited; those citations were taken out",
     "malformed_citations": "citations that name no sentence were taken out of the answer",
     "nothing_found": "no document of the corpus shares a word with the question",
     "no_document_left": "no document that was found passed the filters",

@@ -55,6 +55,7 @@ class Experiment(_Section):
         tune_on: Case files of another split; thresholds are chosen there.
         tune_key: Their keys.
         demos: Pool of demonstrations; None is the packaged sample pool.
+        corpus: Of published documents, for graphs that search one.
         model: Model strings of cells that name none.
         cells: Runs by name.
         grid: Values by dotted field; every combination is a further cell.
@@ -67,6 +68,7 @@ class Experiment(_Section):
     tune_on: tuple[Path, ...] = ()
     tune_key: tuple[Path, ...] = ()
     demos: Path | None = None
+    corpus: Path | None = None
     model: tuple[str, ...] = ()
     cells: dict[CellName, Cell] = Field(default_factory=dict)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
@@ -149,8 +151,11 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
     recipe = experiment.recipe
     if (folder / recipe).is_file():
         recipe = str(folder / recipe)
-    demos = None if experiment.demos is None else folder / experiment.demos
-    return experiment.model_copy(update={**paths, "recipe": recipe, "demos": demos})
+    folders = {
+        name: None if (given := getattr(experiment, name)) is None else folder / given
+        for name in ("demos", "corpus")
+    }
+    return experiment.model_copy(update={**paths, "recipe": recipe, **folders})
 
 
 def _grid_name(fields: Mapping[str, Any]) -> str:

@@ -92,6 +92,7 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
             models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
             overrides=cell.set,
             demonstrations=experiment.demos,
+            corpus=experiment.corpus,
             limit=limit,
         )
         planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))
