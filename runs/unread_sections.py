@@ -12,6 +12,9 @@ _READERS: Mapping[str, frozenset[str]] = {
     ),
     "retrieval": frozenset({"retrieve_sentences"}),
     "citation": frozenset({"validate_citations", "attribute_answer"}),
+    "literature": frozenset({"search_literature", "filter_documents"}),
+    "reading": frozenset({"select_passages", "read_passages"}),
+    "verdict": frozenset({"aggregate_verdict", "explain_verdict"}),
 }
 """Nodes that read a section; where a graph has none of them, the section has to be as it is by default."""
 
@@ -25,6 +28,12 @@ _NO_DEMONSTRATIONS = frozenset(
         "generate_uncited_answer",
         "check_answer",
         "attribute_answer",
+        "search_literature",
+        "filter_documents",
+        "select_passages",
+        "read_passages",
+        "aggregate_verdict",
+        "explain_verdict",
     }
 )
 """Nodes that look for no demonstrations; any other may."""

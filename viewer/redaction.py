@@ -12,18 +12,18 @@ from serving.journal import Message
 
 TEXTS_LEFT_OUT = "texts are left out of these pages"
 
-_TEXTS_OF_LINE = ("interpreted_question", "answer", "answer_sentences")
+_TEXTS_OF_LINE = ("interpreted_question", "answer", "answer_sentences", "explanation")
 
 
 class RedactedRun(Run):
     """Reads like a run. Ids of cases and sentences stay: they are what is left to speak of."""
 
     def line(self, case_id: str) -> Line:
-        """Without answers, interpreted questions and the messages of errors."""
+        """Without answers, interpreted questions, passages' texts and the messages of errors."""
         line = super().line(case_id)
         error = line["error"] and {"class": line["error"]["class"], "message": ""}
         shown = {name: None for name in _TEXTS_OF_LINE if name in line}
-        return line | shown | {"error": error, "alignment": None} | _review_without_text(line)
+        return line | shown | {"error": error, "alignment": None} | _shared_texts(line)
 
     def trace(self, case_id: str) -> list[Line]:
         """With the facts and reasons alone that are known to hold no text."""
@@ -72,6 +72,10 @@ def _without_text(step: Line) -> Line:
     }
 
 
-def _review_without_text(line: Line) -> Line:
-    """Who reviewed is no business of a bundle's readers."""
-    return {"review": None} if "review" in line else {}
+def _shared_texts(line: Line) -> Line:
+    """Who reviewed is no business of a bundle's readers; what was read of publications tells the question."""
+    review = {"review": None} if "review" in line else {}
+    if not line.get("evidence_passages"):
+        return review
+    untold = {"title": "", "text": "", "source": ""}
+    return review | {"evidence_passages": [one | untold for one in line["evidence_passages"]]}

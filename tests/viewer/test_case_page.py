@@ -25,7 +25,7 @@ OWN_TAGS = {
     *("html", "head", "meta", "title", "link", "script", "body", "header", "nav", "main", "section"),
     *("h1", "h2", "h3", "p", "a", "ul", "ol", "li", "dl", "dt", "dd", "details", "summary", "span", "div"),
     *("table", "thead", "tbody", "tr", "th", "td", "svg", "rect", "path", "g", "text", "dialog", "form"),
-    *("button", "strong", "mark", "code", "kbd", "pre"),
+    *("button", "strong", "mark", "code", "kbd", "pre", "blockquote", "cite"),
 }
 
 

@@ -22,6 +22,7 @@ from viewer.case_parts.note import read_note
 from viewer.case_parts.review import CHOICES, Visit, read_review
 from viewer.case_parts.route import read_route
 from viewer.case_parts.timeline import executions, read_call, read_steps, total_seconds
+from viewer.case_parts.verdict import read_verdict
 from viewer.flags import explain
 from viewer.rendering import render
 
@@ -96,6 +97,7 @@ def case_page(
         ballots=ballots,
         answers=answers,
         verify=addresses.verify(name, case_id) if line["answer"] and case and case.sentences else None,
+        verdict=read_verdict(line, case),
         drafts=[_shown(draft, run, links) for draft in read_drafts(steps)],
         demonstrations=read_demonstrations(steps),
         route=route,
