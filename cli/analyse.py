@@ -10,7 +10,7 @@ import typer
 from cli.options import CasesOption, JsonOption, KeyOption, RunFolderArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from evals.analysis.report import Analysis
     from evals.scoring.gold import GoldCase
@@ -41,7 +41,9 @@ def analyse(
 
     A run whose answers were attributed afterwards is asked about its citations: thresholds and weights.
 
-    Without a key, that of the run is read; without any, agreement and reflection remain.
+    Without a key, that of the run is read; without any, agreement and reflection remain. A run of
+    timeaware is asked for the tables of its paper: verdicts by documents, sentences, years and citations that
+    count.
 
     Example: evigraph analyse out/2026-11-21T10-15-tamu-ab12 --html votes.html
     """
@@ -51,6 +53,7 @@ def analyse(
     from evals.analysis.report import TuningRun
     from evals.analysis.report import analyse as analyse_run
     from evals.scoring.run_gold import gold_of_run
+    from evals.verdicts.recorded import gives_verdicts
     from runs.folder import RunFolder
 
     folder = RunFolder(run)
@@ -58,6 +61,11 @@ def analyse(
         if tune_on is not None:
             raise typer.BadParameter("--tune-on chooses a vote threshold, and nobody voted in this run")
         _analyse_attribution(folder, gold_of_run(folder, key or (), cases or ()), html, as_json=as_json)
+        return
+    if gives_verdicts(folder):
+        if tune_on is not None:
+            raise typer.BadParameter("--tune-on is for runs with votes on evidence; this one gives verdicts")
+        _tabulate(folder, cases or (), html, as_json)
         return
     tuning = None
     if tune_on is not None:
@@ -90,5 +98,22 @@ def _analyse_attribution(run: Run, gold: Mapping[str, GoldCase], html: Path | No
         print_json(found.as_json())
         return
     print_attribution(found)
+    if html is not None:
+        output().print(safe(f"page  {html}"))
+
+
+def _tabulate(folder: Run, cases: Sequence[Path], html: Path | None, as_json: bool) -> None:
+    from cli.print_verdicts import print_verdict_tables
+    from cli.terminal import output, print_json, safe
+    from evals.verdicts.page import write_page
+    from evals.verdicts.tables import make_tables
+
+    found = make_tables(folder, cases)
+    if html is not None:
+        write_page(html, found)
+    if as_json:
+        print_json(found.as_json())
+        return
+    print_verdict_tables(found)
     if html is not None:
         output().print(safe(f"page  {html}"))

@@ -48,22 +48,34 @@ def score(
 
     A run is scored on every task that it answers and its key labels; a submission on one. What needs
     weights or a licence that is not here is named and left out, and no overall score is made up for it.
+    A run of timeaware is scored on its verdicts: macro precision, recall and F1 of yes, no and unknown.
     Brackets are 95 % intervals by bootstrap over cases.
 
     Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
     """
     from cases.errors import InputError
     from cli.print_scores import print_scores
+    from cli.print_verdicts import print_verdict_scores
     from cli.terminal import print_json
     from evals.metrics.resources import MetricResources
     from evals.scoring.scored_tasks import score_run, score_submission
+    from evals.verdicts.recorded import gives_verdicts
+    from evals.verdicts.scores import score_verdicts
     from runs.folder import MANIFEST, RunFolder
 
     if not predictions.exists():
         raise InputError(predictions, "no such run folder or submission")
     resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
+    is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
+    if is_run and task is None and gives_verdicts(RunFolder(predictions)):
+        verdicts = score_verdicts(RunFolder(predictions), cases or (), case_ids)
+        if as_json:
+            print_json({"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]})
+        else:
+            print_verdict_scores(str(predictions), verdicts)
+        return
     scored: list[ScoredTask]
-    if predictions.is_dir() or (predictions / MANIFEST).is_file():
+    if is_run:
         scored = score_run(
             RunFolder(predictions),
             keys=key or (),

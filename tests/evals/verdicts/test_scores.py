@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cases.records import Verdict
+from evals.verdicts.classes import Classes, case_matrix, statistics
+from evals.verdicts.recorded import Question, Questions
+from evals.verdicts.scores import score_questions
+from graph.recipe import Recipe
+from tests.nodes.literature_builders import read_as
+
+NAMES: dict[Classes, tuple[Verdict, ...]] = {2: ("no", "yes"), 3: ("no", "yes", "unknown")}
+
+
+def scored(gold: Sequence[int], given: Sequence[int], classes: Classes) -> dict[str, float]:
+    """By numbers of answers, as the specification writes them."""
+    names = NAMES[classes]
+    matrix = case_matrix([names[one] for one in gold], [names[one] for one in given], classes)
+    totals = matrix.sum(axis=0)
+    return {name: float(one.of(totals, len(gold))) / 100 for name, one in statistics(classes).items()}
+
+
+@pytest.mark.parametrize(
+    ("gold", "given", "classes", "expected"),
+    [
+        ([1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 1], 2, (0.5, 0.5, 0.485714)),
+        ([0, 0, 1, 1, 1, 2], [0, 1, 1, 1, 2, 1], 3, (0.5, 0.388889, 0.412698)),
+    ],
+)
+def test_macro_scores_are_means_over_the_answers(
+    gold: list[int], given: list[int], classes: Classes, expected: tuple[float, ...]
+) -> None:
+    found = scored(gold, given, classes)
+    names = ("macro_precision", "macro_recall", "macro_f1")
+    assert [found[name] for name in names] == pytest.approx(expected, abs=5e-7)
+
+
+def test_an_answer_that_nobody_gives_counts_as_nothing() -> None:
+    assert scored([0, 1], [1, 1], 2)["macro_precision"] == pytest.approx(0.25)
+    assert scored([0, 1], [1, 1], 2)["accuracy"] == pytest.approx(0.5)
+
+
+def test_many_draws_are_scored_at_once() -> None:
+    matrix = case_matrix(["yes", "no"], ["yes", "yes"], 2)
+    draws = np.array([[1.0, 1.0], [2.0, 0.0]]) @ matrix
+    assert statistics(2)["accuracy"].of(draws, 2).tolist() == [50.0, 100.0]
+
+
+def questions(*read: tuple[Verdict, str], **verdict: Any) -> Questions:
+    """By what the key says and how the passages were read."""
+    answered = tuple(
+        Question(str(number), gold, tuple(read_as(letters))) for number, (gold, letters) in enumerate(read)
+    )
+    return Questions(
+        answered, ("failed",), Recipe.model_validate({"system": "timeaware", "verdict": verdict})
+    )
+
+
+def test_two_answers_leave_out_questions_whose_key_is_unknown() -> None:
+    found = score_questions(questions(("yes", "SN"), ("unknown", "NN"), ("no", "SR")), 2)
+    assert found is not None
+    assert (found.cases, found.gold, found.given) == (2, {"yes": 1, "no": 1}, {"yes": 1, "no": 1})
+    assert found.values["macro_f1"].value == 100
+
+
+def test_three_answers_are_counted_by_their_own_rule_of_ties() -> None:
+    found = score_questions(questions(("no", "SR"), ("unknown", "")), 3)
+    assert found is not None
+    assert found.given == {"yes": 1, "no": 0, "unknown": 1}
+
+
+def test_a_case_that_failed_is_named_and_never_wrong() -> None:
+    found = score_questions(questions(("yes", "S"), ("no", "R")), 2)
+    assert found is not None
+    assert found.unscored == ("failed",)
+    assert found.values["accuracy"].value == 100
+
+
+def test_every_value_has_its_interval() -> None:
+    found = score_questions(questions(*[("yes", "S"), ("no", "S"), ("no", "R")] * 4), 2)
+    assert found is not None
+    assert all(one.low <= one.value <= one.high for one in found.values.values())
+    assert found.values["macro_f1"].low < found.values["macro_f1"].high
+
+
+def test_what_follows_the_released_code_is_told() -> None:
+    recipe = Recipe.model_validate({"system": "timeaware", "reading": {"doc_mode": "top3"}})
+    one = Questions((Question("1", "yes", tuple(read_as("S"))),), (), recipe)
+    found = score_questions(one, 3)
+    assert found is not None
+    assert "As in the released code: doc_mode=top3." in found.notes
+
+
+def test_no_question_of_an_answer_is_no_score() -> None:
+    assert score_questions(questions(("unknown", "N")), 2) is None
