@@ -30,6 +30,7 @@ PAGES = (
     "docs/corpus.md",
     "docs/heids.md",
     "docs/submissions.md",
+    "docs/timeaware.md",
     "docs/scoring.md",
     "docs/comparing.md",
     "docs/experiments.md",
