@@ -9,14 +9,17 @@ import yaml
 
 from nodes.align_answer import align_answer
 from nodes.classify_intent import classify_intent
+from nodes.explain_verdict import explain_verdict
 from nodes.generate_answer import generate_answer
 from nodes.generate_cited_answer import generate_cited_answer
 from nodes.generate_uncited_answer import generate_uncited_answer
 from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
+from nodes.read_passages import read_passages
 from nodes.reflect_on_labels import reflect_on_labels
 from prompts.loader import CONTRACTS
-from tests.nodes.builders import TWO_SENTENCES, Bench, asked, labels, run_node, shown
+from tests.nodes.builders import TWO_SENTENCES, Bench, asked, labels, run_node, script, shown
+from tests.nodes.literature_builders import passages, read_as, says
 
 STATE = {
     "case_id": "q",
@@ -27,6 +30,9 @@ STATE = {
     "vote": {"vote": 0, "essential": ["1"]},
     "answer": TWO_SENTENCES,
     "retrieved": [{"id": "1", "score": 0.5}],
+    "passages": passages("Mint tea helps."),
+    "verdict": "yes",
+    "evidence_passages": read_as("S"),
 }
 
 
@@ -51,13 +57,16 @@ async def test_nodes_give_every_variable_of_their_prompts_contract(bench: Bench,
     context = bench.context(prompts=everything(tmp_path))
     nodes: list[Any] = [classify_intent, label_evidence, reflect_on_labels, generate_answer]
     nodes += [generate_cited_answer, generate_uncited_answer]
-    for node in (*nodes, interpret_question, align_answer):
+    for node in (*nodes, interpret_question, align_answer, explain_verdict):
         await run_node(node, STATE, context)
-    for call in asked(context):
+    readings = bench.context(prompts=str(tmp_path), replies=script(label=says("neutral")))
+    await run_node(read_passages, STATE, readings)
+    for call in (*asked(context), *asked(readings)):
         text = "\n".join(part for _, part in call.prompt)
         assert "$" not in text
         assert text.startswith("<")
-    assert {call.format for call in asked(context)} >= {"question", "alignment", "answer", "cited_answer"}
+    formats = {call.format for call in asked(context)}
+    assert formats >= {"question", "alignment", "answer", "cited_answer", "explanation"}
 
 
 async def test_a_reflection_prompt_can_show_the_labels(bench: Bench, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def write_model(folder: Path, names: list[str]) -> Path:
         id2label=dict(enumerate(names)),
         label2id={name: place for place, name in enumerate(names)},
     )
-    model = BertForSequenceClassification(config)
+    model = BertForSequenceClassification(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         model.classifier.bias.copy_(torch.tensor([BIAS[name.lower()] for name in names]))
     model.save_pretrained(folder)
