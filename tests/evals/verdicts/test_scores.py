@@ -81,7 +81,8 @@ def test_a_case_that_failed_is_named_and_never_wrong() -> None:
 
 
 def test_every_value_has_its_interval() -> None:
-    found = score_questions(questions(*[("yes", "S"), ("no", "S"), ("no", "R")] * 4), 2)
+    three: list[tuple[Verdict, str]] = [("yes", "S"), ("no", "S"), ("no", "R")]
+    found = score_questions(questions(*three * 4), 2)
     assert found is not None
     assert all(one.low <= one.value <= one.high for one in found.values.values())
     assert found.values["macro_f1"].low < found.values["macro_f1"].high
