@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -13,13 +13,12 @@ from cases.records import Case
 from nodes.context import Context
 from nodes.failure import NodeFailure
 from nodes.records import AnswerEvidence, Decision, Retrieved, decision, same_evidence
-from nodes.retrieval_query import Query, retrieval_query
 from nodes.retrieval_settings import RetrievalSettings
-from ranking.acronyms import expand_acronyms
 from ranking.cutoffs import Cutoff, select
 from ranking.prefixes import Floats, ranking_order
+from ranking.prepared import Preparation, preparation
 from ranking.ranker import Ranker
-from ranking.text_cleaning import clean_for_retrieval
+from ranking.retrieval_query import Query, retrieval_query
 
 _DIGITS = 4
 _TOLD = 60
@@ -112,15 +111,9 @@ async def retrieve_sentences(
     }
 
 
-def _preparation(context: Context) -> Callable[[str], str]:
+def _preparation(context: Context) -> Preparation:
     """What is done to texts before they are compared; what the model reads stays as it is."""
-    table, cleans = context.acronyms, context.settings.retrieval.clean == "heids"
-
-    def prepare(text: str) -> str:
-        expanded = expand_acronyms(text, table) if table else text
-        return clean_for_retrieval(expanded) if cleans else expanded.strip()
-
-    return prepare
+    return preparation(clean=context.settings.retrieval.clean == "heids", acronyms=context.acronyms)
 
 
 def _rank(context: Context, case: Case, query: str) -> Ranking:

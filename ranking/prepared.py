@@ -23,7 +23,7 @@ def preparation(*, clean: bool, acronyms: Mapping[str, str] | None) -> Preparati
 
     def prepare(text: str) -> str:
         spelled = text if acronyms is None else expand_acronyms(text, acronyms)
-        return clean_for_retrieval(spelled) if clean else spelled
+        return clean_for_retrieval(spelled) if clean else spelled.strip()
 
     return prepare
 

@@ -1,22 +1,40 @@
-"""What a note is searched for: the patient's words, the clinician's question, or both (heiDS 2025)."""
+"""What is asked of the note, out of a patient's message and a clinician's question (heiDS 2025)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
+Part = Literal["patient", "clinician"]
 QueryMode = Literal["patient", "clinician", "both"]
 
+BOTH = "Patient Narrative: {patient}\nClinician Question: {clinician}"
+"""The released code's own words; no model is told to treat it as a query."""
 
-def retrieval_query(narrative: str, question: str, mode: QueryMode) -> str:
-    """One query; where a case lacks the one part, the other stands for it.
+
+class Query(NamedTuple):
+    """A query, and the parts of the case that it is made of."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+
+def retrieval_query(
+    mode: QueryMode, patient: str, clinician: str, prepare: Callable[[str], str] = str.strip
+) -> Query:
+    """Put a query together.
 
     Args:
-        narrative: The patient's words; superfluous spaces are dropped.
-        question: The clinician's.
-        mode: Which of them to search for; `both` has the layout of heiDS.
+        mode: What is wanted. What the case lacks is left out; where nothing is left, the other part stands
+            in.
+        patient: The message; may be blank.
+        clinician: The question; may be blank.
+        prepare: What is done to each part.
     """
-    words = " ".join(narrative.split())
-    if mode == "both" and words and question:
-        return f"Patient Narrative: {words}\nClinician Question: {question}"
-    first, second = (words, question) if mode == "patient" else (question, words)
-    return first or second
+    texts: dict[Part, str] = {"patient": patient, "clinician": clinician}
+    there = [part for part, text in texts.items() if text.strip()]
+    wanted = [part for part in there if mode in (part, "both")] or there
+    parts = tuple(wanted)
+    if len(parts) == 2:
+        return Query(BOTH.format(patient=prepare(patient), clinician=prepare(clinician)), parts)
+    return Query(prepare(texts[parts[0]]) if parts else "", parts)

@@ -28,7 +28,9 @@ def base_documents(data: Path | None) -> list[Document]:
         InputError: It cannot be read.
     """
     if data is None:
-        with resources.as_file(resources.files("cases").joinpath("samples", "literature.jsonl")) as path:
+        with resources.as_file(
+            resources.files("cases").joinpath("samples", "health", "literature.jsonl")
+        ) as path:
             return _read(path)
     return _read(data)
 

@@ -51,8 +51,12 @@ def read_archehr(paths: Sequence[Path], options: ArchehrOptions) -> Iterator[Exa
         yield _example(case, paths, options.query or "clinician")
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _example(case: Case, paths: Sequence[Path], mode: QueryMode) -> Example:
-    query = retrieval_query(case.narrative, case.question, mode)
+    query = retrieval_query(mode, case.narrative, case.question, _one_line).text
     if not query or not case.sentences:
         missing = "sentences" if query else "question and no narrative"
         raise InputError(", ".join(map(str, paths)), f"case {case.id!r}: has no {missing}")

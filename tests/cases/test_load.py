@@ -78,9 +78,15 @@ def test_missing_key(tmp_path: Path) -> None:
 
 
 def test_unknown_suffix(tmp_path: Path) -> None:
-    error = refused(key(tmp_path / "key.json", _1="1"))
-    assert error.fault == ".json is not the suffix of a case file"
-    assert error.remedy == "Case files end in .xml or .jsonl"
+    path = tmp_path / "cases.csv"
+    path.write_text("id\n")
+    error = refused(path)
+    assert error.fault == ".csv is not the suffix of a case file"
+    assert error.remedy.startswith("Case files end in .xml")
+
+
+def test_a_key_that_is_given_as_cases_is_told_from_them(tmp_path: Path) -> None:
+    assert "keys are given with --key" in refused(key(tmp_path / "key.json", _1="1")).remedy
 
 
 def test_folder_without_cases(tmp_path: Path) -> None:

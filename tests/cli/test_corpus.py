@@ -9,7 +9,7 @@ import pytest
 
 from tests.evigraph import Ended, evigraph
 
-SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "literature.jsonl"
+SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"
 
 
 @pytest.fixture(scope="module")

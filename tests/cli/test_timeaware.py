@@ -12,7 +12,7 @@ from runs.folder import RunFolder
 from serving.literature.build import build
 from tests.evigraph import Ended, evigraph
 
-SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
+SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "health"
 RECIPE = """\
 system: timeaware
 literature: {k: 20}
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus `corpus` and a run `run` over the invented health questions."""
     folder = tmp_path_factory.mktemp("timeaware")
     build([SAMPLES / "literature.jsonl"], folder / "corpus")
-    shutil.copy(SAMPLES / "health_questions.jsonl", folder / "questions.jsonl")
+    shutil.copy(SAMPLES / "questions.jsonl", folder / "questions.jsonl")
     (folder / "explained.yaml").write_text(RECIPE)
     ended = run(folder, "--recipe", "explained.yaml", "--corpus", "corpus", "--out", "run", "--json")
     assert ended.code == 0, ended.err

@@ -204,7 +204,7 @@ def test_the_encoder_is_loaded_once_a_process() -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (None, "its folder has no ranker.json; use logistic, bm25, or the folder of a trained ranker"),
+        (None, "its folder has no ranker.json; use logistic, support, bm25, similarity, "),
         ("{", "it is no JSON"),
         ("[]", "unknown kind None in ranker.json; known: logistic"),
         ('{"kind": "forest"}', "unknown kind 'forest' in ranker.json; known: "),
@@ -252,7 +252,8 @@ def test_an_unknown_name_names_the_choices() -> None:
     with pytest.raises(RankerError) as caught:
         load_ranker("logistics")
     assert str(caught.value) == (
-        "ranker 'logistics': there is no such folder; use logistic, bm25, or the folder of a trained ranker"
+        "ranker 'logistics': there is no such folder; use logistic, support, bm25, similarity,"
+        " similarity:FOLDER of a sentence encoder, or the folder of a trained ranker"
     )
 
 

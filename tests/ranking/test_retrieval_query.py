@@ -1,25 +1,36 @@
-"""What a note is searched for."""
-
 from __future__ import annotations
 
 import pytest
 
-from ranking.retrieval_query import QueryMode, retrieval_query
+from ranking.retrieval_query import Part, QueryMode, retrieval_query
+
+BOTH = "Patient Narrative: I fell.\nClinician Question: Why?"
 
 
 @pytest.mark.parametrize(
-    ("mode", "query"),
+    ("mode", "patient", "clinician", "text", "parts"),
     [
-        ("patient", "Why was I given it?"),
-        ("clinician", "Why heparin?"),
-        ("both", "Patient Narrative: Why was I given it?\nClinician Question: Why heparin?"),
+        ("both", "I fell.", "Why?", BOTH, ("patient", "clinician")),
+        ("patient", "I fell.", "Why?", "I fell.", ("patient",)),
+        ("clinician", "I fell.", "Why?", "Why?", ("clinician",)),
+        ("both", "I fell.", " ", "I fell.", ("patient",)),
+        ("both", "", "Why?", "Why?", ("clinician",)),
+        ("patient", "", "Why?", "Why?", ("clinician",)),
+        ("clinician", "I fell.", "", "I fell.", ("patient",)),
+        ("both", "", "", "", ()),
     ],
 )
-def test_a_query_is_made_of_what_is_asked(mode: QueryMode, query: str) -> None:
-    assert retrieval_query("Why was\n I given it? ", "Why heparin?", mode) == query
+def test_a_query_is_made_of_what_there_is(
+    mode: QueryMode, patient: str, clinician: str, text: str, parts: tuple[Part, ...]
+) -> None:
+    assert retrieval_query(mode, patient, clinician) == (text, parts)
 
 
-@pytest.mark.parametrize("mode", ["patient", "clinician", "both"])
-def test_one_part_stands_for_a_missing_one(mode: QueryMode) -> None:
-    assert retrieval_query("", "Why heparin?", mode) == "Why heparin?"
-    assert retrieval_query("Why?", "", mode) == "Why?"
+def test_the_parts_are_prepared_and_the_words_between_them_are_not() -> None:
+    found = retrieval_query("both", "I FELL", "WHY", str.lower)
+    assert found.text == "Patient Narrative: i fell\nClinician Question: why"
+
+
+def test_braces_of_a_case_are_data() -> None:
+    assert retrieval_query("both", "{clinician}", "{0}").text.endswith(": {0}")
+    assert "Narrative: {clinician}" in retrieval_query("both", "{clinician}", "{0}").text

@@ -62,8 +62,9 @@ def test_citations_lead_to_their_passages_and_unknown_ones_nowhere(tmp_path: Pat
 
 
 def test_without_evidence_the_page_says_so(tmp_path: Path) -> None:
-    nothing: dict[str, Any] = {"evidence_passages": [], "reading_counts": count_readings([]), "explanation": None}
-    shown = page(tmp_path, **nothing, disagreement=measure_disagreement([]))
+    nothing: dict[str, Any] = {"evidence_passages": [], "explanation": None}
+    counted = {"reading_counts": count_readings([]), "disagreement": measure_disagreement([])}
+    shown = page(tmp_path, **nothing, **counted)
     assert "There was nothing to read" in words(shown.get_element_by_id("passages-title").getparent())
 
 

@@ -28,7 +28,7 @@ from viewer.rendering import render
 
 # What lines of older runs may lack.
 _UNKNOWN: Line = dict.fromkeys(
-    ("interpreted_question", "intent", "usable_votes", "evidence", "label_source", "answer")
+    ("interpreted_question", "intent", "usable_votes", "evidence", "label_source", "answer", "retrieved")
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from serving.literature.build import BuildOptions, build
 from serving.literature.corpus import Corpus
 
-SAMPLE = Path(__file__).parents[3] / "cases" / "samples" / "literature.jsonl"
+SAMPLE = Path(__file__).parents[3] / "cases" / "samples" / "health" / "literature.jsonl"
 
 Build = Callable[..., Corpus]
 
