@@ -29,6 +29,7 @@ PAGES = (
     "docs/ranking.md",
     "docs/corpus.md",
     "docs/heids.md",
+    "docs/retrieval.md",
     "docs/submissions.md",
     "docs/timeaware.md",
     "docs/scoring.md",
