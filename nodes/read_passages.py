@@ -57,7 +57,7 @@ class _Read(NamedTuple):
 
 
 async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> ReadPassagesUpdate:
-    """Read every passage; a case with readings of less than half of them has failed."""
+    """Read every passage; a case without readings of most of them has failed."""
     context = runtime.context
     case = context.cases[state["case_id"]]
     question = state.get("patient_question", case.question)

@@ -150,10 +150,10 @@ class _Sheet:
         return StudyRow(line.label, tuple(values), len(seeds), tuple(cutoffs), tuple(comparisons))
 
     def _references(self, line: Line) -> list[Line]:
-        """The first row, and the named baselines, in the block or not."""
+        """The first row, and the named baselines, in the block or not, cut by the rule of the line."""
         baselines = {self._study.rows[name].baseline: name for name in self._study.rows}
         others = {
-            baseline: Line(self._study.rows[name].label or name, name)
+            baseline: Line(self._study.rows[name].label or name, name, line.rule)
             for baseline in REFERENCES
             if (name := baselines.get(baseline)) is not None
         }

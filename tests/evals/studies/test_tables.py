@@ -4,13 +4,14 @@ import math
 
 import pytest
 
-from evals.studies.definition import TableName
+from evals.studies.definition import Row, TableName
 from evals.studies.figures import Scored
 from evals.studies.render import comma_separated, markdown
 from evals.studies.tables import Block, StudyTable, make_table
-from tests.evals.studies.invented import CASES, case, scored, study
+from tests.evals.studies.invented import CASES, case, logits, scored, study
 
 RIGHT = ("110", "001", "100")
+WITH_LOGISTIC = {"x": Row(label="X"), "logistic": Row(label="Logistic", baseline="logistic")}
 ONE_TOO_MANY = ("110", "011", "100")
 """4 correct of 5 chosen, 4 wanted: micro P 4/5, R 1, F1 8/9; macro P (1 + 1/2 + 1) / 3."""
 
@@ -143,3 +144,16 @@ def test_comma_separated_values_are_one_line_each() -> None:
     assert lines[0] == "table,block,row,column,value,low,high,p,seeds,cases"
     assert lines[1] == "abridge-2,,X,F-Score,100.0000,,,,1,3"
     assert any(line.startswith("abridge-2,,Y,F-Score vs X,-11.1111,,,1.0000") for line in lines)
+
+
+def test_a_cut_off_of_a_row_is_that_of_the_baseline_it_is_held_against() -> None:
+    """By the fixed threshold the baseline takes two sentences of b; the best one alone is right."""
+    unsure = {**scored(RIGHT), "held-out": {**scored(RIGHT)["held-out"], "b": logits("001") * 0 + 1.0}}
+    rows = {"x": {1: unsure}, "logistic": {0: unsure}}
+    made = make_table(
+        "tamu-2", study("tamu-2", ["x"]).model_copy(update={"rows": WITH_LOGISTIC}), CASES, rows
+    )
+    assert made is not None
+    for row in made.blocks[0].rows:
+        against = {one.against: one.difference for one in row.comparisons}
+        assert against["Logistic"] == pytest.approx(0)
