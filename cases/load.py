@@ -208,6 +208,8 @@ def _merged(own: Gold, key: Gold) -> Gold:
         answer_sentences=own.answer_sentences if key.answer_sentences is None else key.answer_sentences,
         intent=own.intent if key.intent is None else key.intent,
         verdict=own.verdict if key.verdict is None else key.verdict,
+        exact_answer=own.exact_answer if key.exact_answer is None else key.exact_answer,
+        ideal_answers=own.ideal_answers if key.ideal_answers is None else key.ideal_answers,
     )
 
 

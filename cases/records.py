@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cases.biomedical import BiomedicalQuestion, ExactAnswer
+
 Label = Literal["essential", "supplementary", "not-relevant"]
 """Relevance of a note sentence, as the ArchEHR-QA keys have it."""
 
@@ -63,6 +65,7 @@ class Gold:
     """What a key file says of one case; a missing part is None: unlabelled, never empty.
 
     `label_source` is of the labels alone, and `gold` where there are none: answers are always a clinician's.
+    `ideal_answers` are texts of experts, each an answer by itself.
     """
 
     labels: Mapping[str, Label] | None = None
@@ -71,6 +74,8 @@ class Gold:
     intent: Intent | None = None
     label_source: LabelSource = "gold"
     verdict: Verdict | None = None
+    exact_answer: ExactAnswer | None = None
+    ideal_answers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class Case:
     """A patient's message, a clinician's question and the numbered sentences of a note.
 
     A question about health at large has neither message nor note; `as_of` is the last year that its evidence
-    may be from, and None lets all in.
+    may be from, and None lets all in. `biomedical` is what BioASQ gives with its questions.
     """
 
     id: str
@@ -89,6 +94,7 @@ class Case:
     specialty: str = ""
     note: str = ""
     as_of: int | None = None
+    biomedical: BiomedicalQuestion | None = None
     gold: Gold = field(default_factory=Gold)
 
     @property

@@ -6,6 +6,7 @@ import operator
 from typing import Annotated, TypedDict
 
 from cases.records import LabelSource, Verdict
+from nodes.biomedical_records import ChosenSnippet, ExactVote, RankedDocument
 from nodes.generate_answer import Attempt
 from nodes.literature_records import (
     Disagreement,
@@ -101,4 +102,17 @@ class State(TypedDict, total=False):
     disagreement: Disagreement
     explanation: str
     """Of the verdict; it cites evidence passages by their ids in square brackets."""
+    queries: list[str]
+    """The question and what it was reformulated to."""
+    cross_encoder_ranking: list[RankedDocument]
+    """Best first; those of the retrieval where no cross-encoder is wanted."""
+    llm_ranking: list[RankedDocument]
+    """What a language model made of them; places only."""
+    document_ranking: list[RankedDocument]
+    """The answer of phase A, best first."""
+    snippets: list[ChosenSnippet]
+    """What answers are built on: found ones, or those that a question came with."""
+    exact_votes: list[ExactVote]
+    exact_answer: str | list[list[str]]
+    """Yes or no, or entries that are each a list of synonyms; missing for questions that have none."""
     decisions: Annotated[list[Decision], operator.add]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cases.biomedical import QuestionType
 from cases.records import Case
 from nodes.settings import Settings
 from prompts import PromptSet
@@ -13,6 +14,7 @@ from ranking.ranker import Ranker
 from ranking.vectors import TextVectors
 from serving.client import ModelClient
 from serving.demonstrations import DemonstrationPool
+from serving.dense.seam import DenseIndex
 from serving.literature.seam import Literature
 
 
@@ -43,6 +45,15 @@ class Context:
     )
     literature: Literature | None = field(
         default=None, metadata={"description": "published documents; None where nobody searches them"}
+    )
+    index: DenseIndex | None = field(
+        default=None, metadata={"description": "documents by their vectors; None where nobody compares them"}
+    )
+    document_reranker: Ranker | None = field(
+        default=None, metadata={"description": "scores whole documents; None leaves them in their order"}
+    )
+    shots: Mapping[QuestionType, Sequence[Case]] = field(
+        default_factory=dict, metadata={"description": "answered questions that prompts may show, by type"}
     )
     entailment: EntailmentModel | None = field(
         default=None, metadata={"description": "judges texts; None where a language model does"}

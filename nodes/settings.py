@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+from nodes.biomedical_settings import DocumentSettings, ExactSettings, IdealSettings
 from nodes.literature_settings import LiteratureSettings, ReadingSettings, VerdictSettings
 from nodes.records import AnswerEvidence, ReplyFormName
 from nodes.retrieval_settings import CitationSettings, RetrievalSettings
@@ -246,6 +247,9 @@ class Settings(_Section):
     literature: LiteratureSettings = LiteratureSettings()
     reading: ReadingSettings = ReadingSettings()
     verdict: VerdictSettings = VerdictSettings()
+    documents: DocumentSettings = DocumentSettings()
+    exact: ExactSettings = ExactSettings()
+    ideal: IdealSettings = IdealSettings()
 
     @model_validator(mode="after")
     def _what_is_wanted_is_reached(self) -> Settings:

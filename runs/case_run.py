@@ -49,6 +49,9 @@ _RESULTS = (
     "evidence_passages",
     "disagreement",
     "explanation",
+    "document_ranking",
+    "snippets",
+    "exact_answer",
 )
 
 

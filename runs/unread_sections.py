@@ -15,6 +15,9 @@ _READERS: Mapping[str, frozenset[str]] = {
     "literature": frozenset({"search_literature", "filter_documents"}),
     "reading": frozenset({"select_passages", "read_passages"}),
     "verdict": frozenset({"aggregate_verdict", "explain_verdict"}),
+    "documents": frozenset({"retrieve_documents", "adopt_snippets"}),
+    "exact": frozenset({"answer_exactly"}),
+    "ideal": frozenset({"answer_ideally"}),
 }
 """Nodes that read a section; where a graph has none of them, the section has to be as it is by default."""
 
@@ -34,6 +37,16 @@ _NO_DEMONSTRATIONS = frozenset(
         "read_passages",
         "aggregate_verdict",
         "explain_verdict",
+        "reformulate_question",
+        "retrieve_documents",
+        "rerank_documents",
+        "rerank_by_model",
+        "combine_rankings",
+        "select_snippets",
+        "adopt_snippets",
+        "answer_exactly",
+        "aggregate_exact_answers",
+        "answer_ideally",
     }
 )
 """Nodes that look for no demonstrations; any other may."""

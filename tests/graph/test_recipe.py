@@ -132,7 +132,10 @@ def test_a_packaged_recipe_loads_with_its_system_and_prompts(name: str) -> None:
 def test_the_tamu_recipe_writes_out_the_defaults() -> None:
     written = yaml.safe_load(resources.files("graph").joinpath("recipes", "tamu.yaml").read_text("utf-8"))
     assert load_recipe("tamu") == Recipe(system="tamu")
-    of_other_systems = {"retrieval", "citation", "literature", "reading", "verdict"}
+    of_other_systems = {
+        *("retrieval", "citation", "literature", "reading", "verdict"),
+        *("documents", "exact", "ideal"),
+    }
     assert set(written) == set(Recipe.model_fields) - {"models"} - of_other_systems
 
 

@@ -1,0 +1,1 @@
+"""Documents found by the vectors of their texts."""
