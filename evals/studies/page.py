@@ -8,7 +8,7 @@ from functools import partial
 from evals.experiments.render import cell_parts
 from evals.pages.environment import drawn, page_environment
 from evals.pages.interval_plot import interval_plot
-from evals.studies.render import comparison_texts, cutoffs_text, row_title
+from evals.studies.render import comparison_texts, cutoff_texts, row_title
 from evals.studies.tables import Block, StudyTable, interval_of, labels_compared
 
 
@@ -43,7 +43,7 @@ def render_page(tables: Sequence[StudyTable], notes: Sequence[str], curves: str 
             curves=None if curves is None else drawn(curves),
             parts=cell_parts,
             row_title=row_title,
-            cutoffs=cutoffs_text,
+            cutoffs=cutoff_texts,
         )
     )
 

@@ -91,9 +91,9 @@ def row_title(row: StudyRow) -> str:
     return f"{row.label} ({row.seeds} seeds)" if row.seeds > 1 else row.label
 
 
-def cutoffs_text(row: StudyRow) -> str:
-    """What selected, one a seed; equal ones once."""
-    return " / ".join(dict.fromkeys(row.cutoffs) if len(set(row.cutoffs)) == 1 else row.cutoffs)
+def cutoff_texts(row: StudyRow) -> tuple[str, ...]:
+    """What selected, one a seed; where all are equal, once."""
+    return row.cutoffs[:1] if len(set(row.cutoffs)) == 1 else row.cutoffs
 
 
 def _block(block: Block, unit: Unit) -> str:
@@ -109,7 +109,7 @@ def _block(block: Block, unit: Unit) -> str:
         cells = [
             row_title(row),
             *(cell_text(value, unit) for value in row.values),
-            cutoffs_text(row),
+            " / ".join(cutoff_texts(row)),
             *comparison_texts(block, row, unit),
         ]
         lines.append("| " + " | ".join(cells) + " |")
