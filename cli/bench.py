@@ -32,12 +32,14 @@ def bench(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Of corpus: documents to take. (default: invented ones)", metavar="PATH"),
+        typer.Option(
+            "--data", help="Of corpus and index: documents to take. (default: invented ones)", metavar="PATH"
+        ),
     ] = None,
     curve: Annotated[
         Path | None,
         typer.Option(
-            "--curve", help="Of corpus: SVG file of cost by size. It takes minutes.", metavar="FILE"
+            "--curve", help="Of corpus and index: SVG file of cost by size. It takes minutes.", metavar="FILE"
         ),
     ] = None,
     tiny: Annotated[

@@ -15,6 +15,7 @@ from cli.demos import demos
 from cli.experiment import experiment
 from cli.export import export
 from cli.graph import graph
+from cli.index import index
 from cli.models import models
 from cli.rank import rank
 from cli.rerun import rerun
@@ -68,6 +69,7 @@ app.command()(train)
 app.add_typer(models, name="models")
 app.add_typer(demos, name="demos")
 app.add_typer(corpus, name="corpus")
+app.add_typer(index, name="index")
 
 
 @app.callback()

@@ -86,6 +86,16 @@ CorpusOption = Annotated[
         show_default=False,
     ),
 ]
+IndexOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        help="Folder of an index of vectors over a corpus, for recipes that retrieve by them. Without"
+        " --corpus, its own is searched.",
+        metavar="FOLDER",
+        show_default=False,
+    ),
+]
 ReaderOption = Annotated[
     str | None,
     typer.Option(

@@ -12,6 +12,7 @@ from cli.options import (
     CorpusOption,
     DemosOption,
     EvidenceOption,
+    IndexOption,
     JsonOption,
     MaxConnectionsOption,
     MaxCostOption,
@@ -76,6 +77,7 @@ def run(
     retriever: RetrieverOption = None,
     demos: DemosOption = None,
     corpus: CorpusOption = None,
+    index: IndexOption = None,
     reader: ReaderOption = None,
     out: Annotated[
         Path | None,
@@ -147,6 +149,7 @@ def run(
         overrides=overrides,
         demonstrations=demos,
         corpus=corpus,
+        index=index,
         limit=limit,
     )
     options = batch_options(

@@ -60,6 +60,7 @@ class Request:
         overrides: Values of the recipe that its origin does not have, by dotted field.
         demonstrations: A pool's folder, None for the packaged sample pool.
         corpus: Folder of published documents, for graphs that search them.
+        index: Folder of an index of their vectors, for recipes that compare those.
         prompt_files: Files that replace prompts of the recipe's version, by name.
     """
 
@@ -71,6 +72,7 @@ class Request:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     demonstrations: Path | None = None
     corpus: Path | None = None
+    index: Path | None = None
     limit: int | None = None
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
 
@@ -122,7 +124,7 @@ async def assemble(
     summary = source.check()
     prompts = replace_prompts(load_prompts(recipe.prompts), request.prompt_files)
     check_prompts(recipe, prompts, request.recipe_origin)
-    sources = open_sources(recipe, graph.nodes, request.corpus, request.recipe_origin)
+    sources = open_sources(recipe, graph.nodes, request.corpus, request.index, request.recipe_origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
     if recipe.needs_demonstrations and shows_demonstrations(graph.nodes):

@@ -129,6 +129,14 @@ class Corpus(_Record):
     documents: int
 
 
+class DocumentIndex(_Record):
+    """Vectors of documents that were searched; equal identities were made of the same texts and weights."""
+
+    folder: str
+    identity: str
+    documents: int
+
+
 class LiteratureSources(_Record):
     """What answers from literature were made from.
 
@@ -137,12 +145,14 @@ class LiteratureSources(_Record):
         reader: Identity of the classifier that read passages, `llm` where a language model did.
         vectors: Identity of what compared sentences, None where none were compared.
         released_behaviour: Where the recipe follows the released code of the paper and not the paper.
+        index: What was searched by vectors, None where words alone were compared.
     """
 
     corpus: Corpus
     reader: str
     vectors: str | None = None
     released_behaviour: list[str] = []
+    index: DocumentIndex | None = None
 
 
 class Edge(_Record):
@@ -271,6 +281,7 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
         ("ranker", recorded.ranker, current.ranker),
         ("retrieval", recorded.retrieval, current.retrieval),
         ("corpus", _corpus(recorded), _corpus(current)),
+        ("index of vectors", _index(recorded), _index(current)),
         ("reader of passages", _readers(recorded), _readers(current)),
     ]
     found = [name for name, one, other in pairs if one != other]
@@ -288,6 +299,11 @@ def _corpus(manifest: Manifest) -> tuple[str, int] | None:
     # A corpus may move.
     found = manifest.literature
     return (found.corpus.identity, found.corpus.documents) if found else None
+
+
+def _index(manifest: Manifest) -> str | None:
+    found = manifest.literature.index if manifest.literature else None
+    return found.identity if found else None
 
 
 def _readers(manifest: Manifest) -> tuple[str, str | None] | None:

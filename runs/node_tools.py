@@ -13,6 +13,7 @@ def node_tools(retrieval: RetrievalTools, sources: Sources) -> dict[str, Any]:
     return {
         **retrieval._asdict(),
         "literature": sources.literature,
+        "index": sources.index,
         "entailment": sources.entailment,
         "vectors": retrieval.vectors or sources.vectors,
     }

@@ -16,7 +16,7 @@ from ranking.load import load_ranker
 from runs.assemble import Assembly, Report, open_pool
 from runs.folder import CALLS, Line, RunFolder
 from runs.fork_point import ForkPoint
-from runs.literature import open_sources
+from runs.literature import compares_vectors, open_sources, recorded_corpus, recorded_index
 from runs.manifest import Manifest
 from runs.node_tools import node_tools
 from runs.replay import Inherited, RecordedCalls, recorded_backends, replay
@@ -63,8 +63,9 @@ async def replay_run(
     if (recipe.retrieval, recipe.citation) != (assembly.recipe.retrieval, assembly.recipe.citation):
         retrieval = load_retrieval(recipe, assembly.graph.nodes)
     sources = assembly.sources
-    if recipe.reading != assembly.recipe.reading:
-        sources = open_sources(recipe, assembly.graph.nodes, sources.folder, manifest.recipe_origin)
+    if _opened(recipe) != _opened(assembly.recipe):
+        corpus, index = recorded_corpus(manifest, recipe), recorded_index(manifest, recipe)
+        sources = open_sources(recipe, assembly.graph.nodes, corpus, index, manifest.recipe_origin)
     connected = _connect_recorded(manifest, assembly)
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
@@ -89,6 +90,11 @@ async def replay_run(
         journal.close()
         used = {id(backend) for backend in assembly.backends.values()}
         await close_backends(backend for backend in connected.values() if id(backend) not in used)
+
+
+def _opened(recipe: Recipe) -> tuple[object, ...]:
+    """What decides which sources are open: a fork that changes no more has those of the run."""
+    return recipe.reading, recipe.documents.finds, compares_vectors(recipe)
 
 
 def _connect_recorded(manifest: Manifest, assembly: Assembly) -> dict[Role, Backend]:

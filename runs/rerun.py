@@ -17,7 +17,7 @@ from runs.folder import RunFolder, RunWriter
 from runs.fork_point import ForkPoint, find_fork_point
 from runs.fork_run import run_fork
 from runs.forks import changes, new_folder, next_number
-from runs.literature import recorded_corpus
+from runs.literature import recorded_corpus, recorded_index
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
 from runs.recorded import close_backends, replay_run
 from runs.servers import Servers
@@ -149,7 +149,8 @@ def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], w
         models=names if wanted.models is None else wanted.models,
         overrides={**manifest.recipe_overrides, **overrides},
         demonstrations=Path(pool.folder) if pool else None,
-        corpus=recorded_corpus(manifest),
+        corpus=recorded_corpus(manifest, recipe),
+        index=recorded_index(manifest, recipe),
         limit=manifest.inputs.limit,
         prompt_files=wanted.prompt_files,
     )

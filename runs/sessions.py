@@ -13,7 +13,7 @@ from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
-from runs.literature import recorded_corpus
+from runs.literature import recorded_corpus, recorded_index
 from runs.manifest import BudgetCaps, Manifest, RunError, differences
 from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
@@ -221,7 +221,8 @@ def _recorded_request(
         models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
         overrides=manifest.recipe_overrides,
         demonstrations=Path(pool.folder) if pool else None,
-        corpus=recorded_corpus(manifest),
+        corpus=recorded_corpus(manifest, recorded),
+        index=recorded_index(manifest, recorded),
         limit=manifest.inputs.limit,
     )
 

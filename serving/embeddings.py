@@ -6,7 +6,7 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,14 @@ class Embedder(Protocol):
 
     async def aembed(self, texts: Sequence[str]) -> Vectors:
         """L2-normalised vectors, shape (number of texts, dimensions)."""
+
+
+@runtime_checkable
+class BatchEmbedder(Protocol):
+    """An embedder that is faster with many texts at once, and then gives vectors that differ in last bits."""
+
+    def embed_batches(self, texts: Sequence[str]) -> Vectors:
+        """As `Embedder.aembed`, at once."""
 
 
 class LexicalEmbedder:

@@ -24,6 +24,7 @@ BENCHMARKS = {
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
     "truncation": "time of four rules that cut rankings by their scores, over one pass over those scores",
     "corpus": "queries a second of a corpus, over those of rank_bm25 with the same formula; cost by size",
+    "index": "time to build an index of vectors, over that of the bare encoder; stores by size",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
 }
 """Name to what it measures. `evals/bench/NAME.py` holds `Options`, `TINY` and `measure`."""

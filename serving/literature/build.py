@@ -62,11 +62,11 @@ class Progress(NamedTuple):
     """How far a build is.
 
     Attributes:
-        stage: Reading counts bytes of the sources; merging and scoring count parts.
+        stage: Reading counts bytes of the sources; scoring counts parts; encoding, of an index, documents.
         documents: In the corpus so far.
     """
 
-    stage: Literal["reading", "scoring"]
+    stage: Literal["reading", "scoring", "encoding"]
     done: int
     total: int
     documents: int

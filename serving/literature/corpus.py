@@ -84,8 +84,13 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Document]:
         """All documents in their order, one at a time."""
-        for part in self._parts:
-            yield from part.part.texts
+        return self.since(0)
+
+    def since(self, number: int) -> Iterator[Document]:
+        """The documents from this one on, in their order, from 0."""
+        for part, first in zip(self._parts, self._firsts.tolist(), strict=False):
+            if number < first + len(part.part):
+                yield from part.part.texts.since(max(0, number - first))
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best documents, best first, ties by the order of the corpus.
@@ -94,9 +99,7 @@ class Corpus:
         """
         found = self.find(terms(query), k)
         pairs = zip(found.numbers.tolist(), found.scores.tolist(), strict=True)
-        return [
-            Hit(rank, score, self._document(number)) for rank, (number, score) in enumerate(pairs, start=1)
-        ]
+        return [Hit(rank, score, self.read(number)) for rank, (number, score) in enumerate(pairs, start=1)]
 
     def find(self, query: Sequence[str], k: int) -> Found:
         """The same for the terms of a query, without the texts of what is found; a repeated term adds up."""
@@ -128,7 +131,8 @@ class Corpus:
                 return part.part.texts.read(number)
         return None
 
-    def _document(self, number: int) -> Document:
+    def read(self, number: int) -> Document:
+        """The document with this number in the order of the corpus, from 0."""
         place = int(np.searchsorted(self._firsts, number, side="right")) - 1
         return self._parts[place].part.texts.read(number - int(self._firsts[place]))
 

@@ -74,8 +74,13 @@ class DocumentReader:
         return _document(self._block(block)[row])
 
     def __iter__(self) -> Iterator[Document]:
-        for block in range(self._starts.size - 1):
-            yield from map(_document, self._block(block))
+        return self.since(0)
+
+    def since(self, number: int) -> Iterator[Document]:
+        """The documents from this one on."""
+        first, row = divmod(number, _BLOCK)
+        for block in range(first, self._starts.size - 1):
+            yield from map(_document, self._block(block)[row if block == first else 0 :])
 
     def _block(self, number: int) -> list[list[Any]]:
         start, end = self._starts[number : number + 2].tolist()

@@ -16,6 +16,7 @@ HEAVY = (
     "langgraph",
     "langchain_core",
     "chromadb",
+    "qdrant_client",
     "numpy",
     "pydantic",
     "lxml",
@@ -61,6 +62,11 @@ COMMANDS = (
     ["corpus", "build"],
     ["corpus", "search"],
     ["corpus", "show"],
+    ["index", "build"],
+    ["index", "search"],
+    ["index", "show"],
+    ["index", "recall"],
+    ["index", "plan"],
 )
 
 

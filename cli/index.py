@@ -1,0 +1,283 @@
+"""`evigraph index`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from serving.dense.index import Index
+    from serving.dense.manifest import Manifest
+    from serving.dense.plan import Plan
+
+index = typer.Typer(
+    no_args_is_help=True, help="Indexes of vectors over a corpus: documents found by what they mean."
+)
+
+FolderArgument = Annotated[
+    Path, typer.Argument(help="An index's folder.", metavar="FOLDER", show_default=False)
+]
+CorpusOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus", help="Folder of its corpus, where that has moved.", metavar="FOLDER", show_default=False
+    ),
+]
+_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+
+
+@index.command("build")
+def build(
+    corpus: Annotated[
+        Path, typer.Argument(help="Folder of a finished corpus.", metavar="CORPUS", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the index.", show_default=False)],
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store",
+            help="numpy (exact, mapped files), chroma (embedded HNSW), qdrant (its client's local mode), or"
+            " qdrant@http://host:6333.",
+            metavar="NAME",
+        ),
+    ] = "numpy",
+    embedding: Annotated[
+        str,
+        typer.Option(
+            "--embedding",
+            help="embedded:minilm, embedded:FOLDER of a sentence encoder, lexical:N, or openai:NAME@URL.",
+        ),
+    ] = "embedded:minilm",
+    quantise: Annotated[
+        Literal["int8"] | None,
+        typer.Option(
+            "--quantise",
+            help="Compare bytes first, and floats of the best: a quarter of the memory. Of numpy alone.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Build an index of vectors over a corpus, or go on with one that was interrupted.
+
+    A build that was killed goes on when the command is given again: what is stored is not encoded again.
+    Documents that the corpus has gained since are added.
+
+    Example: evigraph index build corpora/pubmed --out indexes/pubmed --store chroma
+    """
+    import asyncio
+
+    from cli.corpus_progress import BuildProgress
+    from cli.terminal import output, print_json, safe
+    from serving.dense.build import BuildOptions, build_index
+
+    options = BuildOptions(store=store, embedding=embedding, quantisation=quantise)
+    with BuildProgress() as progress:
+        built = asyncio.run(build_index(corpus, out, options, report=progress))
+    if as_json:
+        state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
+        print_json({**state, **_summary(built.manifest, out)})
+        return
+    console = output()
+    if built.unchanged:
+        console.print(safe("unchanged: this index is finished, and its corpus is as it was"))
+    elif built.found:
+        console.print(safe(f"went on after {built.found:,} documents"))
+    console.print(safe(f"{_what(built.manifest)} in {out}"), soft_wrap=True)
+    console.print(safe(f'next: evigraph index search {out} "QUESTION"'), soft_wrap=True)
+
+
+@index.command("search")
+def search(
+    folder: FolderArgument,
+    query: Annotated[str, typer.Argument(help="A question, or any text.")],
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many.")] = 10,
+    corpus: CorpusOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which documents are nearest to a text.
+
+    Example: evigraph index search indexes/pubmed "Does ginger help against nausea?" -k 5
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from cli.terminal import output, print_json, safe
+
+    opened = _open(folder, corpus)
+    try:
+        hits = asyncio.run(opened.asearch(query, count))
+    finally:
+        opened.close()
+    if as_json:
+        found = [{"rank": hit.rank, "score": round(hit.score, 6), **asdict(hit.document)} for hit in hits]
+        print_json({"query": query, "documents": found})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("rank", "cosine", "year"):
+        table.add_column(name, justify="right")
+    for name in ("id", "title", "source"):
+        table.add_column(name)
+    for hit in hits:
+        document = hit.document
+        year = "-" if document.year is None else str(document.year)
+        title = document.title or document.text[:60]
+        row = (f"{hit.score:.3f}", year, document.id, title, document.source)
+        table.add_row(str(hit.rank), *map(safe, row))
+    output().print(table)
+
+
+@index.command("show")
+def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
+    """Show what an index holds: documents, embedder, store, what its build took.
+
+    Example: evigraph index show indexes/pubmed
+    """
+    from rich.table import Table
+
+    from cli.terminal import output, print_json, safe
+    from serving.dense.index import finished_manifest
+
+    manifest = finished_manifest(folder)
+    summary = _summary(manifest, folder)
+    if as_json:
+        print_json({"folder": str(folder), **summary})
+        return
+    effort = manifest.effort
+    rate = f", {effort.documents / effort.seconds:,.1f} a second" if effort.seconds else ""
+    rows = (
+        ("store", manifest.store),
+        ("vectors", f"{manifest.dimensions} dimensions, quantised: {manifest.quantisation or 'no'}"),
+        ("embedder", manifest.embedder),
+        ("corpus", f"{manifest.corpus.folder} ({manifest.corpus.identity})"),
+        ("on disk", size(summary["bytes"])),
+        ("build", f"{span(effort.seconds)} for {effort.documents:,} documents{rate}"),
+        ("memory of the build", f"{effort.peak_mb:,.0f} MB"),
+        ("a query", "not measured" if manifest.query_ms is None else f"{manifest.query_ms:,.2f} ms"),
+    )
+    console = output()
+    console.print(safe(f"{folder}: {_what(manifest)}"), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in rows:
+        table.add_row(name, safe(value))
+    console.print(table)
+
+
+@index.command("recall")
+def recall(
+    folder: FolderArgument,
+    queries: Annotated[int, typer.Option("--queries", min=1, help="Titles to search for.")] = 200,
+    corpus: CorpusOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count how many of the nearest documents an index finds, against a comparison with every vector.
+
+    Titles of documents that are spread over the corpus are the queries.
+
+    Example: evigraph index recall indexes/pubmed --queries 500
+    """
+    import asyncio
+
+    from cli.terminal import output, print_json, safe
+    from serving.dense.recall import measure, questions
+
+    opened = _open(folder, corpus)
+    try:
+        vectors = asyncio.run(opened.aembed(questions(opened.corpus, queries)))
+        found = measure(opened.store, vectors)
+    finally:
+        opened.close()
+    if as_json:
+        print_json({"folder": str(folder), **found._asdict()})
+        return
+    console = output()
+    console.print(safe(f"{found.queries:,} titles, {len(opened):,} documents, store {opened.manifest.store}"))
+    for depth, share in found.recall.items():
+        alone = f" (by bytes alone {found.by_bytes[depth]:.4f})" if found.by_bytes else ""
+        console.print(safe(f"recall@{depth} {share:.4f}{alone}"))
+    console.print(safe(f"a query: median {found.query_ms:,.2f} ms, p95 {found.query_p95_ms:,.2f} ms"))
+    console.print(safe(f"processor time of a query: p95 {found.processor_p95_ms:,.2f} ms"))
+
+
+@index.command("plan")
+def plan(
+    folder: FolderArgument,
+    documents: Annotated[
+        int, typer.Option("--documents", min=1, help="Documents of the index that is planned.")
+    ] = 34_000_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what an index of many documents would take, by what this one took.
+
+    Example: evigraph index plan indexes/sample --documents 34000000
+    """
+    from cli.terminal import output, print_json, safe
+    from serving.dense.index import finished_manifest
+    from serving.dense.plan import plan as planned
+
+    manifest = finished_manifest(folder)
+    found = planned(folder, manifest, documents)
+    if as_json:
+        print_json({"folder": str(folder), **found._asdict()})
+        return
+    for line in _words(found, manifest):
+        output().print(safe(line), soft_wrap=True)
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that suits them."""
+    for unit, bytes_of in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= bytes_of:
+            return f"{count / bytes_of:,.1f} {unit}"
+    return f"{count / 1e3:,.1f} kB"
+
+
+def span(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, length in (("days", _DAY), ("hours", _HOUR), ("minutes", _MINUTE)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:,.1f} seconds"
+
+
+def _words(found: Plan, manifest: Manifest) -> list[str]:
+    lines = [
+        f"{found.documents:,} documents in {manifest.store}, by a build of {found.measured:,} here:",
+        f"time: {span(found.seconds)}, {span(found.encoding_seconds)} of them to encode the texts",
+    ]
+    if found.disk_bytes is not None:
+        beside = "" if found.corpus_bytes is None else f", beside {size(found.corpus_bytes)} of the corpus"
+        lines.append(f"disk: {size(found.disk_bytes)}{beside}")
+    if found.query_bytes is not None:
+        lines.append(f"memory: a query reads {size(found.query_bytes)} and is slow where less is free")
+    if found.query_ms is not None:
+        seconds = found.query_ms / 1000
+        lines.append(f"a query: {found.query_ms:,.1f} ms" if seconds < 2 else f"a query: {span(seconds)}")
+    return lines
+
+
+def _open(folder: Path, corpus: Path | None) -> Index:
+    from serving.dense.index import Index
+    from serving.literature.corpus import Corpus
+
+    return Index.open(folder, None if corpus is None else Corpus.open(corpus))
+
+
+def _what(manifest: Manifest) -> str:
+    return f"{manifest.documents:,} documents, {manifest.dimensions} dimensions, by {manifest.embedding}"
+
+
+def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
+    """The manifest, but for what only the build needs, and the bytes on disk."""
+    from serving.dense.plan import bytes_in
+
+    return {
+        **manifest.model_dump(exclude={"format", "passages", "complete", "collection"}),
+        "bytes": bytes_in(folder),
+    }
