@@ -28,7 +28,7 @@ def draw(rows: Sequence[Mapping[str, Any]]) -> str:
                 values = [row[name] * factor for row in of_store]
                 axes.plot(sizes, values, marker=_MARKERS[store], color=_COLOURS[store], label=store)
             axes.set_xscale("log")
-            if not name.startswith("recall"):
+            if not name.startswith("recall") and all(row[name] > 0 for row in rows):
                 axes.set_yscale("log")
             axes.set_title(title, loc="left", fontsize=10)
             axes.set_ylabel(unit)

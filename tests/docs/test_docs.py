@@ -28,6 +28,7 @@ PAGES = (
     "docs/review.md",
     "docs/ranking.md",
     "docs/corpus.md",
+    "docs/dense.md",
     "docs/heids.md",
     "docs/retrieval.md",
     "docs/submissions.md",

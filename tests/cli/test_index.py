@@ -1,0 +1,77 @@
+"""`evigraph index` as a user runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serving.literature.build import build
+from tests.evigraph import Ended, evigraph
+
+SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    build([SAMPLE], folder / "corpus")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(place: Path) -> Ended:
+    arguments = ("--out", "out/index", "--embedding", "lexical:256", "--quantise", "int8")
+    return evigraph("index", "build", "corpus", *arguments, folder=place)
+
+
+def test_a_build_tells_what_it_did_and_what_to_type_next(built: Ended) -> None:
+    assert built.code == 0, built.err
+    first, second = built.out.splitlines()
+    assert first == "24 documents, 256 dimensions, by lexical:256 in out/index"
+    assert second == 'next: evigraph index search out/index "QUESTION"'
+
+
+def test_search(built: Ended, place: Path) -> None:
+    question = "Does marrowroot tea shorten the common cold?"
+    found = evigraph("index", "search", "out/index", question, "-k", "2", "--json", folder=place).summary
+    assert [hit["rank"] for hit in found["documents"]] == [1, 2]
+    assert "arrowroot" in found["documents"][0]["title"]
+    assert 1 > found["documents"][0]["score"] >= found["documents"][1]["score"] > 0
+    shown = evigraph("index", "search", "out/index", question, "-k", "2", folder=place)
+    assert "arrowroot" in shown.out
+
+
+def test_recall(built: Ended, place: Path) -> None:
+    found = evigraph("index", "recall", "out/index", "--queries", "9", "--json", folder=place).summary
+    assert (found["queries"], found["recall"]) == (9, {"10": 1.0, "100": 1.0})
+    assert set(found["by_bytes"]) == {"10", "100"}
+
+
+def test_show_and_plan(built: Ended, place: Path) -> None:
+    shown = evigraph("index", "show", "out/index", "--json", folder=place).summary
+    assert (shown["store"], shown["quantisation"], shown["documents"]) == ("numpy", "int8", 24)
+    planned = evigraph("index", "plan", "out/index", "--documents", "34000000", folder=place)
+    assert planned.out.splitlines()[0] == "34,000,000 documents in numpy, by a build of 24 here:"
+    assert "a query reads 8.8 GB" in planned.out
+
+
+def test_another_store_in_the_same_folder_is_refused(built: Ended, place: Path) -> None:
+    arguments = ("--out", "out/index", "--embedding", "lexical:256", "--store", "chroma")
+    ended = evigraph("index", "build", "corpus", *arguments, folder=place)
+    assert ended.code == 2
+    assert "was built with store numpy, and chroma is asked for. Build into another folder" in ended.line
+
+
+def test_a_folder_without_an_index_is_named(place: Path) -> None:
+    ended = evigraph("index", "search", "corpus", "tea", folder=place)
+    assert ended.code == 2
+    assert "corpus: is no index. Build one: evigraph index build" in ended.line
+
+
+def test_a_graph_that_compares_no_vectors_takes_no_index(built: Ended, place: Path) -> None:
+    questions = SAMPLE.with_name("questions.jsonl")
+    arguments = ("timeaware", questions, "--model", "scripted:auto", "--corpus", "corpus")
+    ended = evigraph("run", *arguments, "--index", "out/index", folder=place)
+    assert ended.code == 2
+    assert "searches no index of vectors; leave --index out" in ended.line
