@@ -114,11 +114,14 @@ class _Timed:
 
 def _bare_encoder(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
     """What a user without us would call: sentence-transformers with its defaults."""
+    from serving.embedded.loading import no_progress_bars, stay_offline
     from serving.embedded.sentence_embedder import SentenceEmbedder
 
     if not isinstance(embedder, SentenceEmbedder):
         return lambda texts: asyncio.run(embedder.aembed(texts))
+    stay_offline()
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(embedder.folder), local_files_only=True)
+    with no_progress_bars():
+        model = SentenceTransformer(str(embedder.folder), local_files_only=True)
     return lambda texts: normalise(np.asarray(model.encode(list(texts), show_progress_bar=False)))

@@ -8,6 +8,8 @@ from typing import Any
 
 import chromadb
 import numpy as np
+from chromadb.api.client import Client
+from chromadb.api.collection_configuration import CreateHNSWConfiguration
 from chromadb.config import Settings
 from chromadb.errors import ChromaError
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from cases.errors import InputError
 from serving.dense.store import NONE, Nearest, by_number, exact
 from serving.embeddings import Vectors
 
-HNSW: dict[str, Any] = {
+HNSW: CreateHNSWConfiguration = {
     # Of unit vectors the inner product is the cosine, and a vector of zeros is at no undefined distance.
     "space": "ip",
     "max_neighbors": 24,
@@ -52,9 +54,7 @@ class ChromaStore:
                 path=str(folder), settings=Settings(anonymized_telemetry=False)
             )
             self._collection = self._client.get_or_create_collection(
-                _COLLECTION,
-                embedding_function=None,
-                configuration={"hnsw": HNSW},  # type: ignore[typeddict-item]
+                _COLLECTION, embedding_function=None, configuration={"hnsw": HNSW}
             )
         except ChromaError as error:
             raise InputError(folder, f"Chroma cannot open it: {error}", "Build the index anew") from error
@@ -120,7 +120,9 @@ class ChromaStore:
 
     def close(self) -> None:
         """Let Chroma write and close its files."""
-        self._client.close()
+        # The interface that the package declares lacks it.
+        if isinstance(self._client, Client):
+            self._client.close()
 
 
 def storable(document_id: str) -> str:
