@@ -32,7 +32,8 @@ def not_empty(value: str) -> str:
     return value.strip()
 
 
-def _encodable(value: str) -> str:
+def encodable(value: str) -> str:
+    """Refuse what UTF-8 cannot hold."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -47,14 +48,14 @@ def _known_intent(value: str) -> str:
 
 
 Identifier = Annotated[
-    str, BeforeValidator(_number_as_text), AfterValidator(_encodable), AfterValidator(not_empty)
+    str, BeforeValidator(_number_as_text), AfterValidator(encodable), AfterValidator(not_empty)
 ]
 """An id: text or a whole number, kept as stripped text."""
 
-Text = Annotated[str, AfterValidator(_encodable), AfterValidator(str.strip)]
+Text = Annotated[str, AfterValidator(encodable), AfterValidator(str.strip)]
 """A text, stripped; inner line breaks stay."""
 
-Line = Annotated[str, AfterValidator(_encodable), AfterValidator(one_line)]
+Line = Annotated[str, AfterValidator(encodable), AfterValidator(one_line)]
 """A text whose line breaks become spaces."""
 
 IntentName = Annotated[str, AfterValidator(_known_intent)]

@@ -14,8 +14,8 @@ from cases.archehr_key import read_archehr_key
 from cases.archehr_xml import read_archehr_xml
 from cases.errors import InputError
 from cases.files import opened
+from cases.json_questions import read_json_questions
 from cases.plain_jsonl import read_jsonl
-from cases.pubmedqa import read_pubmedqa
 from cases.records import Case, Gold, InvalidCase
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
@@ -25,7 +25,7 @@ _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
 _NAMED_READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
     **_READERS,
     # In a folder such a file may as well be a key.
-    ".json": read_pubmedqa,
+    ".json": read_json_questions,
 }
 """Readers of files that are named themselves."""
 
@@ -158,7 +158,7 @@ def _case_files(given: Path) -> list[Path]:
         return _folder(given)
     if given.suffix.lower() not in _NAMED_READERS:
         name = given.suffix or "no suffix"
-        known = f"{', '.join(_READERS)} or .json of PubMedQA"
+        known = f"{', '.join(_READERS)} or .json of PubMedQA and BioASQ"
         raise InputError(given, f"{name} is not the suffix of a case file", f"Case files end in {known}")
     return [given]
 

@@ -6,7 +6,6 @@ never enter a case, so that no system answers from them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,34 +13,32 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cases.errors import InputError
-from cases.files import opened
 from cases.json_border import Identifier, Line, first_fault, not_empty
 from cases.records import Case, Gold, InvalidCase, Verdict
 
 _VERDICTS: Mapping[str, Verdict] = {"yes": "yes", "no": "no", "maybe": "unknown"}
 
 
-def read_pubmedqa(path: Path) -> Iterator[Case | InvalidCase]:
-    """Read the questions of `path` in file order; a bad one does not stop the others.
+def pubmedqa_cases(path: Path, questions: object) -> Iterator[Case | InvalidCase]:
+    """The questions of a file in its order; a bad one does not stop the others.
 
     The year of a question's article becomes the last year that its evidence may be from.
 
+    Args:
+        path: The file, for messages.
+        questions: Its content.
+
     Raises:
-        InputError: the file cannot be read, is no JSON, or is no set of questions.
+        InputError: The content is no set of questions.
     """
-    with opened(path) as file:
-        content = file.read()
-    try:
-        questions = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(path, f"cannot be read as JSON: {error}") from None
     remedy = (
-        'Case files that end in .json are PubMedQA: {"PMID": {"QUESTION": ...}}; keys are given with --key'
+        'Case files that end in .json are PubMedQA: {"PMID": {"QUESTION": ...}}, or BioASQ: {"questions":'
+        ' [{"id", "body", "type"}]}; keys are given with --key'
     )
     if not isinstance(questions, dict) or not questions:
-        raise InputError(path, "no PubMedQA question in it", remedy)
+        raise InputError(path, "no question of PubMedQA or BioASQ in it", remedy)
     if not any(isinstance(entry, dict) and "QUESTION" in entry for entry in questions.values()):
-        raise InputError(path, "none of its entries has a QUESTION", remedy)
+        raise InputError(path, "none of its entries has a QUESTION, and it has no questions", remedy)
     for case_id, entry in questions.items():
         yield _case(case_id, entry)
 

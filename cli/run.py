@@ -50,7 +50,7 @@ def run(
     cases: Annotated[
         list[Path],
         typer.Argument(
-            help="Case files (.xml, .jsonl, .json of PubMedQA) or folders of them.",
+            help="Case files (.xml, .jsonl, .json of PubMedQA and BioASQ) or folders of them.",
             metavar="CASES...",
             show_default=False,
         ),
