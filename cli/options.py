@@ -113,14 +113,15 @@ EmbeddingOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4"]
+TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4", "bioasq-a", "bioasq-a+", "bioasq-b"]
 TaskOption = Annotated[
     TaskName | None,
     typer.Option(
         "--task",
         "-t",
-        help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links."
-        " (default: by the file's shape, which does not tell 1 from 3)",
+        help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links;"
+        " or a phase of BioASQ. (default: by the file's shape, which does not tell 2026-1 from 2026-3, nor"
+        " bioasq-a+ from bioasq-b)",
         show_default=False,
     ),
 ]
@@ -137,7 +138,8 @@ CasesOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--cases",
-        help="Case file (.xml, .jsonl) or a folder of them; repeatable. (default: the run's)",
+        help="Case file (.xml, .jsonl; .json of questions) or a folder of them; repeatable."
+        " (default: the run's)",
         metavar="FILE",
         show_default=False,
     ),

@@ -42,6 +42,14 @@ def score(
     alignscore_backbone: AlignScoreBackboneOption = None,
     quickumls: QuickUmlsOption = None,
     concepts: ConceptsOption = None,
+    bioasq_compat: Annotated[
+        bool,
+        typer.Option(
+            "--bioasq-compat",
+            help="Of BioASQ, count as its scorer does: skip questions without an answer, and take any snippet"
+            " of a right document for a hit.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
@@ -49,11 +57,15 @@ def score(
     A run is scored on every task that it answers and its key labels; a submission on one. What needs
     weights or a licence that is not here is named and left out, and no overall score is made up for it.
     A run of timeaware is scored on its verdicts: macro precision, recall and F1 of yes, no and unknown.
+    A run of bioasq, and a submission to it, by BioASQ's measures of documents, snippets and answers.
     Brackets are 95 % intervals by bootstrap over cases.
 
     Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
     """
+    from functools import partial
+
     from cases.errors import InputError
+    from cli.bioasq import score_predictions
     from cli.print_scores import print_scores
     from cli.print_verdicts import print_verdict_scores
     from cli.terminal import print_json
@@ -67,6 +79,22 @@ def score(
         raise InputError(predictions, "no such run folder or submission")
     resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
     is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
+    for_bioasq = partial(
+        score_predictions,
+        predictions,
+        [*(cases or ()), *(key or ())],
+        case_ids=case_ids,
+        compat=bioasq_compat,
+        is_run=is_run,
+        as_json=as_json,
+    )
+    match task:
+        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
+            for_bioasq(task)
+            return
+    if task is None and _is_bioasq(predictions, is_run=is_run):
+        for_bioasq(None)
+        return
     if is_run and task is None and gives_verdicts(RunFolder(predictions)):
         verdicts = score_verdicts(RunFolder(predictions), cases or (), case_ids)
         if as_json:
@@ -103,3 +131,11 @@ def score(
         print_json(content)
         return
     print_scores(str(predictions), scored)
+
+
+def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:
+    from cases.bioasq_submissions.files import looks_like_bioasq
+    from evals.bioasq.recorded import gives_biomedical
+    from runs.folder import RunFolder
+
+    return gives_biomedical(RunFolder(predictions)) if is_run else looks_like_bioasq(predictions)

@@ -22,7 +22,8 @@ def submit(
         typer.Option(
             "--task",
             "-t",
-            help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links.",
+            help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links; or a"
+            " phase of BioASQ.",
             show_default=False,
         ),
     ],
@@ -31,7 +32,7 @@ def submit(
         typer.Option(
             "--out",
             "-o",
-            help="Zip, or JSON if it ends in .json. (default: submission-TASK.zip in the run)",
+            help="Zip, or JSON if it ends in .json. (default: submission-TASK.zip in the run; BioASQ: .json)",
             metavar="FILE",
             show_default=False,
         ),
@@ -40,12 +41,13 @@ def submit(
         bool,
         typer.Option(
             "--fill-missing",
-            help="Hand in an empty list for each case without a prediction (2026-2 and 2026-4 only).",
+            help="Hand in an empty list for each case without a prediction (2026-2, 2026-4), or the question"
+            " without an answer (BioASQ).",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a run's submission to ArchEHR-QA, if the official scorer would take it.
+    """Write a run's submission to ArchEHR-QA or BioASQ, if its rules allow it.
 
     It is checked against the run's own cases first. A case that failed, or a fault that the scorer
     refuses, is named, and nothing is written (exit code 1). What it would score lower in silence is
@@ -54,10 +56,15 @@ def submit(
     Example: evigraph submit out/2026-11-21T10-15-tamu-ab12 --task 2026-2
     """
     from cases.submissions.write import write_submission
+    from cli.bioasq import submit_run
     from cli.terminal import output, print_json, safe
     from evals.scoring.run_submission import FILLABLE, prepare
     from runs.folder import RunFolder
 
+    match task:
+        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
+            submit_run(run, task, out, fill_missing=fill_missing, as_json=as_json)
+            return
     folder = RunFolder(run)
     target = out or run / f"submission-{task}.zip"
     if target.suffix.lower() not in (".zip", ".json"):

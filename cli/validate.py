@@ -24,21 +24,30 @@ def validate(
     rows: Annotated[int, typer.Option("--rows", min=1, help="At most so many faults.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a submission to ArchEHR-QA against every rule of the official scorer.
+    """Check a submission to ArchEHR-QA or BioASQ against every rule of the official scorer.
 
-    A fault is `refused` where the scorer would stop without a score, and `penalised` where it would
-    score lower and say nothing. Exit codes: 0 nothing refused (penalised faults are counted in the last
-    line), 1 something is refused, 2 wrong usage.
+    A fault is `refused` where the scorer would stop without a score or BioASQ's rules forbid it, and
+    `penalised` where it would score lower and say nothing. Exit codes: 0 nothing refused (penalised faults
+    are counted in the last line), 1 something is refused, 2 wrong usage.
 
     Example: evigraph validate submission.zip --task 2026-2 --key archehr-qa_key.json
     """
+    from cases.bioasq_submissions.files import looks_like_bioasq
     from cases.submissions.container import open_submission
     from cases.submissions.fault import worst_first
     from cases.submissions.known_ids import read_expected
     from cases.submissions.validate import find_faults, skipped_checks
+    from cli.bioasq import validate_file
     from cli.fault_table import counted, fault_fields, print_faults
     from cli.terminal import output, print_json, safe
 
+    match task:
+        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
+            validate_file(file, task, [*(cases or ()), *(key or ())], rows, as_json=as_json)
+            return
+    if task is None and looks_like_bioasq(file):
+        validate_file(file, None, [*(cases or ()), *(key or ())], rows, as_json=as_json)
+        return
     opened = open_submission(file)
     if opened.entries is not None:
         task = task or _guess(file, opened.entries)

@@ -108,11 +108,16 @@ def _lack_of_all(run: RunFolder, task: Task) -> Fault:
 
 
 def _missing(run: RunFolder, task: Task, case_id: str, line: Line | None) -> Fault:
-    if line is None:
-        return Fault("refused", case_id, "", "not run yet", f"evigraph resume {run.path}")
-    if line["status"] == "done":
+    if line is not None and line["status"] == "done":
         what, field = _LACKS[task]
         return Fault("refused", case_id, "", f"it has {what}", _recipe_remedy(field))
+    return undone(run, case_id, line)
+
+
+def undone(run: RunFolder, case_id: str, line: Line | None) -> Fault:
+    """Why a case is not done, and what to type."""
+    if line is None:
+        return Fault("refused", case_id, "", "not run yet", f"evigraph resume {run.path}")
     if line["status"] == "waiting":
         return Fault("refused", case_id, "", "waits for a person", f"evigraph review {run.path} {case_id}")
     error = line["error"]

@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from cases.bioasq_submissions.prediction import BioasqTask
 from cases.submissions.prediction import Task
 from cases.submissions.read import read_submission
 from cli.options import TaskName
@@ -39,7 +40,7 @@ def write(path: Path, *entries: object) -> Path:
 
 
 def test_the_command_line_names_every_task() -> None:
-    assert get_args(TaskName) == get_args(Task)
+    assert get_args(TaskName) == get_args(Task) + get_args(BioasqTask)
 
 
 @pytest.mark.parametrize("task", ["2026-2", "2026-3"])

@@ -1,0 +1,191 @@
+"""What is scored of a question, part by part: which questions have gold for it, and their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+from cases.bioasq_submissions.prediction import BioasqPrediction, BioasqTask
+from cases.biomedical import QuestionType
+from cases.records import Case, Verdict
+from evals.bioasq.exact import Answer, Entries, factoid_scores, list_scores, read_yes_or_no
+from evals.bioasq.ranking import DEPTH, Divisor, average_precision, document_scores, ndcg
+from evals.bioasq.rouge import SkipVariant, rouge_2, rouge_su4
+from evals.bioasq.snippets import placed, snippet_average_precision, snippet_scores
+from evals.bioasq.statistics import AsShare, F1OfOne, GeometricMean
+from evals.metrics.rouge import rouge
+from evals.statistics.case_totals import CaseStatistic, Mean
+from evals.verdicts.classes import Accuracy, MacroOfClasses, case_matrix
+
+Part = Literal["documents", "snippets", "yesno", "factoid", "list", "ideal"]
+
+PARTS_OF: Mapping[BioasqTask, tuple[Part, ...]] = {
+    "bioasq-a": ("documents", "snippets"),
+    "bioasq-a+": ("yesno", "factoid", "list", "ideal"),
+    "bioasq-b": ("yesno", "factoid", "list", "ideal"),
+}
+
+GMAP_ADDED = 1e-5
+"""Keeps the logarithm of a question without a hit finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Where BioASQ's scorer has several ways, or one that is not ours.
+
+    Attributes:
+        bioasq_compat: As its scorer does: a question that nothing was handed in for is skipped and not
+            counted as 0, and average precision of snippets is as `snippet_average_precision` tells.
+        divisor: Of average precision of documents.
+        skip_pairs: Of ROUGE-SU4.
+    """
+
+    bioasq_compat: bool = False
+    divisor: Divisor = "capped"
+    skip_pairs: SkipVariant = "perl"
+
+    def as_json(self) -> dict[str, object]:
+        """What shaped the numbers."""
+        return {
+            "bioasq_compat": self.bioasq_compat,
+            "average_precision": self.divisor,
+            "rouge_su4": self.skip_pairs,
+        }
+
+
+_Row = Callable[[Case, BioasqPrediction, Definitions], Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class PartDefinition:
+    """How a part is scored.
+
+    Attributes:
+        statistics: By the name of the score; each reads columns of a row.
+        row: Numbers of one question.
+        has_gold: Whether a question is scored.
+        is_given: Whether a prediction has the part.
+    """
+
+    statistics: Mapping[str, CaseStatistic]
+    row: _Row
+    has_gold: Callable[[Case], bool]
+    is_given: Callable[[BioasqPrediction], bool]
+
+
+def _means(*names: str, first: int = 0) -> dict[str, CaseStatistic]:
+    return {name: Mean(first + place) for place, name in enumerate(names)}
+
+
+def _documents(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
+    relevant = frozenset(case.biomedical.documents if case.biomedical else ())
+    ranked = list(dict.fromkeys(said.documents or ()))[:DEPTH]
+    precision = average_precision(ranked, relevant, definitions.divisor)
+    return [
+        precision,
+        log(precision + GMAP_ADDED),
+        *document_scores(ranked, relevant),
+        ndcg(ranked, relevant),
+    ]
+
+
+def _snippets(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
+    wanted = placed(case.biomedical.snippets if case.biomedical else ())
+    given = list(dict.fromkeys(said.snippets or ()))[:DEPTH]
+    precision = snippet_average_precision(given, wanted, any_of_document=definitions.bioasq_compat)
+    return [precision, log(precision + GMAP_ADDED), *snippet_scores(given, wanted)]
+
+
+def _yesno(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
+    wanted: Verdict = "yes" if case.gold.exact_answer == "yes" else "no"
+    # What is neither is given for no answer, and so is wrong.
+    given = read_yes_or_no(_exact(said)) or "unknown"
+    row: list[float] = case_matrix([wanted], [given], 2)[0].tolist()
+    return row
+
+
+def _factoid(case: Case, said: BioasqPrediction, definitions: Definitions) -> Sequence[float]:
+    return factoid_scores(_exact(said), _entries(case))
+
+
+def _list(case: Case, said: BioasqPrediction, definitions: Definitions) -> Sequence[float]:
+    return list_scores(_exact(said), _entries(case))
+
+
+def _ideal(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
+    references = case.gold.ideal_answers or ()
+    answer = said.ideal_answer or ""
+    package = max((rouge(answer, reference).rouge2 for reference in references), default=0.0)
+    return [
+        *rouge_2(answer, references),
+        *rouge_su4(answer, references, definitions.skip_pairs),
+        package,
+    ]
+
+
+def _exact(said: BioasqPrediction) -> Answer:
+    return () if said.exact_answer is None else said.exact_answer
+
+
+def _entries(case: Case) -> Entries:
+    gold = case.gold.exact_answer
+    return () if gold is None or isinstance(gold, str) else gold
+
+
+def _answers(kind: QuestionType, statistics: Mapping[str, CaseStatistic], row: _Row) -> PartDefinition:
+    return PartDefinition(
+        statistics,
+        row,
+        lambda case: (
+            case.biomedical is not None
+            and case.biomedical.type == kind
+            and case.gold.exact_answer is not None
+        ),
+        lambda said: said.exact_answer is not None,
+    )
+
+
+_RANKED: Mapping[str, CaseStatistic] = {
+    "map": Mean(0),
+    "gmap": GeometricMean(1),
+    **_means("precision", "recall", "f1", first=2),
+}
+
+PARTS: Mapping[Part, PartDefinition] = {
+    "documents": PartDefinition(
+        {**_RANKED, "ndcg": Mean(5)},
+        _documents,
+        lambda case: case.biomedical is not None and bool(case.biomedical.documents),
+        lambda said: said.documents is not None,
+    ),
+    "snippets": PartDefinition(
+        _RANKED,
+        _snippets,
+        lambda case: case.biomedical is not None and bool(placed(case.biomedical.snippets)),
+        lambda said: said.snippets is not None,
+    ),
+    "yesno": _answers(
+        "yesno",
+        {
+            "macro_f1": AsShare(MacroOfClasses(2, "f1")),
+            "accuracy": AsShare(Accuracy(2)),
+            "f1_yes": F1OfOne(0),
+            "f1_no": F1OfOne(3),
+        },
+        _yesno,
+    ),
+    "factoid": _answers("factoid", _means("strict_accuracy", "lenient_accuracy", "mrr"), _factoid),
+    "list": _answers("list", _means("precision", "recall", "f1"), _list),
+    "ideal": PartDefinition(
+        _means(
+            *(f"{name}_{part}" for name in ("rouge2", "rouge_su4") for part in ("precision", "recall", "f1")),
+            "rouge_score_rouge2",
+        ),
+        _ideal,
+        lambda case: case.biomedical is not None and bool(case.gold.ideal_answers),
+        lambda said: bool(said.ideal_answer and said.ideal_answer.strip()),
+    ),
+}
+"""In the order in which they are shown."""
