@@ -15,8 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from evals.experiments.errors import ExperimentError
 
-Table = Literal["3", "4", "6", "7"]
-"""A table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence."""
+Table = Literal["3", "4", "6", "7", "bioasq-4", "bioasq-5"]
+"""A table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence.
+
+Or of Verma et al. 2025 on BioASQ: 4 exact answers, 5 ideal answers."""
 
 CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{0,79}$")]
 """Also the name of the cell's folder."""

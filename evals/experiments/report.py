@@ -10,6 +10,7 @@ from cases.files import write_atomically
 from cases.submissions.prediction import Prediction
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
+from evals.bioasq.answer_tables import make_answer_table
 from evals.experiments.definition import Experiment, Table
 from evals.experiments.page import render_page
 from evals.experiments.render import comma_separated, markdown
@@ -51,11 +52,16 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
     tables = []
     remarks: list[str] = []
     for table, names in experiment.tables.items():
-        scored = _scored(table, names, cells, resources, remarks)
-        made = make_table(table, scored)
+        match table:
+            case "bioasq-4" | "bioasq-5":
+                runs = {name: cells.reported[name] for name in names if name in cells.reported}
+                made = make_answer_table(table, runs)
+            case _:
+                scored = _scored(table, names, cells, resources, remarks)
+                made = make_table(table, scored)
+                remarks += [note for scores in scored.values() for note in scores.notes]
         if made is not None:
             tables.append(made)
-        remarks += [note for scores in scored.values() for note in scores.notes]
     notes = (*_notes(experiment, cells, tables), *dict.fromkeys(remarks))
     written = Report(tuple(tables), notes, *(out / f"tables.{suffix}" for suffix in ("md", "csv", "html")))
     write_atomically(written.markdown, [markdown(tables, notes).encode()])

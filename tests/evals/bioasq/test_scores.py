@@ -33,14 +33,14 @@ def values(one: PartScores) -> dict[str, float]:
     return {name: interval.value for name, interval in one.of_all.values.items()}
 
 
-def yes_no(gold: str, said: Sequence[str | None], **definitions: bool) -> PartScores:
+def yes_no(gold: str, said: Sequence[str | None]) -> PartScores:
     cases = [
         question(str(number), "yesno", "yes" if letter == "y" else "no") for number, letter in enumerate(gold)
     ]
     predictions = [
         BioasqPrediction(str(number), exact_answer=text) for number, text in enumerate(said) if text
     ]
-    return only(score_parts(cases, predictions, Definitions(**definitions)))
+    return only(score_parts(cases, predictions))
 
 
 def test_macro_f1_is_the_mean_over_yes_and_no() -> None:
