@@ -121,8 +121,6 @@ def _case(number: int, entry: object) -> Case | InvalidCase:
         read = _Entry.model_validate(entry)
     except ValidationError as error:
         return InvalidCase(_name(entry) or place, f"{place}: {first_fault(error)}")
-    snippets = dict.fromkeys(snippet.record() for snippet in read.snippets)
-    with_text = tuple(snippet for snippet in snippets if snippet.text.strip())
     return Case(
         id=read.id,
         narrative="",
@@ -131,8 +129,9 @@ def _case(number: int, entry: object) -> Case | InvalidCase:
         biomedical=BiomedicalQuestion(
             type=read.type,
             documents=tuple(dict.fromkeys(read.documents)),
-            snippets=with_text,
-            empty_snippets=len(snippets) - len(with_text),
+            # Also those that say nothing or stand there twice: whoever answers from them tells what became
+            # of them.
+            snippets=tuple(snippet.record() for snippet in read.snippets),
         ),
         gold=Gold(
             exact_answer=read.exact_answer,

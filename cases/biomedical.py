@@ -39,10 +39,8 @@ class BiomedicalQuestion:
         type: None where the file leaves it out.
         documents: Ids of relevant documents, as experts chose them: what phase A is scored on.
         snippets: Chosen by experts too: phase B answers from them.
-        empty_snippets: How many further ones the file has that say nothing; they are left out.
     """
 
     type: QuestionType | None
     documents: tuple[str, ...] = ()
     snippets: tuple[Snippet, ...] = ()
-    empty_snippets: int = 0

@@ -84,7 +84,7 @@ def experiment(
     concepts: ConceptsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a grid of recipes over one data set and write the tables of TAMU 2026, with intervals.
+    """Run a grid of recipes over one data set and write the tables of a paper, with intervals.
 
     Every cell is a run folder. All share one journal, so a prompt that two cells have in common is asked
     once. The same command goes on with an experiment that was interrupted. A budget is that of all cells

@@ -92,7 +92,7 @@ def _documents(case: Case, said: BioasqPrediction, definitions: Definitions) -> 
 
 
 def _snippets(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
-    wanted = placed(case.biomedical.snippets if case.biomedical else ())
+    wanted = list(dict.fromkeys(placed(case.biomedical.snippets if case.biomedical else ())))
     given = list(dict.fromkeys(said.snippets or ()))[:DEPTH]
     precision = snippet_average_precision(given, wanted, any_of_document=definitions.bioasq_compat)
     return [precision, log(precision + GMAP_ADDED), *snippet_scores(given, wanted)]

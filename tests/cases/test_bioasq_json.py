@@ -121,17 +121,16 @@ def test_an_ideal_answer_is_a_text_or_a_list(tmp_path: Path, given: object) -> N
     assert question(tmp_path, ideal_answer=given).gold.ideal_answers == ("One.",)
 
 
-def test_documents_and_snippets_that_come_twice_count_once(tmp_path: Path) -> None:
-    case = question(tmp_path, documents=["90000001", *QUESTION["documents"]], snippets=[SNIPPET, SNIPPET])
+def test_documents_that_come_twice_count_once(tmp_path: Path) -> None:
+    case = question(tmp_path, documents=["90000001", *QUESTION["documents"]])
     assert case.biomedical is not None
     assert case.biomedical.documents == ("90000001", "90000002")
-    assert len(case.biomedical.snippets) == 1
 
 
-def test_snippets_without_text_are_left_out_and_counted(tmp_path: Path) -> None:
-    case = question(tmp_path, snippets=[SNIPPET, {**SNIPPET, "text": " "}, {"document": "1"}])
+def test_snippets_stay_as_the_file_has_them_for_the_trace_to_tell_of(tmp_path: Path) -> None:
+    case = question(tmp_path, snippets=[SNIPPET, SNIPPET, {**SNIPPET, "text": " "}, {"document": "1"}])
     assert case.biomedical is not None
-    assert (len(case.biomedical.snippets), case.biomedical.empty_snippets) == (1, 2)
+    assert [one.text for one in case.biomedical.snippets] == [" mint", " mint", " ", ""]
 
 
 @pytest.mark.parametrize(
