@@ -108,6 +108,10 @@ def test_snippets_share_characters_once() -> None:
     assert found == pytest.approx((5 / 15, 5 / 20, 2 / 7))
 
 
+def test_a_snippet_within_another_adds_nothing() -> None:
+    assert snippet_scores([at(0, 20), at(5, 10)], [at(0, 20)]) == (1.0, 1.0, 1.0)
+
+
 def test_snippets_of_another_section_or_document_share_nothing() -> None:
     assert snippet_scores([at(0, 10, section="title"), at(0, 10, "2")], [at(0, 10)]) == (0.0, 0.0, 0.0)
 
