@@ -96,6 +96,25 @@ IndexOption = Annotated[
         show_default=False,
     ),
 ]
+ShotsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--shots",
+        help="File of answered questions that bioasq shows as examples, such as a training set of BioASQ."
+        " (default: the packaged samples)",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+PhaseOption = Annotated[
+    Literal["a", "b", "both"] | None,
+    typer.Option(
+        "--phase",
+        help="Of bioasq: a finds documents and snippets, b answers from the snippets that questions come"
+        " with, both answers from what was found. (default: the recipe's)",
+        show_default=False,
+    ),
+]
 ReaderOption = Annotated[
     str | None,
     typer.Option(

@@ -19,6 +19,7 @@ from cli.options import (
     MaxOutageOption,
     MaxTokensTotalOption,
     ModelOption,
+    PhaseOption,
     PricesOption,
     ProbeOption,
     RankerOption,
@@ -26,6 +27,7 @@ from cli.options import (
     RetriesOption,
     RetrieverOption,
     RpmOption,
+    ShotsOption,
     StartConnectionsOption,
     ThresholdOption,
     TimeoutOption,
@@ -44,7 +46,9 @@ def run(
     system: Annotated[
         str,
         typer.Argument(
-            help="Which graph: tamu, heids, timeaware or weak_labels.", metavar="SYSTEM", show_default=False
+            help="Which graph: tamu, heids, timeaware, bioasq or weak_labels.",
+            metavar="SYSTEM",
+            show_default=False,
         ),
     ],
     cases: Annotated[
@@ -79,6 +83,8 @@ def run(
     corpus: CorpusOption = None,
     index: IndexOption = None,
     reader: ReaderOption = None,
+    phase: PhaseOption = None,
+    shots: ShotsOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Run folder. (default: a new one in out/)", show_default=False),
@@ -123,7 +129,9 @@ def run(
     from serving.limits import Limits
     from serving.model_name import assign_roles
 
-    build_system(system)
+    nodes = build_system(system).nodes
+    if phase is not None and "adopt_snippets" not in nodes:
+        raise typer.BadParameter(f"--phase is for systems with phases, such as bioasq; {system} has none")
     origin = recipe or system
     loaded = load_recipe(origin)
     if loaded.system != system:
@@ -135,11 +143,14 @@ def run(
         "evidence.votes": votes,
         "evidence.threshold": threshold,
         "reading.reader": None if reader is None else located_reader(reader),
+        "documents.phase": phase,
     }
     overrides = {field: value for field, value in given.items() if value is not None}
     wanted = override(loaded, overrides, origin)
     if ranker is not None and not wanted.ranks:
         raise typer.BadParameter("--ranker needs --evidence ranker, or both")
+    if shots is not None and not wanted.exact.shots:
+        raise typer.BadParameter("--shots needs a recipe with exact.shots above 0")
     request = Request(
         recipe=wanted,
         recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
@@ -150,6 +161,7 @@ def run(
         demonstrations=demos,
         corpus=corpus,
         index=index,
+        shots=shots,
         limit=limit,
     )
     options = batch_options(

@@ -11,6 +11,7 @@ from rich.text import Text
 from cases.errors import InputError
 from cases.records import Case
 from cli.show_fork import list_forks
+from cli.show_question import print_question, question_details, question_rows
 from cli.show_verdict import document_details, print_evidence, verdict_rows
 from cli.terminal import duration, output, safe
 from runs.folder import CALLS, Line, RunFolder
@@ -55,6 +56,7 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
         _sentences(console, case, line)
     if line.get("evidence_passages"):
         print_evidence(console, line)
+    print_question(console, line, case, trace[:-1])
     if line.get("alignment"):
         _alignment(console, case, line)
     _end(console, case, line, trace)
@@ -77,6 +79,8 @@ def _texts(console: Console, case: Case) -> None:
     if case.narrative:
         grid.add_row("patient", safe(" ".join(case.narrative.split())[:1500]))
     grid.add_row("question", safe(case.question or "(none)"))
+    if case.biomedical is not None:
+        grid.add_row("type", safe(case.biomedical.type or "(none)"))
     if case.as_of is not None:
         grid.add_row("as of", str(case.as_of))
     console.print(grid)
@@ -142,7 +146,7 @@ def _details(step: Line) -> list[tuple[str, str]]:
         found.append((f"counts (T = {facts['threshold']})", counts))
     for id_, cited in facts.get("links", {}).items():
         found.append((f"answer sentence {id_}", _ids(cited)))
-    found += document_details(step)
+    found += document_details(step) + question_details(step)
     if step["flags"]:
         found.append(("flags", ", ".join(step["flags"])))
     return found
@@ -251,10 +255,13 @@ def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> 
         grid.add_row("interpreted", safe(line["interpreted_question"]))
     if line["answer"]:
         grid.add_row("answer", safe(line["answer"]))
-        grid.add_row("built on", safe(_ids(line["answer_evidence"])))
+        if line.get("answer_evidence") is not None:
+            grid.add_row("built on", safe(_ids(line["answer_evidence"])))
     if line.get("verdict"):
         for name, value in verdict_rows(line):
             grid.add_row(name, value)
+    for name, value in question_rows(line, case, trace[:-1]):
+        grid.add_row(name, value)
     if case is not None and case.gold.verdict:
         grid.add_row("key", safe(case.gold.verdict))
     if case is not None and case.gold.answer:

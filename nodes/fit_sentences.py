@@ -31,6 +31,7 @@ async def fit_sentences(
     *,
     reply_tokens: int,
     later_tokens: int,
+    what: str = "sentence of its note",
 ) -> FittedSentences:
     """Show as many as fit, in their order, by halving: the tokenizer counts a dozen prompts at most.
 
@@ -41,6 +42,7 @@ async def fit_sentences(
         render: Ids to the messages.
         reply_tokens: Room that the reply itself needs.
         later_tokens: Room for later turns of the conversation; it is given up where not one sentence fits.
+        what: What is found, for messages.
 
     Raises:
         NodeFailure: The case does not fit with a single sentence.
@@ -51,8 +53,8 @@ async def fit_sentences(
             return FittedSentences(render(found[:count]), list(found[:count]), len(found) - count)
     raise NodeFailure(
         "context_length",
-        f"the case is longer than the context window of {client.backends[role].name}, even with one sentence"
-        " of its note alone",
+        f"the case is longer than the context window of {client.backends[role].name}, even with one {what}"
+        " alone",
     )
 
 

@@ -298,6 +298,16 @@ class Settings(_Section):
             "attribute_answer": answers and attributes,
             "read_passages": self.reading.asks_model,
             "explain_verdict": self.verdict.explain,
+            "reformulate_question": self.documents.finds and self.documents.reformulations > 0,
+            "retrieve_documents": self.documents.finds,
+            "rerank_documents": self.documents.finds and self.documents.reranker is not None,
+            "rerank_by_model": self.documents.finds and self.documents.llm_rerank,
+            "combine_rankings": self.documents.finds,
+            "select_snippets": self.documents.finds,
+            "adopt_snippets": not self.documents.finds,
+            "answer_exactly": self.documents.answers,
+            "aggregate_exact_answers": self.documents.answers,
+            "answer_ideally": self.documents.answers,
         }
         return frozenset(name for name, used in wanted.items() if not used)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -36,6 +36,7 @@ class Contract:
         demonstration: Variables that each demonstration must use.
         continues: The one prompt that it may continue.
         correction: Whether it needs a correction turn.
+        texts: Variables that each of its texts may use; it needs all of these texts.
     """
 
     required: frozenset[str]
@@ -43,9 +44,12 @@ class Contract:
     demonstration: frozenset[str] = frozenset()
     continues: str | None = None
     correction: bool = False
+    texts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 _CASE = frozenset({"narrative", "question", "sentences"})
+_PASSAGES = frozenset({"question", "snippets", "instruction"})
+_NONE: frozenset[str] = frozenset()
 
 CONTRACTS: Mapping[str, Contract] = {
     "classify_intent": Contract(frozenset({"narrative", "question"}), frozenset({"intents"})),
@@ -74,6 +78,22 @@ CONTRACTS: Mapping[str, Contract] = {
     "generate_uncited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
     "read_passages": Contract(frozenset({"question", "passage"})),
     "explain_verdict": Contract(frozenset({"question", "verdict", "passages"}), frozenset({"max_words"})),
+    "answer_exactly": Contract(
+        _PASSAGES,
+        demonstration=_PASSAGES | {"answer"},
+        texts={f"{type_}_{format_}": _NONE for type_ in ("yesno", "factoid", "list") for format_ in (1, 2)},
+    ),
+    "answer_ideally": Contract(
+        _PASSAGES | {"hint"},
+        frozenset({"max_words"}),
+        demonstration=_PASSAGES | {"hint", "answer"},
+        correction=True,
+        texts={
+            "ideal_1": frozenset({"max_words"}),
+            "ideal_2": frozenset({"max_words"}),
+            "hint": frozenset({"short_answer"}),
+        },
+    ),
 }
 """Every prompt of a version by name."""
 
@@ -86,6 +106,8 @@ OPTIONAL = frozenset(
         "generate_uncited_answer",
         "read_passages",
         "explain_verdict",
+        "answer_exactly",
+        "answer_ideally",
     }
 )
 """Prompts that a version may leave out; those of the packaged `default` then stand in."""
@@ -112,6 +134,7 @@ class PromptFile(BaseModel):
         demonstration_text: Text of each, where they fill `${demonstrations}` of a turn.
         closing: Turns after the demonstrations: the case itself.
         correction: The turn that quotes the `${faults}` of a reply.
+        texts: Pieces by name; a node chooses which of them fills a variable.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -122,6 +145,7 @@ class PromptFile(BaseModel):
     demonstration_text: str | None = None
     closing: tuple[Turn, ...]
     correction: str | None = None
+    texts: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +192,16 @@ class Prompt:
         if self.file.correction is None:
             raise PromptError(f"prompt {self.name!r} ({self.version}) has no correction turn")
         return self._fill(self.file.correction, {"faults": faults})
+
+    def text(self, name: str, variables: Variables | None = None) -> str:
+        """One of its texts, filled.
+
+        Raises:
+            PromptError: There is none of this name, or a variable that it uses is missing.
+        """
+        if name not in self.file.texts:
+            raise PromptError(f"prompt {self.name!r} ({self.version}) has no text {name!r}")
+        return self._fill(self.file.texts[name], variables or {})
 
     def _fill(self, text: str, variables: Variables) -> str:
         try:
@@ -263,6 +297,17 @@ def _check(file: PromptFile, contract: Contract, source: str) -> None:
         _compare(source, "demonstration", _variables(source, texts), contract.demonstration)
     if file.correction is not None:
         _compare(source, "correction", _variables(source, [file.correction]), frozenset({"faults"}))
+    _check_texts(file, contract, source)
+
+
+def _check_texts(file: PromptFile, contract: Contract, source: str) -> None:
+    if missing := [name for name in contract.texts if name not in file.texts]:
+        raise PromptError(f"prompt {source}: its texts lack {missing[0]!r}")
+    for name, text in file.texts.items():
+        if name not in contract.texts:
+            known = ", ".join(contract.texts) or "none"
+            raise PromptError(f"prompt {source}: unknown text {name!r}; known: {known}")
+        _compare(source, f"text {name!r}", _variables(source, [text]), frozenset(), contract.texts[name])
 
 
 def _variables(source: str, texts: Iterable[str]) -> frozenset[str]:

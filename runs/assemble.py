@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from runs.manifest import (
 )
 from runs.retrieval_tools import RetrievalTools, load_retrieval
 from runs.servers import Servers
+from runs.shots import Shots, describe_shots, open_shots
 from runs.unread_sections import refuse_unread_sections, shows_demonstrations
 from serving.backends import Backend, connect
 from serving.demonstrations import MANIFEST as POOL_MANIFEST
@@ -50,6 +52,8 @@ INTERPRETATION = "interpret_question"
 ALIGNMENT = "align_answer"
 RANKING = "rank_evidence"
 REVIEW = "await_review"
+RETRIEVAL = "retrieve_documents"
+SNIPPETS = "adopt_snippets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Request:
         demonstrations: A pool's folder, None for the packaged sample pool.
         corpus: Folder of published documents, for graphs that search them.
         index: Folder of an index of their vectors, for recipes that compare those.
+        shots: File of answered questions, for graphs that show them; None for the packaged samples.
         prompt_files: Files that replace prompts of the recipe's version, by name.
     """
 
@@ -73,6 +78,7 @@ class Request:
     demonstrations: Path | None = None
     corpus: Path | None = None
     index: Path | None = None
+    shots: Path | None = None
     limit: int | None = None
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
 
@@ -89,6 +95,7 @@ class Assembly:
     ranker: Ranker | None
     retrieval: RetrievalTools
     sources: Sources
+    shots: Shots
     backends: Mapping[Role, Backend]
     manifest: Manifest
 
@@ -125,6 +132,8 @@ async def assemble(
     prompts = replace_prompts(load_prompts(recipe.prompts), request.prompt_files)
     check_prompts(recipe, prompts, request.recipe_origin)
     sources = open_sources(recipe, graph.nodes, request.corpus, request.index, request.recipe_origin)
+    running = islice(source, request.limit)
+    shots = open_shots(recipe, graph.nodes, request.shots, running, request.recipe_origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
     pool = None
     if recipe.needs_demonstrations and shows_demonstrations(graph.nodes):
@@ -174,9 +183,12 @@ async def assemble(
         ranker=_describe_ranker(recipe, ranker),
         retrieval=retrieval.describe(),
         literature=describe_sources(recipe, sources),
+        shots=describe_shots(shots),
         versions=versions(),
     )
-    return Assembly(recipe, source, graph, prompts, pool, ranker, retrieval, sources, backends, manifest)
+    return Assembly(
+        recipe, source, graph, prompts, pool, ranker, retrieval, sources, shots, backends, manifest
+    )
 
 
 def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
@@ -191,6 +203,12 @@ def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
         (recipe.aligns, ALIGNMENT, f"alignment.answer is {recipe.alignment.answer}", "none"),
         (recipe.reviews, REVIEW, f"review.disagreement is {recipe.review.disagreement}", "null"),
         (recipe.ranks, RANKING, f"evidence.voters is {recipe.evidence.voters}", "llm"),
+        (
+            recipe.documents.finds and SNIPPETS in graph.nodes,
+            RETRIEVAL,
+            f"documents.phase is {recipe.documents.phase}",
+            "b",
+        ),
     )
     for asked, node, field_, instead in wanted:
         if asked and node not in graph.nodes:

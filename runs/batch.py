@@ -175,7 +175,7 @@ class _Batch:
             prompts=self.assembly.prompts,
             demonstrations=self.assembly.pool,
             ranker=self.assembly.ranker,
-            **node_tools(self.assembly.retrieval, self.assembly.sources),
+            **node_tools(self.assembly.retrieval, self.assembly.sources, self.assembly.shots),
             settings=self.assembly.recipe,
         )
         review = self.held.review_of(case.id) if self.assembly.recipe.reviews else None

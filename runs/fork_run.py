@@ -105,7 +105,7 @@ async def _run_case(
         prompts=assembly.prompts,
         demonstrations=assembly.pool,
         ranker=assembly.ranker,
-        **node_tools(assembly.retrieval, assembly.sources),
+        **node_tools(assembly.retrieval, assembly.sources, assembly.shots),
         settings=assembly.recipe,
     )
     trace = CaseTrace(case.id, successors(graph))

@@ -155,6 +155,14 @@ class LiteratureSources(_Record):
     index: DocumentIndex | None = None
 
 
+class AnsweredQuestions(_Record):
+    """The file that shots come from; `count` are those that may be shown in this run."""
+
+    path: str
+    sha256: str
+    count: int
+
+
 class Edge(_Record):
     """A way from one node to another; `conditional` where a router decides."""
 
@@ -234,6 +242,7 @@ class Manifest(_Record):
     ranker: EvidenceRanker | None = None
     retrieval: Retrieval | None = None
     literature: LiteratureSources | None = None
+    shots: AnsweredQuestions | None = None
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
@@ -283,6 +292,7 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
         ("corpus", _corpus(recorded), _corpus(current)),
         ("index of vectors", _index(recorded), _index(current)),
         ("reader of passages", _readers(recorded), _readers(current)),
+        ("shots", _shots(recorded), _shots(current)),
     ]
     found = [name for name, one, other in pairs if one != other]
     found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]
@@ -309,6 +319,11 @@ def _index(manifest: Manifest) -> str | None:
 def _readers(manifest: Manifest) -> tuple[str, str | None] | None:
     found = manifest.literature
     return (found.reader, found.vectors) if found else None
+
+
+def _shots(manifest: Manifest) -> tuple[str, int] | None:
+    found = manifest.shots
+    return (found.sha256, found.count) if found else None
 
 
 def _identities(manifest: Manifest) -> dict[str, str]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from runs.literature import Sources
 from runs.retrieval_tools import RetrievalTools
+from runs.shots import Shots
 
 
-def node_tools(retrieval: RetrievalTools, sources: Sources) -> dict[str, Any]:
+def node_tools(retrieval: RetrievalTools, sources: Sources, shots: Shots) -> dict[str, Any]:
     """Fields of the nodes' context by name; no graph has both a note to retrieve from and a corpus."""
     return {
         **retrieval._asdict(),
@@ -16,4 +17,5 @@ def node_tools(retrieval: RetrievalTools, sources: Sources) -> dict[str, Any]:
         "index": sources.index,
         "entailment": sources.entailment,
         "vectors": retrieval.vectors or sources.vectors,
+        "shots": shots.by_type,
     }

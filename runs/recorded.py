@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -21,6 +22,7 @@ from runs.manifest import Manifest
 from runs.node_tools import node_tools
 from runs.replay import Inherited, RecordedCalls, recorded_backends, replay
 from runs.retrieval_tools import load_retrieval
+from runs.shots import open_shots, recorded_shots
 from serving.backends import Backend, connect
 from serving.client import ModelClient
 from serving.embedded.weights import WeightsError
@@ -66,6 +68,11 @@ async def replay_run(
     if _opened(recipe) != _opened(assembly.recipe):
         corpus, index = recorded_corpus(manifest, recipe), recorded_index(manifest, recipe)
         sources = open_sources(recipe, assembly.graph.nodes, corpus, index, manifest.recipe_origin)
+    shots = assembly.shots
+    if recipe.exact != assembly.recipe.exact:
+        running = islice(assembly.source, manifest.inputs.limit)
+        nodes = assembly.graph.nodes
+        shots = open_shots(recipe, nodes, recorded_shots(manifest), running, manifest.recipe_origin)
     connected = _connect_recorded(manifest, assembly)
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
@@ -78,7 +85,7 @@ async def replay_run(
             prompts=load_prompts(recipe.prompts),
             demonstrations=pool,
             ranker=(shared or load_ranker(recipe.evidence.ranker)) if recipe.ranks else None,
-            **node_tools(retrieval, sources),
+            **node_tools(retrieval, sources, shots),
             settings=recipe,
         )
         graph = build_system(recipe.system, checkpointer=InMemorySaver())

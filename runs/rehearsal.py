@@ -12,7 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cases.records import Case, InvalidCase
+from nodes.answer_ideally import IDEAL_REPLY, find_ideal_faults
 from nodes.answer_rules import find_faults
+from nodes.biomedical_settings import IdealSettings
 from nodes.context import Context
 from nodes.generate_answer import ANSWER_REPLY
 from nodes.generate_cited_answer import CITED_ANSWER_REPLY
@@ -36,7 +38,11 @@ from serving.limits import Limits
 from serving.rehearsal import Tallies, added, rehearse
 from serving.token_counter import TokenCounter
 
-_PROMPT_OF = {ANSWER_REPLY: "generate_answer", CITED_ANSWER_REPLY: "generate_cited_answer"}
+_PROMPT_OF = {
+    ANSWER_REPLY: "generate_answer",
+    CITED_ANSWER_REPLY: "generate_cited_answer",
+    IDEAL_REPLY: "answer_ideally",
+}
 """Whose correction turn sends an answer back, by the format of the answer."""
 
 CASES_AT_ONCE = 16
@@ -145,7 +151,7 @@ class _Rehearsal:
                 prompts=self._assembly.prompts,
                 demonstrations=self._assembly.pool,
                 ranker=self._assembly.ranker,
-                **node_tools(self._assembly.retrieval, self._assembly.sources),
+                **node_tools(self._assembly.retrieval, self._assembly.sources, self._assembly.shots),
                 settings=self._assembly.recipe,
             )
             self._foreseen[case.id] = await _foresee(self._assembly.pool, case)
@@ -188,8 +194,8 @@ async def _foresee(pool: DemonstrationPool | None, case: Case) -> dict[str, str]
 
 async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) -> Correction | None:
     """The last correction of an answer that is as long as its token limit, with all faults quoted."""
-    rules = assembly.recipe.answer
     form = next((name for name in _PROMPT_OF if ("answer", name) in tallies), None)
+    rules = assembly.recipe.ideal if form == IDEAL_REPLY else assembly.recipe.answer
     if form is None or rules.corrections == 0:
         return None
     answers = tallies["answer", form]
@@ -200,7 +206,9 @@ async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) ->
     return Correction(prompt + turns, rules.max_tokens, rules.corrections * answers.calls)
 
 
-def _all_faults(rules: AnswerSettings) -> list[str]:
+def _all_faults(rules: AnswerSettings | IdealSettings) -> list[str]:
+    if isinstance(rules, IdealSettings):
+        return find_ideal_faults(f"It said {'so ' * rules.max_words}again. And then", rules.max_words)
     too_many = (rules.max_sentences + 1) * f"It said {'so ' * rules.max_words}again. "
     return find_faults(f"{too_many}And then", rules)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodes.alignment_reply import ALIGNMENT_REPLY
+from nodes.answer_ideally import IDEAL_REPLY
 from nodes.explain_verdict import EXPLANATION_REPLY
 from nodes.generate_cited_answer import CITED_ANSWER_REPLY
 from nodes.interpret_question import QUESTION_REPLY
@@ -52,7 +53,10 @@ def writer(settings: Settings, foreseen: Foreseen) -> Write:
     question = rehearsed_question(settings.question.max_words)
     rules = AnswerSettings(max_words=settings.verdict.max_words, max_sentences=_EXPLAINING_SENTENCES)
     explanation = rehearsed_answer(rules)
-    free_texts = {QUESTION_REPLY: question, EXPLANATION_REPLY: explanation}
+    ideal = rehearsed_answer(
+        AnswerSettings(max_words=settings.ideal.max_words, max_sentences=_EXPLAINING_SENTENCES)
+    )
+    free_texts = {QUESTION_REPLY: question, EXPLANATION_REPLY: explanation, IDEAL_REPLY: ideal}
 
     def write(call: CallParameters, sample: int, messages: Sequence[Message]) -> str:
         if call.schema_name == CITED_ANSWER_REPLY:

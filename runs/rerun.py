@@ -21,6 +21,7 @@ from runs.literature import recorded_corpus, recorded_index
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
 from runs.recorded import close_backends, replay_run
 from runs.servers import Servers
+from runs.shots import recorded_shots
 from runs.watcher import Watcher
 from serving.limits import Limits
 from serving.model_name import ModelName, Role, parse_model_name
@@ -151,6 +152,7 @@ def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], w
         demonstrations=Path(pool.folder) if pool else None,
         corpus=recorded_corpus(manifest, recipe),
         index=recorded_index(manifest, recipe),
+        shots=recorded_shots(manifest),
         limit=manifest.inputs.limit,
         prompt_files=wanted.prompt_files,
     )

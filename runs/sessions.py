@@ -17,6 +17,7 @@ from runs.literature import recorded_corpus, recorded_index
 from runs.manifest import BudgetCaps, Manifest, RunError, differences
 from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
+from runs.shots import recorded_shots
 from runs.statuses import FAILED, WAITING
 from runs.watcher import Watcher
 from serving.journal import Journal
@@ -223,6 +224,7 @@ def _recorded_request(
         demonstrations=Path(pool.folder) if pool else None,
         corpus=recorded_corpus(manifest, recorded),
         index=recorded_index(manifest, recorded),
+        shots=recorded_shots(manifest),
         limit=manifest.inputs.limit,
     )
 

@@ -33,6 +33,14 @@ _MEANINGS = {
     "evidence_disagrees": "some passages speak for yes and some for no",
     "dropped_passages": "the explanation was written without some passages, as the prompt was too long",
     "uncited_explanation": "the explanation cites no passage",
+    "no_snippets": "the question came without snippets; it was answered from what the models know",
+    "few_shots": "there are fewer answered questions of this type to show than the recipe asks for",
+    "left_out_snippets": "the last snippets are beyond the recipe's limit of characters and were left out",
+    "dropped_snippets": "the last snippets were left out, as the prompt was too long",
+    "cut_snippets": "only the beginning of the first snippet was shown, as it is beyond the recipe's limit",
+    "defaulted_to_yes": "replies that said neither yes nor no count as yes, as the recipe wants it",
+    "tied_votes": "as many votes say yes as no, and a tie is yes",
+    "no_agreed_entry": "no entry was in enough votes, so the list of the first vote stands",
     "labelled_by_people": "the case has labels of people and was left alone",
 }
 

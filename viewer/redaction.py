@@ -12,7 +12,7 @@ from serving.journal import Message
 
 TEXTS_LEFT_OUT = "texts are left out of these pages"
 
-_TEXTS_OF_LINE = ("interpreted_question", "answer", "answer_sentences", "explanation")
+_TEXTS_OF_LINE = ("interpreted_question", "answer", "answer_sentences", "explanation", "exact_answer")
 
 
 class RedactedRun(Run):
@@ -39,7 +39,9 @@ class RedactedRun(Run):
             narrative="",
             question="",
             sentences=tuple(replace(sentence, text="") for sentence in case.sentences),
-            gold=replace(case.gold, answer=None, answer_sentences=None),
+            gold=replace(
+                case.gold, answer=None, answer_sentences=None, exact_answer=None, ideal_answers=None
+            ),
         )
 
     @property
@@ -74,8 +76,10 @@ def _without_text(step: Line) -> Line:
 
 def _shared_texts(line: Line) -> Line:
     """Who reviewed is no business of a bundle's readers; what was read of publications tells the question."""
-    review = {"review": None} if "review" in line else {}
-    if not line.get("evidence_passages"):
-        return review
+    shown: Line = {"review": None} if "review" in line else {}
     untold = {"title": "", "text": "", "source": ""}
-    return review | {"evidence_passages": [one | untold for one in line["evidence_passages"]]}
+    if line.get("evidence_passages"):
+        shown["evidence_passages"] = [one | untold for one in line["evidence_passages"]]
+    if line.get("snippets"):
+        shown["snippets"] = [one | {"text": ""} for one in line["snippets"]]
+    return shown

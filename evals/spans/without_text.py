@@ -18,11 +18,17 @@ _BALLOT = {"votes", "failed_votes", "rescued_votes"}
 
 FACTS: Mapping[str, frozenset[str]] = {
     "adopt_patient_question": frozenset({"found_in"}),
+    "adopt_snippets": frozenset({"sources"}),
+    "aggregate_exact_answers": frozenset({"question_type"}),
     "aggregate_votes": frozenset({"counts", "essential", "label_confidence"}),
     "aggregate_verdict": frozenset(
         {"verdict", "reading_counts", "weights", "weighting", "disagreement", "released_behaviour"}
     ),
     "align_answer": frozenset({"aligned_answer", "links", "rescued", *_DEMONSTRATIONS}),
+    "answer_exactly": frozenset(
+        {"question_type", "failed_votes", "rescued_votes", "defaulted_votes", *_DEMONSTRATIONS}
+    ),
+    "answer_ideally": frozenset({"question_type", "faults", *_DEMONSTRATIONS}),
     "attribute_answer": frozenset({"links", "cited", "weights", "best", "vectors"}),
     "check_answer": frozenset({"faults", "verdict"}),
     "check_votes": frozenset({"counts", "undecided"}),

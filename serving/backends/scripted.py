@@ -34,6 +34,8 @@ from serving.numbered_lines import numbered_ids
 
 HISTORY_LENGTH = 1000
 
+_WORDS = ("made-up word", "invented name", "scripted entry", "drawn text", "no real answer")
+
 CITED_ANSWER = "cited_answer"
 """The format of a reply in free text that has to cite lines of its prompt."""
 
@@ -42,7 +44,7 @@ class ScriptedCall(BaseModel):
     """One sample that the script is asked for.
 
     `format` names what is asked for where a role has several tasks: `answer`, `cited_answer`, `question`,
-    `alignment`.
+    `alignment`, `exact_answer`, `ideal_answer`.
     `schema_` is the reply's JSON schema, None for free text.
     """
 
@@ -284,9 +286,9 @@ def _made_up_value(schema: dict[str, Any], seed: bytes) -> Any:
             key: _made_up_value(value, hashlib.sha256(seed + key.encode()).digest())
             for key, value in schema.get("properties", {}).items()
         }
-    if schema.get("type") == "array" and "enum" in schema.get("items", {}):
+    if schema.get("type") == "array" and schema.get("items", {}).get("type") == "string":
         # Each one with even odds, so that votes differ.
-        return [
-            item for item in schema["items"]["enum"] if hashlib.sha256(seed + item.encode()).digest()[0] % 2
-        ]
+        options = schema["items"].get("enum", _WORDS)
+        drawn = [item for item in options if hashlib.sha256(seed + item.encode()).digest()[0] % 2]
+        return drawn if "enum" in schema["items"] else drawn or [_WORDS[0]]
     raise CallError("internal", f"scripted:auto cannot make up a value for {json.dumps(schema)[:80]}")

@@ -8,6 +8,8 @@ from typing import Any
 import yaml
 
 from nodes.align_answer import align_answer
+from nodes.answer_exactly import answer_exactly
+from nodes.answer_ideally import answer_ideally
 from nodes.classify_intent import classify_intent
 from nodes.explain_verdict import explain_verdict
 from nodes.generate_answer import generate_answer
@@ -18,6 +20,7 @@ from nodes.label_evidence import label_evidence
 from nodes.read_passages import read_passages
 from nodes.reflect_on_labels import reflect_on_labels
 from prompts.loader import CONTRACTS
+from tests.nodes.biomedical_builders import answered, question_context
 from tests.nodes.builders import TWO_SENTENCES, Bench, asked, labels, run_node, script, shown
 from tests.nodes.literature_builders import passages, read_as, says
 
@@ -45,6 +48,8 @@ def everything(folder: Path) -> str:
             file["demonstration"] = [turn(sorted(contract.demonstration))]
         if contract.correction:
             file["correction"] = "${faults}"
+        if contract.texts:
+            file["texts"] = {text: turn(sorted(used))["text"] for text, used in contract.texts.items()}
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(file), "utf-8")
     return str(folder)
 
@@ -61,7 +66,10 @@ async def test_nodes_give_every_variable_of_their_prompts_contract(bench: Bench,
         await run_node(node, STATE, context)
     readings = bench.context(prompts=str(tmp_path), replies=script(label=says("neutral")))
     await run_node(read_passages, STATE, readings)
-    for call in (*asked(context), *asked(readings)):
+    asked_b = question_context(bench, shots=[answered("s1")], prompts=str(tmp_path), exact={"shots": 1})
+    for node in (answer_exactly, answer_ideally):
+        await run_node(node, {"case_id": "q", "snippets": [], "exact_answer": "yes"}, asked_b)
+    for call in (*asked(context), *asked(readings), *asked(asked_b)):
         text = "\n".join(part for _, part in call.prompt)
         assert "$" not in text
         assert text.startswith("<")

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_system_is_listed_and_is_a_graph() -> None:
     listed = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    # A corpus cannot be named in plain strings that every graph shares.
-    assert sorted([*listed, "timeaware"]) == systems()
+    # A corpus, an index or a file of shots cannot be named in plain strings that every graph shares.
+    assert sorted([*listed, "timeaware", "bioasq"]) == systems()
     for name, place in listed.items():
         file, _, attribute = place.partition(":")
         module = importlib.import_module(file.removeprefix("./").removesuffix(".py").replace("/", "."))

@@ -19,6 +19,7 @@ from viewer.case_parts.forks import NameOf, forks_of, origin_of
 from viewer.case_parts.graph_drawing import draw_graph
 from viewer.case_parts.narrative import mark_phrases
 from viewer.case_parts.note import read_note
+from viewer.case_parts.question import read_question
 from viewer.case_parts.review import CHOICES, Visit, read_review
 from viewer.case_parts.route import read_route
 from viewer.case_parts.timeline import executions, read_call, read_steps, total_seconds
@@ -98,6 +99,7 @@ def case_page(
         answers=answers,
         verify=addresses.verify(name, case_id) if line["answer"] and case and case.sentences else None,
         verdict=read_verdict(line, case),
+        asked=read_question(line, case, steps),
         drafts=[_shown(draft, run, links) for draft in read_drafts(steps)],
         demonstrations=read_demonstrations(steps),
         route=route,

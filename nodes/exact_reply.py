@@ -1,0 +1,158 @@
+"""Exact answers of BioASQ as a model replies them: JSON by the type of the question, read forgivingly.
+
+BioASQ takes at most five entries of a factoid and a hundred of a list, each of those at most a hundred
+characters long, and reads one synonym of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from cases.biomedical import QuestionType
+from serving.errors import InvalidReply
+from serving.reply import ReplyFormat, first_json_object
+
+EXACT_REPLY = "exact_answer"
+"""Name of the reply's format."""
+
+FIELD = "answer"
+MOST_ENTRIES = {"factoid": 5, "list": 100}
+LONGEST_ENTRY = 100
+"""Characters of an entry of a list; and of any line of a reply that is read without JSON."""
+
+Exact = str | list[list[str]]
+"""Yes or no, or entries that are each a list of synonyms."""
+
+_YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+_BETWEEN_ENTRIES = re.compile(r"[\n\r;]+")
+# A sign counts only before white space: `5-HT` and `1,25-dihydroxyvitamin D` begin with no number of a list.
+_BULLET = re.compile(r"(?:[-*+\u2022\u2013\u2014](?:\s+|$)|(?:\(?\d{1,3}[.)]|\(?[a-z]\))\s+)+")
+_DOUBLE_QUOTES = '"`\u201c\u201d\u00ab\u00bb'
+_SINGLE_QUOTES = ("''", "\u2018\u2019")
+_QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+
+
+def exact_reply(type_: QuestionType) -> ReplyFormat[Exact]:
+    """The format of a reply on a question that has an exact answer.
+
+    Raises:
+        ValueError: A summary has none.
+    """
+    if type_ == "summary":
+        raise ValueError("a summary question has no exact answer")
+    if type_ == "yesno":
+        return ReplyFormat(EXACT_REPLY, _schema({"type": "string", "enum": ["yes", "no"]}), _parse, _rescue)
+    most, longest = MOST_ENTRIES[type_], LONGEST_ENTRY if type_ == "list" else None
+
+    def parse(text: str) -> Exact:
+        return _entries(_json_texts(text), most, longest)
+
+    def rescue(text: str) -> Exact:
+        try:
+            return parse(text)
+        except InvalidReply:
+            return _entries(_loose_texts(text), most, longest)
+
+    strings = {"type": "array", "items": {"type": "string"}}
+    return ReplyFormat(EXACT_REPLY, _schema(strings), parse, rescue)
+
+
+def normalise(texts: Iterable[str], most: int, longest: int | None) -> list[str]:
+    """Entries of an answer, in their order.
+
+    Args:
+        texts: Each may hold several, parted by line breaks or semicolons.
+        most: Entries that are kept.
+        longest: Characters of an entry that are kept; None keeps all.
+
+    Returns:
+        Without bullets, numbers of a list and quotation marks; of those that differ in case alone the first.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        for part in _BETWEEN_ENTRIES.split(text):
+            entry = _bare(part)[:longest].strip()
+            if entry:
+                found.setdefault(entry.casefold(), entry)
+    return list(found.values())[:most]
+
+
+def _bare(text: str) -> str:
+    bare = " ".join(text.split())
+    if bullet := _BULLET.match(bare):
+        bare = bare[bullet.end() :]
+    quotes = sum(letter in _DOUBLE_QUOTES for letter in bare)
+    if quotes == 1:
+        # One of a pair that a split has parted.
+        return bare.strip(_DOUBLE_QUOTES).strip()
+    around = bare[:1] + bare[1:][-1:]
+    if around in _SINGLE_QUOTES or (len(around) > 1 and all(one in _DOUBLE_QUOTES for one in around)):
+        return bare[1:-1].strip()
+    return bare
+
+
+def _parse(text: str) -> Exact:
+    said = first_json_object(text).get(FIELD)
+    if isinstance(said, bool):
+        return "yes" if said else "no"
+    return _yes_or_no(said) if isinstance(said, str) else _yes_or_no("")
+
+
+def _rescue(text: str) -> Exact:
+    try:
+        return _parse(text)
+    except InvalidReply:
+        return _yes_or_no(text)
+
+
+def _yes_or_no(text: str) -> str:
+    found = _YES_OR_NO.search(text)
+    if found is None:
+        raise InvalidReply(f"{FIELD!r} must be yes or no")
+    return found[1].lower()
+
+
+def _entries(texts: Iterable[str], most: int, longest: int | None) -> Exact:
+    entries = normalise(texts, most, longest)
+    if not entries:
+        raise InvalidReply(f"{FIELD!r} names nothing")
+    return [[entry] for entry in entries]
+
+
+def _json_texts(text: str) -> list[str]:
+    said = first_json_object(text).get(FIELD)
+    given = said if isinstance(said, list) else [said]
+    texts = [_first(one) for one in given]
+    if None in texts:
+        raise InvalidReply(f"{FIELD!r} must be a list of short texts")
+    return [one for one in texts if one is not None]
+
+
+def _first(entry: Any) -> str | None:
+    """An entry by its first synonym, as BioASQ reads it; None for what is no text."""
+    if isinstance(entry, list):
+        return _first(entry[0]) if entry and not isinstance(entry[0], list) else None
+    if isinstance(entry, bool) or not isinstance(entry, str | int | float):
+        return None
+    return str(entry)
+
+
+def _loose_texts(text: str) -> list[str]:
+    """Of a reply that is no JSON, or was cut off in it: what stands in quotation marks, else its lines."""
+    start = text.find("[")
+    if start >= 0 and (quoted := _QUOTED.findall(text, start)):
+        return [one.replace('\\"', '"') for one in quoted]
+    if start >= 0 or "{" in text:
+        return []
+    return [part for part in _BETWEEN_ENTRIES.split(text) if len(part.strip()) <= LONGEST_ENTRY]
+
+
+def _schema(answer: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {FIELD: answer},
+        "required": [FIELD],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,75 @@
+"""Invented questions in the manner of BioASQ, and contexts in which they are answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet
+from cases.records import Case, Gold
+from nodes.biomedical_records import ChosenSnippet
+from nodes.context import Context
+from runs.shots import group_by_type
+from tests.nodes.builders import Answering, Bench, script
+
+IDEAL = "Yes. Quaggamab lowers the count of invented cells."
+GOLD: dict[QuestionType, ExactAnswer | None] = {
+    "yesno": "yes",
+    "factoid": (("quaggamab", "QGM"),),
+    "list": (("zebrine", "ZBR"), ("okapine",), ("gnuxin",)),
+    "summary": None,
+}
+
+
+def snippet(text: str, document: str = "d1") -> Snippet:
+    return Snippet(document, text, "abstract", 0, len(text))
+
+
+def asking(
+    case_id: str = "q",
+    type_: QuestionType | None = "yesno",
+    *,
+    question: str = "Does quaggamab lower the count?",
+    snippets: Sequence[Snippet] = (snippet("Quaggamab lowered the count."),),
+    gold: Gold | None = None,
+    documents: Sequence[str] = (),
+) -> Case:
+    asked = BiomedicalQuestion(type_, tuple(documents), tuple(snippets))
+    return Case(case_id, "", question, (), biomedical=asked, gold=gold or Gold())
+
+
+def answered(case_id: str, type_: QuestionType = "yesno", **fields: Any) -> Case:
+    """A question that can be a shot."""
+    gold = Gold(exact_answer=GOLD[type_], ideal_answers=(f"Ideal of {case_id}.", "Another."))
+    fields = {"question": f"What of {case_id}?", "snippets": (snippet(f"Passage of {case_id}."),)} | fields
+    return asking(case_id, type_, gold=gold, **fields)
+
+
+def chosen(*texts: str) -> list[ChosenSnippet]:
+    return [
+        ChosenSnippet(document=f"d{number}", section="abstract", begin=None, end=None, text=text)
+        for number, text in enumerate(texts, 1)
+    ]
+
+
+def says(answer: str | Sequence[str]) -> str:
+    return json.dumps({"answer": answer})
+
+
+YES = says("yes")
+
+
+def question_context(
+    bench: Bench,
+    *cases: Case,
+    exactly: Answering = YES,
+    ideally: Answering = IDEAL,
+    shots: Iterable[Case] = (),
+    **values: Any,
+) -> Context:
+    """In phase B and without shots, where `values` of the recipe do not say otherwise."""
+    recipe: dict[str, Any] = {"documents": {"phase": "b"}, "exact": {"shots": 0}} | values
+    context = bench.context(*(cases or [asking()]), replies=script(label=exactly, answer=ideally), **recipe)
+    return replace(context, shots=group_by_type(shots, ()))

@@ -1,0 +1,197 @@
+"""A question of BioASQ: its snippets by document, its exact answer with votes, and what experts said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cases.biomedical import ExactAnswer
+from cases.records import Case
+from runs.trace_file import Line
+
+_COUNTED = "aggregate_exact_answers"
+_ASKED = "answer_exactly"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSnippet:
+    """A snippet; `text` is None where texts are left out, `place` says where in its document it stands."""
+
+    text: str | None
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """A document of a ranking, or with the snippets of it.
+
+    Attributes:
+        relevant: Whether experts chose it; None where they chose none.
+        rank: Its place, None for one that is there for its snippets.
+        score: None where the ranking gives places alone.
+        snippets: Of it.
+    """
+
+    id: str
+    relevant: bool | None
+    rank: int | None = None
+    score: float | None = None
+    snippets: Sequence[ShownSnippet] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEntry:
+    """An entry of an exact answer.
+
+    Attributes:
+        text: Yes, no, or its first synonym.
+        counted: Votes for it in words; empty where nobody counted.
+        right: Whether experts have it, letter by letter but for case; None without a key.
+    """
+
+    text: str
+    counted: str
+    right: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVote:
+    """One vote in words; `fault` says why it is missing."""
+
+    number: int
+    text: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownQuestion:
+    """What a page shows of a question.
+
+    Attributes:
+        type: `yesno`, `factoid`, `list`, `summary`, or empty where the case gives none.
+        documents: With their snippets, in the order of the first one.
+        ranking: Best first; empty where nothing was searched for.
+        missed: Documents that experts chose and the ranking has not; None without a ranking or a key.
+        entries: Of the exact answer.
+        votes: Empty for a single one that came back.
+        key: What experts gave as the exact answer, an entry with its synonyms each.
+        ideal_answers: What experts wrote.
+    """
+
+    type: str
+    documents: list[ShownDocument]
+    ranking: list[ShownDocument]
+    missed: int | None
+    entries: list[ShownEntry]
+    votes: list[ShownVote]
+    key: list[str]
+    ideal_answers: Sequence[str]
+
+    @property
+    def snippet_count(self) -> int:
+        """Of all documents."""
+        return sum(len(one.snippets) for one in self.documents)
+
+
+def read_question(line: Line, case: Case | None, steps: Iterable[Line]) -> ShownQuestion | None:
+    """Read what a run tells of a question of BioASQ; None for any other case.
+
+    Args:
+        line: Of `cases.jsonl`.
+        case: Its texts and its key.
+        steps: Node executions of its trace.
+    """
+    asked = case.biomedical if case else None
+    found, ranked = line.get("snippets"), line.get("document_ranking")
+    if asked is None and found is None and ranked is None:
+        return None
+    relevant = frozenset(asked.documents) if asked else frozenset()
+    facts = {step["node"]: step.get("facts") or {} for step in steps}
+    ranking = [
+        ShownDocument(one["id"], _is_in(one["id"], relevant), one["rank"], one["score"])
+        for one in ranked or ()
+    ]
+    gold = case.gold.exact_answer if case else None
+    return ShownQuestion(
+        type=(asked.type if asked else None) or facts.get(_COUNTED, {}).get("question_type", ""),
+        documents=_by_document(found or (), relevant),
+        ranking=ranking,
+        missed=len(relevant - {one.id for one in ranking}) if ranking and relevant else None,
+        entries=_entries(line.get("exact_answer"), facts.get(_COUNTED, {}), gold),
+        votes=_votes(facts.get(_ASKED, {})),
+        key=key_entries(gold),
+        ideal_answers=(case.gold.ideal_answers if case else None) or (),
+    )
+
+
+def key_entries(gold: ExactAnswer | None) -> list[str]:
+    """The exact answer of experts, an entry with its synonyms each."""
+    if gold is None:
+        return []
+    return [gold] if isinstance(gold, str) else [" = ".join(synonyms) for synonyms in gold]
+
+
+def vote_words(answer: str | Sequence[Sequence[str]] | None) -> str:
+    """What a vote says, on one line; empty for one that is missing."""
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    return "; ".join(synonyms[0] for synonyms in answer)
+
+
+def _is_in(id_: str, relevant: frozenset[str]) -> bool | None:
+    return id_ in relevant if relevant else None
+
+
+def _by_document(snippets: Iterable[Mapping[str, Any]], relevant: frozenset[str]) -> list[ShownDocument]:
+    groups: dict[str, list[ShownSnippet]] = {}
+    for one in snippets:
+        place = one["section"]
+        if one["begin"] is not None and one["end"] is not None:
+            place = f"{place or 'text'}, {one['begin']:,} to {one['end']:,}"
+        groups.setdefault(one["document"], []).append(ShownSnippet(one["text"] or None, place))
+    return [
+        ShownDocument(document, _is_in(document, relevant), snippets=shown)
+        for document, shown in groups.items()
+    ]
+
+
+def _entries(
+    answer: str | list[list[str]] | None, facts: Mapping[str, Any], gold: ExactAnswer | None
+) -> list[ShownEntry]:
+    if answer is None:
+        return []
+    usable = facts.get("usable_votes")
+    if isinstance(answer, str):
+        votes = facts.get(f"{answer}_votes")
+        return [ShownEntry(answer, _counted(votes, usable), None if gold is None else answer == gold)]
+    counts = {one["entry"]: one for one in facts.get("entries", ())}
+    known = (
+        None
+        if gold is None or isinstance(gold, str)
+        else {text.lower() for synonyms in gold for text in synonyms}
+    )
+    shown = []
+    for synonyms in answer:
+        count = counts.get(synonyms[0], {})
+        counted = _counted(count.get("votes"), usable)
+        if counted and facts.get("question_type") == "factoid" and usable != 1:
+            counted += f", score {count['score']:g}"
+        right = None if known is None else synonyms[0].lower() in known
+        shown.append(ShownEntry(synonyms[0], counted, right))
+    return shown
+
+
+def _counted(votes: int | None, usable: int | None) -> str:
+    return "" if votes is None or usable is None else f"{votes} of {usable} votes"
+
+
+def _votes(facts: Mapping[str, Any]) -> list[ShownVote]:
+    votes = facts.get("exact_votes") or ()
+    failed = facts.get("failed_votes") or {}
+    if len(votes) == 1 and not failed:
+        return []
+    return [
+        ShownVote(one["sample"], vote_words(one["answer"]), failed.get(str(one["sample"]), ""))
+        for one in votes
+    ]
