@@ -185,3 +185,15 @@ def test_one_prompt_can_come_from_another_file(tmp_path: Path) -> None:
 def test_a_replacement_that_is_none_is_named(name: str, words: str) -> None:
     with pytest.raises(PromptError, match=words.replace("?", r"\?")):
         replace_prompts(load_prompts("default"), {name: Path("gone.yaml")})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("  yesno_2:", "  yesno_3:", "its texts lack 'yesno_2'"),
+        ("texts:\n", "texts:\n  other: x\n", "unknown text 'other'; known: yesno_1"),
+        ("Answer with yes or no.", "Answer ${question}.", "its text 'yesno_1' use unknown ${question}"),
+    ],
+)
+def test_texts_of_a_prompt_are_held_to_its_contract(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert fault in refused(replaced(tmp_path, "answer_exactly", old, new))

@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from cases.biomedical import QuestionType
 from cases.intents import INTENTS
 from nodes.alignment_reply import alignment_reply
+from nodes.answer_ideally import IDEAL_REPLY, find_ideal_faults
 from nodes.answer_rules import find_faults
 from nodes.classify_intent import INTENT_REPLY
+from nodes.exact_reply import exact_reply
 from nodes.interpret_question import QUESTION_REPLY
 from nodes.label_reply import label_reply
 from nodes.question_rules import find_question_faults
@@ -117,3 +120,16 @@ def test_an_alignment_with_a_note_of_one_sentence_cites_it() -> None:
     reply = alignment_reply(["a"], ["7"])
     text = writer(Settings(), {})(replace(call(reply.schema, role="answer"), schema_name=reply.name), 0, ())
     assert reply.parse(text).links == {"a": ["7"]}
+
+
+@pytest.mark.parametrize("type_", ["yesno", "factoid", "list"])
+def test_exact_answers_fit_their_type(type_: QuestionType) -> None:
+    reply = exact_reply(type_)
+    assert reply.parse(writer(Settings(), {})(call(reply.schema), 0, ()))
+
+
+def test_an_ideal_answer_has_four_fifths_of_its_own_limit() -> None:
+    settings = Settings.model_validate({"ideal": {"max_words": 50}})
+    text = writer(settings, {})(replace(call(None, role="answer"), schema_name=IDEAL_REPLY), 0, ())
+    assert len(text.split()) == 40
+    assert find_ideal_faults(text, 50) == []

@@ -304,3 +304,10 @@ async def test_a_schema_that_cannot_be_made_up_is_named(journal: Journal) -> Non
 async def test_any_role_can_be_made_up(journal: Journal, role: Role) -> None:
     (outcome,) = await ModelClient({role: AUTO}, journal).ask(word_ask(role=role))
     assert words([outcome])[0] in ("yes", "no")
+
+
+async def test_a_made_up_list_of_texts_is_never_empty() -> None:
+    schema = {"type": "object", "properties": {"answer": {"type": "array", "items": {"type": "string"}}}}
+    lists = [json.loads(await made_up(schema, sample))["answer"] for sample in range(20)]
+    assert all(one and all(isinstance(text, str) for text in one) for one in lists)
+    assert len({tuple(one) for one in lists}) > 5

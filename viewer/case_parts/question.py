@@ -46,7 +46,7 @@ class ShownEntry:
 
     Attributes:
         text: Yes, no, or its first synonym.
-        counted: Votes for it in words; empty where nobody counted.
+        counted: Votes for it in words; empty where nobody counted, or a single vote.
         right: Whether experts have it, letter by letter but for case; None without a key.
     """
 
@@ -175,7 +175,7 @@ def _entries(
     for synonyms in answer:
         count = counts.get(synonyms[0], {})
         counted = _counted(count.get("votes"), usable)
-        if counted and facts.get("question_type") == "factoid" and usable != 1:
+        if counted and facts.get("question_type") == "factoid":
             counted += f", score {count['score']:g}"
         right = None if known is None else synonyms[0].lower() in known
         shown.append(ShownEntry(synonyms[0], counted, right))
@@ -183,7 +183,7 @@ def _entries(
 
 
 def _counted(votes: int | None, usable: int | None) -> str:
-    return "" if votes is None or usable is None else f"{votes} of {usable} votes"
+    return "" if votes is None or usable in (None, 1) else f"{votes} of {usable} votes"
 
 
 def _votes(facts: Mapping[str, Any]) -> list[ShownVote]:

@@ -1,0 +1,118 @@
+"""BioASQ's questions from a file to answers, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runs.folder import RunFolder
+from tests.evigraph import Ended, evigraph
+
+SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "bioasq" / "questions.json"
+with_samples = pytest.mark.skipif(not SAMPLES.is_file(), reason="the sample questions are not there yet")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run `run` over four of the sample questions, each of another type, with the others as shots."""
+    folder = tmp_path_factory.mktemp("bioasq")
+    questions = json.loads(SAMPLES.read_text("utf-8"))["questions"]
+    firsts = {one["type"]: one for one in reversed(questions)}
+    (folder / "four.json").write_text(json.dumps({"questions": [*firsts.values()]}))
+    shutil.copy(SAMPLES, folder / "train.json")
+    (folder / "votes.yaml").write_text("system: bioasq\nexact: {votes: 3, shots: 2}\n")
+    ended = run(folder, "--recipe", "votes.yaml", "--shots", "train.json", "--out", "run", "--json")
+    assert ended.code == 0, ended.err
+    return folder
+
+
+def run(folder: Path, *more: str) -> Ended:
+    return evigraph(
+        *("run", "bioasq", "four.json", "--phase", "b", "--model", "scripted:auto", *more), folder=folder
+    )
+
+
+@with_samples
+def test_every_type_is_answered_and_shots_are_recorded(folder: Path) -> None:
+    opened = RunFolder(folder / "run")
+    lines = [*opened.cases()]
+    assert len(lines) == 4 and all(line["answer"] and line["snippets"] for line in lines)
+    assert sum(line["exact_answer"] is None for line in lines) == 1
+    assert {flag for line in lines for flag in line["flags"]} <= {"no_agreed_entry"}
+    manifest = opened.manifest
+    assert manifest.shots is not None and manifest.demonstrations is None
+    assert (manifest.shots.path, manifest.shots.count) == (str(folder / "train.json"), 20)
+    assert manifest.recipe_overrides == {"documents.phase": "b"}
+    assert set(manifest.prompts) >= {"answer_exactly", "answer_ideally"}
+    assert "read_passages" not in manifest.prompts
+
+
+@with_samples
+def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    manifest = json.loads((tmp_path / "copy" / "run" / "run.json").read_text())
+    assert evigraph("resume", "run", folder=folder).code == 0
+    manifest["shots"]["path"] = str(folder / "four.json")
+    (tmp_path / "copy" / "run" / "run.json").write_text(json.dumps(manifest))
+    ended = evigraph("resume", "run", folder=tmp_path / "copy")
+    assert ended.code == 2
+    assert "changed since this run began: shots" in ended.line
+
+
+@with_samples
+def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
+    questions = json.loads((folder / "four.json").read_text())["questions"]
+    id_ = next(one["id"] for one in questions if one["type"] == "list")
+    shown = evigraph("show", "run", id_, folder=folder)
+    assert shown.code == 0, shown.err
+    for part in ("type", "list", "vote 2: ", "exact answer", "of 3 votes", "exact key", "ideal key"):
+        assert part in shown.out
+    assert "built on" not in shown.out
+
+
+@with_samples
+def test_a_dry_run_counts_votes_and_answers(folder: Path) -> None:
+    ended = run(folder, "--recipe", "votes.yaml", "--dry-run", "--json")
+    roles = ended.summary["roles"]
+    assert (roles["label"]["calls"], roles["answer"]["calls"]) == (9, 4)
+
+
+@with_samples
+def test_one_question_can_be_answered_again_with_other_shots(folder: Path) -> None:
+    id_ = next(RunFolder(folder / "run").cases())["case_id"]
+    ended = evigraph(
+        *("rerun", "run", id_, "--from", "answer_ideally", "--set", "exact.shots=0", "--json"),
+        folder=folder,
+    )
+    assert ended.code == 0, ended.err
+
+
+@with_samples
+def test_shots_that_nobody_would_show_are_refused(folder: Path) -> None:
+    (folder / "none.yaml").write_text("system: bioasq\nexact: {shots: 0}\n")
+    ended = run(folder, "--recipe", "none.yaml", "--shots", "train.json")
+    assert ended.code == 2
+    assert "--shots needs a recipe with exact.shots above 0" in ended.err
+
+
+def test_a_system_without_phases_refuses_one(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"case_id": "1", "question": "Why?"}\n')
+    ended = evigraph(
+        *("run", "tamu", "q.jsonl", "--phase", "both", "--model", "scripted:auto"), folder=tmp_path
+    )
+    assert ended.code == 2
+    assert "systems with phases, such as bioasq" in ended.err
+
+
+def test_a_question_without_type_fails_and_the_line_says_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"case_id": "1", "question": "Why?"}\n')
+    arguments = ("run", "bioasq", "q.jsonl", "--phase", "b", "--model", "scripted:auto", "--out", "run")
+    assert evigraph(*arguments, folder=tmp_path).code == 1
+    (line,) = RunFolder(tmp_path / "run").cases()
+    assert line["error"]["class"] == "invalid_input"
+    assert "one of yesno, factoid, list, summary" in line["error"]["message"]
+    assert line["flags"] == ["no_snippets"]
+    assert "no type" in evigraph("show", "run", "1", folder=tmp_path).out
