@@ -9,25 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ranking.classifier_loading import is_long, load_classifier, read_config, readable, token_limit
 from ranking.entailment_seam import InputForm, Judged
 from ranking.errors import RankerError
-from serving.embedded.loading import LOADING, no_progress_bars, stay_offline
-from serving.embedded.weights import WeightsError, fingerprint
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from serving.embedded.weights import fingerprint
 
 MOST_TOKENS = 1024
 """Of question and passage together, as in the released code; models with fewer positions take those."""
 
 _BATCH = 8
-_MAX_CHARACTERS = 20_000
-_ENDLESS = 1_000_000
-"""Tokenizers without a limit of their own give a number above this."""
 
 _NAMES = ("entailment", "neutral", "contradiction")
 """In the order of supports, neutral, refutes."""
@@ -74,6 +68,7 @@ class EntailmentReader:
         self._model: Any = None
         self._tokenizer: Any = None
         self._limit = MOST_TOKENS
+        self._loading = threading.Lock()
         self._lock = threading.Lock()
 
     @property
@@ -98,23 +93,13 @@ class EntailmentReader:
         return Judged(verdicts, cut)
 
     def _load(self) -> None:
-        with LOADING:
+        with self._loading:
             if self._model is not None:
                 return
-            stay_offline()
-            from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-            try:
-                with no_progress_bars():
-                    tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
-                    model = AutoModelForSequenceClassification.from_pretrained(
-                        self._folder, local_files_only=True
-                    )
-            except (OSError, ValueError, KeyError) as error:
-                raise WeightsError(f"{self._folder}: cannot be loaded as a classifier: {error}") from error
-            self._limit = _limit(tokenizer, model.config)
+            tokenizer, model = load_classifier(self._folder)
+            self._limit = token_limit(tokenizer, model.config, MOST_TOKENS)
             self._tokenizer = tokenizer
-            self._model = model.eval()
+            self._model = model
 
     def _run(self, question: str, texts: Sequence[str]) -> Judged:
         import torch
@@ -123,21 +108,21 @@ class EntailmentReader:
         with torch.inference_mode():
             logits = self._model(**encoded.convert_to_tensors("pt")).logits.float()
             shares = torch.softmax(logits, dim=-1).double().numpy()[:, list(self._order)]
-        whole = [len(text) > _MAX_CHARACTERS for text in texts]
+        whole = [is_long(text) for text in texts]
         longer = self._encode(question, texts, self._limit + 1, padding=False)["input_ids"]
         cut = [long or len(ids) > self._limit for long, ids in zip(whole, longer, strict=True)]
         return Judged(shares, np.array(cut, dtype=np.bool_))
 
     def _encode(self, question: str, texts: Sequence[str], limit: int, *, padding: bool = True) -> Any:
-        readable = [_readable(text) for text in texts]
-        asked = _readable(question)
+        shown = [readable(text) for text in texts]
+        asked = readable(question)
         options: dict[str, Any] = {"max_length": limit, "padding": padding}
         if self._form == "released":
             separator = self._tokenizer.sep_token or ""
-            joined = [f"{asked} {separator} {text}" for text in readable]
+            joined = [f"{asked} {separator} {text}" for text in shown]
             return self._tokenizer(joined, truncation=True, **options)
         # The longer one gives way: nearly always the passage, but a question of a page is no reason to fail.
-        return self._tokenizer(readable, [asked] * len(readable), truncation="longest_first", **options)
+        return self._tokenizer(shown, [asked] * len(shown), truncation="longest_first", **options)
 
 
 def _id2label(folder: Path) -> Mapping[Any, Any]:
@@ -146,36 +131,6 @@ def _id2label(folder: Path) -> Mapping[Any, Any]:
     Raises:
         RankerError: There is none.
     """
-    import json
-
-    path = folder / "config.json"
-    if not path.is_file():
-        where = "its folder has no config.json" if folder.is_dir() else "there is no such folder"
-        raise RankerError(
-            f"reader {str(folder)!r}: {where}; use llm, or the folder of a transformers model for natural"
-            " language inference"
-        )
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise RankerError(f"{path}: it is no JSON: {error}") from error
-    labels = content.get("id2label") if isinstance(content, dict) else None
+    remedy = "use llm, or the folder of a transformers model for natural language inference"
+    labels = read_config(folder, f"reader {str(folder)!r}", remedy).get("id2label")
     return labels if isinstance(labels, dict) else {}
-
-
-def _limit(tokenizer: PreTrainedTokenizerBase, config: Any) -> int:
-    """Tokens that fit; some models count two positions more than they can hold."""
-    limits = [MOST_TOKENS]
-    if tokenizer.model_max_length < _ENDLESS:
-        limits.append(int(tokenizer.model_max_length))
-    positions = getattr(config, "max_position_embeddings", None)
-    relative = getattr(config, "relative_attention", False)
-    if isinstance(positions, int) and positions > 0 and not relative:
-        padded = getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert")
-        limits.append(positions - 2 if padded else positions)
-    return min(limits)
-
-
-def _readable(text: str) -> str:
-    """The beginning of a text, without lone surrogates, on which tokenizers fail."""
-    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()

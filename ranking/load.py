@@ -11,6 +11,8 @@ from ranking.bm25 import BM25, Bm25Ranker
 from ranking.errors import RankerError
 from ranking.logistic import CHECKPOINT, LOGISTIC, SUPPORT, LogisticRanker, packaged_logistic
 from ranking.ranker import Ranker
+from ranking.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
+from ranking.sequence_classifier import SequenceClassifierRanker
 from ranking.similarity import OF_A_FOLDER, SIMILARITY, SimilarityRanker, packaged_similarity
 
 
@@ -36,7 +38,7 @@ def load_ranker(name: str) -> Ranker:
 
     Args:
         name: `logistic`, `support`, `bm25`, `similarity`, `similarity:` and the folder of a sentence encoder,
-            or the folder of a trained ranker.
+            `classifier:` and the folder of a cross-encoder, or the folder of a trained ranker.
 
     Raises:
         RankerError: It is unknown, or its checkpoint cannot be used.
@@ -46,6 +48,8 @@ def load_ranker(name: str) -> Ranker:
         return _PACKAGED[name]()
     if name.startswith(OF_A_FOLDER):
         return SimilarityRanker.open(name.removeprefix(OF_A_FOLDER))
+    if name.startswith(CROSS_ENCODER):
+        return SequenceClassifierRanker(name.removeprefix(CROSS_ENCODER))
     folder = Path(name).expanduser()
     kind = _kind(name, folder / CHECKPOINT)
     if not isinstance(kind, str) or kind not in _KINDS:
@@ -55,9 +59,10 @@ def load_ranker(name: str) -> Ranker:
 
 def located(name: str) -> str:
     """The name of a packaged ranker as it is, and a folder by its absolute path, which holds elsewhere."""
-    if name.startswith(OF_A_FOLDER):
-        encoder = Path(name.removeprefix(OF_A_FOLDER)).expanduser()
-        return f"{OF_A_FOLDER}{encoder.resolve()}" if encoder.is_dir() else name
+    for prefix in (OF_A_FOLDER, CROSS_ENCODER):
+        if name.startswith(prefix):
+            model = Path(name.removeprefix(prefix)).expanduser()
+            return f"{prefix}{model.resolve()}" if model.is_dir() else name
     folder = Path(name).expanduser()
     return str(folder.resolve()) if name not in _PACKAGED and folder.is_dir() else name
 
@@ -67,7 +72,7 @@ def _kind(name: str, path: Path) -> object:
         where = f"its folder has no {CHECKPOINT}" if path.parent.is_dir() else "there is no such folder"
         raise RankerError(
             f"ranker {name!r}: {where}; use {', '.join(_PACKAGED)}, {OF_A_FOLDER}FOLDER of a sentence"
-            " encoder, or the folder of a trained ranker"
+            f" encoder, {CROSS_ENCODER}FOLDER of a cross-encoder, or the folder of a trained ranker"
         )
     try:
         content = json.loads(path.read_bytes())

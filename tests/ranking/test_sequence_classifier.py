@@ -1,0 +1,119 @@
+"""A real transformers cross-encoder, tiny and untrained."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ranking.errors import RankerError
+from ranking.load import load_ranker, located
+from ranking.sequence_classifier import SequenceClassifierRanker
+from serving.embedded.weights import WeightsError
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]
+TEXTS = ["it did help .", "it did not help . " * 3, "tea", ""]
+POSITIONS = 32
+QUESTION = "does tea help ?"
+
+
+def write_model(folder: Path, labels: int) -> Path:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+
+    torch.manual_seed(0)
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    BertTokenizer(str(folder / "vocab.txt"), model_max_length=POSITIONS).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=POSITIONS,
+        initializer_range=0.4,
+        num_labels=labels,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("cross") / "encoder", 1)
+
+
+@pytest.fixture(scope="module")
+def ranker(folder: Path) -> SequenceClassifierRanker:
+    return SequenceClassifierRanker(folder)
+
+
+def test_scores_are_the_logits_of_question_and_passage(
+    folder: Path, ranker: SequenceClassifierRanker
+) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        expected = [
+            float(model(**tokenizer([QUESTION], [text], return_tensors="pt")).logits[0, 0]) for text in TEXTS
+        ]
+    assert len({round(score, 4) for score in expected}) == len(TEXTS)
+    assert ranker.rank(QUESTION, TEXTS).scores == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_passage_scores_alike_whatever_stands_beside_it(ranker: SequenceClassifierRanker) -> None:
+    many = [TEXTS[number % 3] for number in range(70)]
+    together = ranker.rank(QUESTION, many).scores
+    assert together == pytest.approx([together[number % 3] for number in range(70)], abs=1e-5)
+
+
+def test_threads_get_the_scores_of_their_own_passages(ranker: SequenceClassifierRanker) -> None:
+    alone = [ranker.rank(QUESTION, [text]).scores for text in TEXTS]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: ranker.rank(QUESTION, [text]).scores, TEXTS * 5))
+    assert np.concatenate(found) == pytest.approx(np.concatenate(alone * 5), abs=1e-5)
+
+
+def test_of_what_is_too_long_the_passage_gives_way(ranker: SequenceClassifierRanker) -> None:
+    ranked = ranker.rank(QUESTION, ["tea " * 26, "tea " * 25, "tea"])
+    assert (ranked.cut_sentences, ranked.query_cut) == ((0,), False), "25 of 32 tokens are left for it"
+
+
+def test_a_question_of_a_page_is_cut_and_said(ranker: SequenceClassifierRanker) -> None:
+    ranked = ranker.rank("does tea help ? " * 20, ["tea", "tea " * 40])
+    assert (ranked.cut_sentences, ranked.query_cut) == ((1,), True)
+
+
+def test_nothing_to_score_is_no_score(ranker: SequenceClassifierRanker) -> None:
+    assert ranker.rank(QUESTION, []).scores.shape == (0,)
+
+
+def test_it_is_had_by_its_name_and_its_folder_holds_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    assert located("classifier:encoder") == f"classifier:{folder}"
+    assert load_ranker("classifier:encoder").identity.startswith("classifier:encoder@")
+
+
+def test_a_classifier_with_several_labels_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RankerError, match="it has 3 labels, and a reranker has one; use the folder"):
+        load_ranker(f"classifier:{write_model(tmp_path / 'nli', 3)}")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RankerError, match="there is no such folder"):
+        load_ranker(f"classifier:{tmp_path / 'none'}")
+
+
+def test_damaged_weights_are_told_at_the_first_passage(tmp_path: Path) -> None:
+    damaged = write_model(tmp_path / "model", 1)
+    (damaged / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(WeightsError, match="cannot be loaded as a classifier"):
+        load_ranker(f"classifier:{damaged}").rank("?", ["tea"])
