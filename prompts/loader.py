@@ -94,6 +94,8 @@ CONTRACTS: Mapping[str, Contract] = {
             "hint": frozenset({"short_answer"}),
         },
     ),
+    "reformulate_question": Contract(frozenset({"question"}), frozenset({"count"})),
+    "rerank_by_model": Contract(frozenset({"question", "documents"}), frozenset({"count", "last"})),
 }
 """Every prompt of a version by name."""
 
@@ -108,6 +110,8 @@ OPTIONAL = frozenset(
         "explain_verdict",
         "answer_exactly",
         "answer_ideally",
+        "reformulate_question",
+        "rerank_by_model",
     }
 )
 """Prompts that a version may leave out; those of the packaged `default` then stand in."""

@@ -119,9 +119,10 @@ def _values(ranking: Ranking, how: RankToScore) -> NDArray[np.float64]:
 
 
 def _min_max(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not scores.size or scores.max() == scores.min():
-        return np.ones_like(scores)
-    return (scores - scores.min()) / (scores.max() - scores.min())
+    if not scores.size:
+        return scores
+    least, most = float(scores.min()), float(scores.max())
+    return np.asarray((scores - least) / (most - least)) if most > least else np.ones_like(scores)
 
 
 @dataclass(frozen=True, slots=True)

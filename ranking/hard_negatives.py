@@ -41,8 +41,9 @@ def hard_negatives(
 
 
 def _draw(places: Sequence[int], count: int, generator: np.random.Generator) -> list[int]:
-    chosen = generator.choice(len(places), size=count, replace=False) if count else []
-    return [places[int(one)] for one in chosen]
+    if not count:
+        return []
+    return [places[int(one)] for one in generator.choice(len(places), size=count, replace=False)]
 
 
 def shuffled(ids: Sequence[str], *, seed: int, question: str) -> list[str]:

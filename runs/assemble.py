@@ -182,6 +182,7 @@ async def assemble(
         demonstrations=_describe(pool),
         ranker=_describe_ranker(recipe, ranker),
         retrieval=retrieval.describe(),
+        document_reranker=retrieval.document_reranker.identity if retrieval.document_reranker else None,
         literature=describe_sources(recipe, sources),
         shots=describe_shots(shots),
         versions=versions(),

@@ -72,6 +72,9 @@ def changes(before: Manifest, after: Manifest, prompt_files: Mapping[str, Path])
     rankers = [manifest.ranker.identity if manifest.ranker else None for manifest in (before, after)]
     if rankers[0] != rankers[1]:
         found["ranker"] = (rankers[0], rankers[1])
+    rerankers = [manifest.document_reranker for manifest in (before, after)]
+    if rerankers[0] != rerankers[1]:
+        found["reranker of documents"] = (rerankers[0], rerankers[1])
     found |= _retrieval(before, after)
     return found
 

@@ -241,6 +241,7 @@ class Manifest(_Record):
     demonstrations: Demonstrations | None
     ranker: EvidenceRanker | None = None
     retrieval: Retrieval | None = None
+    document_reranker: str | None = None
     literature: LiteratureSources | None = None
     shots: AnsweredQuestions | None = None
     versions: dict[str, str]
@@ -289,6 +290,7 @@ def differences(recorded: Manifest, current: Manifest) -> list[str]:
         ("demonstrations", _pool(recorded), _pool(current)),
         ("ranker", recorded.ranker, current.ranker),
         ("retrieval", recorded.retrieval, current.retrieval),
+        ("reranker of documents", recorded.document_reranker, current.document_reranker),
         ("corpus", _corpus(recorded), _corpus(current)),
         ("index of vectors", _index(recorded), _index(current)),
         ("reader of passages", _readers(recorded), _readers(current)),

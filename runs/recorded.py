@@ -62,7 +62,7 @@ async def replay_run(
         pool = await open_pool(Path(manifest.demonstrations.folder), recipe.embedding, report)
     shared = assembly.ranker if recipe.evidence.ranker == assembly.recipe.evidence.ranker else None
     retrieval = assembly.retrieval
-    if (recipe.retrieval, recipe.citation) != (assembly.recipe.retrieval, assembly.recipe.citation):
+    if _reads(recipe) != _reads(assembly.recipe):
         retrieval = load_retrieval(recipe, assembly.graph.nodes)
     sources = assembly.sources
     if _opened(recipe) != _opened(assembly.recipe):
@@ -102,6 +102,11 @@ async def replay_run(
 def _opened(recipe: Recipe) -> tuple[object, ...]:
     """What decides which sources are open: a fork that changes no more has those of the run."""
     return recipe.reading, recipe.documents.finds, compares_vectors(recipe)
+
+
+def _reads(recipe: Recipe) -> tuple[object, ...]:
+    """What decides which rankers and vectors a run needs."""
+    return recipe.retrieval, recipe.citation, recipe.documents.reranker
 
 
 def _connect_recorded(manifest: Manifest, assembly: Assembly) -> dict[Role, Backend]:

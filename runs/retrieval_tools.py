@@ -17,6 +17,7 @@ from runs.manifest import Retrieval
 
 RETRIEVAL = "retrieve_sentences"
 ATTRIBUTION = "attribute_answer"
+DOCUMENT_RERANKING = "rerank_documents"
 
 
 class RetrievalTools(NamedTuple):
@@ -26,6 +27,7 @@ class RetrievalTools(NamedTuple):
     reranker: Ranker | None = None
     vectors: TextVectors | None = None
     acronyms: Mapping[str, str] | None = None
+    document_reranker: Ranker | None = None
 
     def describe(self) -> Retrieval | None:
         """For the manifest."""
@@ -48,7 +50,7 @@ def load_retrieval(recipe: Settings, nodes: Collection[str]) -> RetrievalTools:
         InputError: The table of acronyms cannot be read.
     """
     if RETRIEVAL not in nodes:
-        return RetrievalTools()
+        return RetrievalTools(document_reranker=_document_reranker(recipe, nodes))
     wanted = recipe.retrieval
     attributes = ATTRIBUTION in nodes and ATTRIBUTION not in recipe.switched_off
     return RetrievalTools(
@@ -58,7 +60,16 @@ def load_retrieval(recipe: Settings, nodes: Collection[str]) -> RetrievalTools:
         acronyms=load_acronyms(Path(wanted.acronyms) if wanted.acronyms else None)
         if wanted.expand_acronyms
         else None,
+        document_reranker=_document_reranker(recipe, nodes),
     )
+
+
+def _document_reranker(recipe: Settings, nodes: Collection[str]) -> Ranker | None:
+    """What scores whole documents; None where the recipe names nothing, or looks for no documents."""
+    wanted = recipe.documents
+    if DOCUMENT_RERANKING not in nodes or not wanted.finds or wanted.reranker is None:
+        return None
+    return load_ranker(wanted.reranker)
 
 
 def _sha256(table: Mapping[str, str]) -> str:

@@ -33,7 +33,6 @@ _MEANINGS = {
     "evidence_disagrees": "some passages speak for yes and some for no",
     "dropped_passages": "the explanation was written without some passages, as the prompt was too long",
     "uncited_explanation": "the explanation cites no passage",
-    "no_snippets": "the question came without snippets; it was answered from what the models know",
     "few_shots": "there are fewer answered questions of this type to show than the recipe asks for",
     "left_out_snippets": "the last snippets are beyond the recipe's limit of characters and were left out",
     "dropped_snippets": "the last snippets were left out, as the prompt was too long",
@@ -41,6 +40,13 @@ _MEANINGS = {
     "defaulted_to_yes": "replies that said neither yes nor no count as yes, as the recipe wants it",
     "tied_votes": "as many votes say yes as no, and a tie is yes",
     "no_agreed_entry": "no entry was in enough votes, so the list of the first vote stands",
+    "no_reformulation": "the model gave no further query; the question alone was searched for",
+    "cut_documents": "the reranker read only the beginning of some documents",
+    "failed_ranking": "the model gave no order for some documents; the order before stands",
+    "mended_ranking": "the model's order named unknown documents, or some twice; those were dropped",
+    "dropped_documents": "the model was not shown some documents, as the prompt was too long",
+    "fewer_documents": "fewer documents were found than an answer takes",
+    "no_snippets": "there was no snippet; answers are from what the models know",
     "labelled_by_people": "the case has labels of people and was left alone",
 }
 

@@ -34,6 +34,9 @@ FACTS: Mapping[str, frozenset[str]] = {
     "check_votes": frozenset({"counts", "undecided"}),
     "choose_answer_evidence": frozenset({"setting", "chosen"}),
     "classify_intent": frozenset({"primary", "secondary", "risk_level"}),
+    "combine_rankings": frozenset(
+        {"ranking", "ensemble", "weights", "scores_from", "first", "first_scores", "second"}
+    ),
     "explain_verdict": frozenset({"shown", "dropped_passages", "cited"}),
     "filter_documents": frozenset({"kept", "dropped", "minimum_strength"}),
     "generate_answer": frozenset({"evidence", *_DEMONSTRATIONS}),
@@ -45,13 +48,18 @@ FACTS: Mapping[str, frozenset[str]] = {
     "rank_evidence": frozenset({"essential", "scores", "cutoff", "cutoff_of", "ranker", "cut_sentences"}),
     "read_passages": frozenset({"readings", "failed_readings", "reader", "cut_passages"}),
     "reflect_on_labels": frozenset({"before", "after", "added", "removed", "rescued", "error_class"}),
+    "reformulate_question": frozenset({"error_class"}),
+    "rerank_by_model": frozenset({"ranking", "before", "unknown_ids", "failed_windows", "dropped_documents"}),
+    "rerank_documents": frozenset({"ranking", "stage", "reranker", "found_at"}),
     "retrieve_answer_demonstrations": frozenset({"selection", *_DEMONSTRATIONS}),
     "retrieve_evidence_demonstrations": frozenset({*_DEMONSTRATIONS}),
+    "retrieve_documents": frozenset({"documents", "lists", "corpus", "index"}),
     "retrieve_sentences": frozenset(
         {"retrieved", "scores", "query", "cutoff", "clean", "retriever", "reranker", "cut_sentences"}
     ),
     "search_literature": frozenset({"documents", "corpus"}),
     "select_passages": frozenset({"passages", "doc_mode", "topj_order"}),
+    "select_snippets": frozenset({"snippets", "ranker"}),
     "validate_citations": frozenset({"faults", "verdict", "links", "cited"}),
     "widen_evidence": frozenset({"chosen"}),
 }
@@ -61,6 +69,9 @@ _QUOTED: Mapping[str, Callable[[Any], object]] = {
     # Faults name what a model wrote; servers' messages may quote a prompt.
     "failed_votes": lambda votes: {number: known_class(text) or "" for number, text in votes.items()},
     "failed_readings": lambda passages: {id_: known_class(text) or "" for id_, text in passages.items()},
+    "failed_windows": lambda windows: [known_class(text) or "" for text in windows],
+    # What a model made up may be a text.
+    "unknown_ids": len,
     "rescued_votes": list,
     "rescued": bool,
 }

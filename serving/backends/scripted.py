@@ -286,9 +286,23 @@ def _made_up_value(schema: dict[str, Any], seed: bytes) -> Any:
             key: _made_up_value(value, hashlib.sha256(seed + key.encode()).digest())
             for key, value in schema.get("properties", {}).items()
         }
-    if schema.get("type") == "array" and schema.get("items", {}).get("type") == "string":
-        # Each one with even odds, so that votes differ.
-        options = schema["items"].get("enum", _WORDS)
-        drawn = [item for item in options if hashlib.sha256(seed + item.encode()).digest()[0] % 2]
-        return drawn if "enum" in schema["items"] else drawn or [_WORDS[0]]
+    if schema.get("type") == "array":
+        return _made_up_items(schema, seed)
     raise CallError("internal", f"scripted:auto cannot make up a value for {json.dumps(schema)[:80]}")
+
+
+def _made_up_items(schema: dict[str, Any], seed: bytes) -> list[Any]:
+    options = schema["items"].get("enum")
+    if options is None:
+        drawn = [word for word in _WORDS if _drawn(seed, word)[0] % 2] or [_WORDS[0]]
+        least = schema.get("minItems", 1)
+        return [*drawn, *(f"{_WORDS[0]} {number}" for number in range(len(drawn), least))]
+    if "maxItems" in schema:
+        # As many as are asked for, in an order of their own.
+        return sorted(options, key=lambda item: _drawn(seed, item))[: schema["maxItems"]]
+    # Each one with even odds, so that votes differ.
+    return [item for item in options if _drawn(seed, item)[0] % 2]
+
+
+def _drawn(seed: bytes, item: object) -> bytes:
+    return hashlib.sha256(seed + str(item).encode()).digest()

@@ -19,10 +19,14 @@ from nodes.interpret_question import interpret_question
 from nodes.label_evidence import label_evidence
 from nodes.read_passages import read_passages
 from nodes.reflect_on_labels import reflect_on_labels
+from nodes.reformulate_question import reformulate_question
+from nodes.rerank_by_model import rerank_by_model
 from prompts.loader import CONTRACTS
+from serving.backends.scripted import made_up_reply
 from tests.nodes.biomedical_builders import answered, question_context
 from tests.nodes.builders import TWO_SENTENCES, Bench, asked, labels, run_node, script, shown
-from tests.nodes.literature_builders import passages, read_as, says
+from tests.nodes.literature_builders import document, found, passages, read_as, says
+from tests.nodes.search_builders import ranking
 
 STATE = {
     "case_id": "q",
@@ -36,6 +40,8 @@ STATE = {
     "passages": passages("Mint tea helps."),
     "verdict": "yes",
     "evidence_passages": read_as("S"),
+    "found_documents": found(document("a"), document("b")),
+    "cross_encoder_ranking": ranking("a", "b"),
 }
 
 
@@ -69,7 +75,10 @@ async def test_nodes_give_every_variable_of_their_prompts_contract(bench: Bench,
     asked_b = question_context(bench, shots=[answered("s1")], prompts=str(tmp_path), exact={"shots": 1})
     for node in (answer_exactly, answer_ideally):
         await run_node(node, {"case_id": "q", "snippets": [], "exact_answer": "yes"}, asked_b)
-    for call in (*asked(context), *asked(readings), *asked(asked_b)):
+    searches = bench.context(prompts=str(tmp_path), replies=made_up_reply, documents={"reformulations": 2})
+    for node in (reformulate_question, rerank_by_model):
+        await run_node(node, STATE, searches)
+    for call in (*asked(context), *asked(readings), *asked(asked_b), *asked(searches)):
         text = "\n".join(part for _, part in call.prompt)
         assert "$" not in text
         assert text.startswith("<")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Collection
+from typing import Any
 
 import ir_measures
 import pytest
@@ -31,16 +33,18 @@ def test_nothing_relevant_is_zero() -> None:
 def test_figures_are_those_of_ir_measures() -> None:
     draw = random.Random(3)
     documents = [f"d{number}" for number in range(40)]
-    qrels, run, ranked = {}, {}, {}
+    qrels: dict[str, dict[str, int]] = {}
+    run: dict[str, dict[str, float]] = {}
+    ranked: dict[str, list[str]] = {}
     for number in range(30):
         query = f"q{number}"
         qrels[query] = dict.fromkeys(draw.sample(documents, draw.randint(1, 9)), 1)
         ranked[query] = draw.sample(documents, draw.randint(1, 30))
         run[query] = {id_: -float(rank) for rank, id_ in enumerate(ranked[query])}
-    measures = {
-        ir_measures.nDCG @ 10: lambda *given: ndcg(*given),
-        ir_measures.AP @ 10: lambda *given: average_precision(*given),
-        ir_measures.R @ 20: lambda *given: recall(*given, 20),
+    measures: dict[Any, Callable[[list[str], Collection[str]], float]] = {
+        ir_measures.nDCG @ 10: ndcg,
+        ir_measures.AP @ 10: average_precision,
+        ir_measures.R @ 20: lambda ids, gold: recall(ids, gold, 20),
     }
     for result in ir_measures.iter_calc(list(measures), qrels, run):
         ours = measures[result.measure](ranked[result.query_id], qrels[result.query_id])

@@ -35,7 +35,7 @@ def write_model(folder: Path, labels: int) -> Path:
         intermediate_size=16,
         max_position_embeddings=POSITIONS,
         initializer_range=0.4,
-        num_labels=labels,
+        id2label={place: f"LABEL_{place}" for place in range(labels)},
     )
     BertForSequenceClassification(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
     return folder
