@@ -17,7 +17,9 @@ from cli.export import export
 from cli.graph import graph
 from cli.index import index
 from cli.models import models
+from cli.pairs import pairs
 from cli.rank import rank
+from cli.rankings import rankings
 from cli.rerun import rerun
 from cli.resume import resume
 from cli.retrieval import retrieval
@@ -62,6 +64,8 @@ app.command()(view)
 app.command()(graph)
 app.command()(rank)
 app.command()(retrieval)
+app.command()(rankings)
+app.command()(pairs)
 app.command()(verify)
 app.command()(serve)
 app.command()(bench)

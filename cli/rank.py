@@ -25,8 +25,8 @@ def rank(
     ranker: Annotated[
         str,
         typer.Argument(
-            help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder, or the folder"
-            " of a trained ranker.",
+            help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder,"
+            " classifier:FOLDER of a cross-encoder, or the folder of a trained ranker.",
             metavar="RANKER",
             show_default=False,
         ),

@@ -32,6 +32,7 @@ PAGES = (
     "docs/bioasq-data.md",
     "docs/heids.md",
     "docs/retrieval.md",
+    "docs/search.md",
     "docs/submissions.md",
     "docs/timeaware.md",
     "docs/scoring.md",

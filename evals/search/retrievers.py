@@ -1,0 +1,108 @@
+"""A corpus searched in every way that there is for it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from cases.errors import InputError
+from nodes.document_texts import passage
+from ranking.fusion import RRF_K, reciprocal_rank_fusion
+from serving.dense.seam import DenseIndex
+from serving.literature.corpus import Corpus
+from serving.literature.seam import Hit
+
+RetrieverName = Literal["words", "dense", "hybrid"]
+
+
+class Scored(NamedTuple):
+    """A document that was found; texts stay in the corpus."""
+
+    id: str
+    score: float
+
+
+class Retrievers:
+    """Words, and with an index vectors and the fusion of both."""
+
+    def __init__(self, corpus: Corpus, index: DenseIndex | None = None, rrf_k: int = RRF_K) -> None:
+        """Take a corpus, and an index over the same documents."""
+        self.corpus = corpus
+        self.index = index
+        self._k = rrf_k
+
+    @classmethod
+    def open(cls, corpus: Path, index: Path | None, rrf_k: int = RRF_K) -> Retrievers:
+        """Open folders.
+
+        Raises:
+            InputError: A folder holds no finished corpus or index, or they are of different documents.
+        """
+        opened = Corpus.open(corpus)
+        return cls(opened, None if index is None else open_index(index, opened), rrf_k)
+
+    @property
+    def names(self) -> tuple[RetrieverName, ...]:
+        """What can be searched by."""
+        return ("words",) if self.index is None else ("words", "dense", "hybrid")
+
+    @property
+    def identity(self) -> str:
+        """Equal identities find the same documents."""
+        return self.corpus.identity if self.index is None else f"{self.corpus.identity} {self.index.identity}"
+
+    def chosen(self, name: RetrieverName | None) -> RetrieverName:
+        """The one that is asked for, by default the fusion where there is an index.
+
+        Raises:
+            InputError: It needs an index, and there is none.
+        """
+        if name is None:
+            return self.names[-1]
+        if name not in self.names:
+            raise InputError(
+                "--retriever", f"{name} needs an index of vectors", "Give it with --index FOLDER"
+            )
+        return name
+
+    async def search(self, query: str, depth: int) -> Mapping[RetrieverName, list[Scored]]:
+        """The best of each way, best first."""
+        by_words = asyncio.to_thread(self.corpus.search, query, depth)
+        if self.index is None:
+            return {"words": _scored(await by_words)}
+        words, dense = map(_scored, await asyncio.gather(by_words, self.index.asearch(query, depth)))
+        # In the order of the node, which decides ties.
+        fused = reciprocal_rank_fusion([[one.id for one in ranking] for ranking in (dense, words)], self._k)
+        hybrid = [Scored(one.id, one.score) for one in fused[:depth]]
+        return {"words": words, "dense": dense, "hybrid": hybrid}
+
+    def passages(self, ids: Sequence[str]) -> list[str]:
+        """Title and abstract of documents of the corpus."""
+        found = [self.corpus.document(id_) for id_ in ids]
+        return [passage(one.title, one.text) for one in found if one is not None]
+
+    def known(self, ids: Sequence[str]) -> list[str]:
+        """Those that the corpus holds."""
+        return [id_ for id_ in ids if self.corpus.document(id_) is not None]
+
+
+def open_index(folder: Path, corpus: Corpus) -> DenseIndex:
+    """An index of vectors over a corpus.
+
+    Raises:
+        InputError: There is none, or it is of another corpus.
+    """
+    try:
+        # Named late: stores of vectors are not wanted for a search by words.
+        module = importlib.import_module("serving.dense.index")
+    except ModuleNotFoundError as error:
+        raise InputError(folder, f"this installation opens no index of vectors: {error}") from error
+    opened: DenseIndex = module.Index.open(folder, corpus)
+    return opened
+
+
+def _scored(hits: Sequence[Hit]) -> list[Scored]:
+    return [Scored(hit.document.id, hit.score) for hit in hits]

@@ -1,0 +1,133 @@
+"""Questions with relevant and with hard irrelevant documents: what `evigraph train reranker` learns from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cases.files import write_atomically
+from evals.search.questions import JudgedQuestion
+from evals.search.retrievers import RetrieverName, Retrievers
+from ranking.hard_negatives import LAST, hard_negatives, shuffled
+from ranking.rank_measures import recall
+
+Line = dict[str, object]
+
+RECALL_DEPTHS = (10, 100, LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class PairOptions:
+    """How examples are made.
+
+    Attributes:
+        retriever: Whose irrelevant finds are hard.
+        negatives: For each question; fewer where fewer were found.
+        seed: Of their choice and of the order of passages.
+    """
+
+    retriever: RetrieverName
+    negatives: int = 20
+    seed: int = 42
+
+
+@dataclass(slots=True)
+class PairCounts:
+    """What came of it.
+
+    Attributes:
+        without_relevant: Questions whose relevant documents are all missing from the corpus; they are left
+            out.
+        missing: Relevant documents that the corpus does not hold.
+        not_found: Relevant documents of examples that the search did not find; they are in all the same.
+        recalls: Of each question, at each depth, of the relevant documents that the corpus holds.
+    """
+
+    questions: int = 0
+    without_relevant: int = 0
+    positives: int = 0
+    negatives: int = 0
+    missing: int = 0
+    not_found: int = 0
+    recalls: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in RECALL_DEPTHS})
+
+    @property
+    def recall(self) -> dict[int, float]:
+        """Mean over questions by depth; 0 without questions."""
+        return {depth: sum(values) / len(values) if values else 0.0 for depth, values in self.recalls.items()}
+
+
+async def training_examples(
+    retrievers: Retrievers,
+    questions: Iterable[JudgedQuestion],
+    options: PairOptions,
+    counts: PairCounts,
+    report: Callable[[int], None],
+) -> AsyncIterator[Line]:
+    """One line a question, in the plain format of labelled sentences; passages in an order of chance.
+
+    Args:
+        retrievers: What searches.
+        questions: In the order of the lines.
+        options: How.
+        counts: Filled on the way.
+        report: Told how many questions are done.
+    """
+    for done, question in enumerate(questions, start=1):
+        relevant = retrievers.known(question.relevant)
+        counts.missing += len(question.relevant) - len(relevant)
+        if relevant:
+            found = [one.id for one in (await retrievers.search(question.text, LAST))[options.retriever]]
+            yield _line(retrievers, question, relevant, found, options, counts)
+        else:
+            counts.without_relevant += 1
+        report(done)
+
+
+def _line(
+    retrievers: Retrievers,
+    question: JudgedQuestion,
+    relevant: Sequence[str],
+    found: Sequence[str],
+    options: PairOptions,
+    counts: PairCounts,
+) -> Line:
+    hard = hard_negatives(
+        found, question.relevant, options.negatives, seed=options.seed, question=question.id
+    )
+    ids = shuffled([*relevant, *hard], seed=options.seed, question=question.id)
+    gold = frozenset(relevant)
+    counts.questions += 1
+    counts.positives += len(relevant)
+    counts.negatives += len(hard)
+    counts.not_found += len(gold.difference(found))
+    for depth, values in counts.recalls.items():
+        values.append(recall(found, relevant, depth))
+    return {
+        "id": question.id,
+        "query": " ".join(question.text.split()),
+        "sentences": retrievers.passages(ids),
+        "labels": [id_ in gold for id_ in ids],
+        "document_id": f"documents of {question.id}",
+        "group": question.id,
+    }
+
+
+async def write_training_examples(
+    path: Path,
+    retrievers: Retrievers,
+    questions: Sequence[JudgedQuestion],
+    options: PairOptions,
+    report: Callable[[int], None],
+) -> PairCounts:
+    """Write the file, all of it or nothing.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    counts = PairCounts()
+    lines = [line async for line in training_examples(retrievers, questions, options, counts, report)]
+    write_atomically(path, (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines))
+    return counts

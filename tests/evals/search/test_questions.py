@@ -1,0 +1,62 @@
+"""Which documents are relevant to which question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cases.errors import InputError
+from evals.search.questions import load_questions
+from tests.evals.search.conftest import write_lines
+from tests.evigraph import write_cases
+
+
+def test_claims_are_questions_with_what_they_cite(claims: Path) -> None:
+    loaded = load_questions([claims])
+    assert [(one.id, one.text, one.relevant) for one in loaded.questions][2] == (
+        "3",
+        "Ginger study",
+        ("heparin0",),
+    )
+    assert (len(loaded.questions), loaded.unjudged) == (4, 1)
+    assert [one.id for one in load_questions([claims], limit=2).questions] == ["1", "2"]
+
+
+def test_questions_can_be_of_recent_years_alone(tmp_path: Path) -> None:
+    ids = {
+        2012: "500000000000000000000001",
+        2015: "550311810000000000000002",
+        2016: "570000000000000000000003",
+    }
+    lines = [{"id": id_, "claim": str(year), "cited_doc_ids": [1]} for year, id_ in ids.items()]
+    path = write_lines(tmp_path / "claims.jsonl", lines)
+    assert [one.text for one in load_questions([path], years=1).questions] == ["2015", "2016"]
+
+
+def test_ids_without_a_year_are_told(claims: Path) -> None:
+    with pytest.raises(InputError, match="no id of a question in it tells a year"):
+        load_questions([claims], years=3)
+
+
+def test_cases_without_relevant_documents_are_no_questions(tmp_path: Path) -> None:
+    path = write_cases(tmp_path / "cases.jsonl", 2)
+    with pytest.raises(InputError, match="no question in it names a relevant document"):
+        load_questions([path])
+
+
+def test_a_question_that_is_there_twice_is_refused(claims: Path) -> None:
+    with pytest.raises(InputError, match="question '1' is there twice"):
+        load_questions([claims, claims])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"id": 1, "claim": " ", "cited_doc_ids": []}, "line 1: claim"),
+        ({"id": 1, "claim": "x", "cited_doc_ids": 3}, "line 1: cited_doc_ids"),
+    ],
+)
+def test_a_faulty_claim_is_named(tmp_path: Path, line: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_questions([write_lines(tmp_path / "claims.jsonl", [line])])

@@ -1,0 +1,73 @@
+"""What a reranker learns from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.search.questions import load_questions
+from evals.search.retrievers import RetrieverName, Retrievers
+from evals.search.training_pairs import PairCounts, PairOptions, write_training_examples
+from ranking.readers.load import load_examples
+from serving.literature.corpus import Corpus
+from tests.evals.search.conftest import Backwards
+
+
+async def written(
+    corpus: Path,
+    claims: Path,
+    out: Path,
+    retriever: RetrieverName = "words",
+    negatives: int = 4,
+    seed: int = 1,
+) -> tuple[list[dict[str, Any]], PairCounts]:
+    retrievers = Retrievers(Corpus.open(corpus), Backwards())
+    questions = load_questions([claims]).questions
+    options = PairOptions(retriever, negatives, seed)
+    counts = await write_training_examples(out, retrievers, questions, options, lambda done: None)
+    return [json.loads(line) for line in out.read_text().splitlines()], counts
+
+
+async def test_an_example_holds_relevant_documents_and_hard_ones(
+    corpus: Path, claims: Path, tmp_path: Path
+) -> None:
+    (mint, honey, _), counts = await written(corpus, claims, tmp_path / "pairs.jsonl")
+    assert (len(mint["sentences"]), sum(mint["labels"])) == (6, 2)
+    marked = {text for text, label in zip(mint["sentences"], mint["labels"], strict=True) if label}
+    assert marked == {"On mint. Study 1 of mint again .", "On mint. Study 2 of mint again again ."}
+    assert sum(honey["labels"]) == 1, "what the corpus does not hold is left out"
+    assert (counts.questions, counts.without_relevant, counts.missing) == (3, 1, 2)
+    assert (counts.positives, counts.negatives) == (4, 12)
+
+
+async def test_a_relevant_document_that_the_search_misses_is_there_all_the_same(
+    corpus: Path, claims: Path, tmp_path: Path
+) -> None:
+    lines, counts = await written(corpus, claims, tmp_path / "pairs.jsonl")
+    assert any("heparin" in text for text in lines[2]["sentences"])
+    assert (counts.not_found, counts.recall[1000]) == (0, 1.0), "all share the word study"
+
+
+async def test_recall_is_that_of_the_search_whose_finds_are_hard(
+    corpus: Path, claims: Path, tmp_path: Path
+) -> None:
+    _, words = await written(corpus, claims, tmp_path / "words.jsonl", "words")
+    _, dense = await written(corpus, claims, tmp_path / "dense.jsonl", "dense")
+    assert words.recall[10] > dense.recall[10] == pytest.approx(1 / 3), "of three, one is among the last ten"
+
+
+async def test_the_same_seed_writes_the_same_file(corpus: Path, claims: Path, tmp_path: Path) -> None:
+    first, _ = await written(corpus, claims, tmp_path / "a.jsonl")
+    assert first == (await written(corpus, claims, tmp_path / "b.jsonl"))[0]
+    assert first != (await written(corpus, claims, tmp_path / "c.jsonl", seed=2))[0]
+
+
+async def test_the_file_is_read_by_what_trains(corpus: Path, claims: Path, tmp_path: Path) -> None:
+    await written(corpus, claims, tmp_path / "pairs.jsonl")
+    examples = load_examples([tmp_path / "pairs.jsonl"])
+    assert [one.group for one in examples] == ["1", "2", "3"]
+    assert examples[2].query == "Ginger study"
+    assert all(any(one.labels or ()) for one in examples)
