@@ -29,6 +29,7 @@ PAGES = (
     "docs/ranking.md",
     "docs/corpus.md",
     "docs/dense.md",
+    "docs/bioasq.md",
     "docs/bioasq-data.md",
     "docs/heids.md",
     "docs/retrieval.md",
