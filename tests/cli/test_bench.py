@@ -45,6 +45,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "trace",
         "fusion",
         "truncation",
+        "index",
         "corpus",
         "embedded",
     }

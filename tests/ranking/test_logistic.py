@@ -253,7 +253,8 @@ def test_an_unknown_name_names_the_choices() -> None:
         load_ranker("logistics")
     assert str(caught.value) == (
         "ranker 'logistics': there is no such folder; use logistic, support, bm25, similarity,"
-        " similarity:FOLDER of a sentence encoder, or the folder of a trained ranker"
+        " similarity:FOLDER of a sentence encoder, classifier:FOLDER of a cross-encoder, or the folder of a"
+        " trained ranker"
     )
 
 
