@@ -40,7 +40,7 @@ def experiment(
     definition: Annotated[
         str,
         typer.Argument(
-            help="Experiment file (.yaml), or a packaged one: ablations, demo.",
+            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo.",
             metavar="EXPERIMENT",
             show_default=False,
         ),

@@ -22,6 +22,10 @@ from runs.inputs import recorded_cases
 AnswerTable = Literal["bioasq-4", "bioasq-5"]
 
 
+FEW_SHOTS = "few_shots"
+"""The flag of a question that was shown fewer examples than its recipe asks for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Column:
     name: str
@@ -107,6 +111,8 @@ def _placed(runs: Mapping[str, RunFolder]) -> list[_Cell]:
         exact = Recipe.model_validate(run.manifest.recipe).exact
         model = " + ".join(dict.fromkeys(one.name for one in run.manifest.models.values()))
         row = f"{exact.shots}-shot{'' if exact.shots == 1 else 's'} + style {exact.style}"
+        if any(FEW_SHOTS in line.get("flags", ()) for line in run.cases()):
+            row = f"{row}, fewer where none were left"
         if (row, model) in taken:
             # They differ in something that the paper's table does not show.
             row = f"{row} ({name})"

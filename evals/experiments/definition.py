@@ -58,6 +58,8 @@ class Experiment(_Section):
         tune_key: Their keys.
         demos: Pool of demonstrations; None is the packaged sample pool.
         corpus: Of published documents, for graphs that search one.
+        index: Of their vectors, for recipes that compare those.
+        shots: Answered questions, for graphs that show them; None is the packaged samples.
         model: Model strings of cells that name none.
         cells: Runs by name.
         grid: Values by dotted field; every combination is a further cell.
@@ -71,6 +73,8 @@ class Experiment(_Section):
     tune_key: tuple[Path, ...] = ()
     demos: Path | None = None
     corpus: Path | None = None
+    index: Path | None = None
+    shots: Path | None = None
     model: tuple[str, ...] = ()
     cells: dict[CellName, Cell] = Field(default_factory=dict)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
@@ -155,7 +159,7 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
         recipe = str(folder / recipe)
     folders = {
         name: None if (given := getattr(experiment, name)) is None else folder / given
-        for name in ("demos", "corpus")
+        for name in ("demos", "corpus", "index", "shots")
     }
     return experiment.model_copy(update={**paths, "recipe": recipe, **folders})
 

@@ -93,6 +93,8 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
             overrides=cell.set,
             demonstrations=experiment.demos,
             corpus=experiment.corpus,
+            index=experiment.index,
+            shots=experiment.shots,
             limit=limit,
         )
         planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))

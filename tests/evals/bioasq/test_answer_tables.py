@@ -58,6 +58,14 @@ def test_rows_are_shots_and_styles_and_columns_are_of_each_model(exact: PaperTab
     assert exact.columns[4] == "scripted:two: Factoid (MRR)"
 
 
+def test_a_row_says_where_questions_were_shown_fewer_examples(tmp_path: Path) -> None:
+    lines = ideal_lines()
+    flagged = [{**lines[0], "flags": ["few_shots"]}, *lines[1:]]
+    table = make_answer_table("bioasq-4", {"ten": cell(tmp_path, flagged, 10, 1)})
+    assert table is not None
+    assert [row.name for row in table.rows] == ["10-shots + style 1, fewer where none were left"]
+
+
 def test_values_are_those_of_each_run(exact: PaperTable) -> None:
     first, second = numbers(exact)
     assert first[1:] == [0, 0, 100, 100, 100]
