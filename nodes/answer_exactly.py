@@ -120,7 +120,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
         "decisions": decision(
             "answer_exactly",
             f"{ballot.usable} of {settings.votes} votes on one prompt of style {settings.style} with"
-            f" {prompt.shown_snippets} snippets and {len(prompt.shots)} shots",
+            f" {prompt.told}",
             {
                 "question_type": type_,
                 "style": settings.style,

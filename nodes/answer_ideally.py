@@ -171,10 +171,7 @@ async def _write(context: Context, case: Case, prompt: QuestionPrompt) -> Writte
 
 def _because(written: Written, prompt: QuestionPrompt, *, hinted: bool) -> str:
     hint = "with the exact answer as a hint" if hinted else "without a hint"
-    words = (
-        f"{len(written.answer.split())} words from {prompt.shown_snippets} snippets and"
-        f" {len(prompt.shots)} shots, {hint}"
-    )
+    words = f"{len(written.answer.split())} words from {prompt.told}, {hint}"
     if written.cut:
         corrections = len(written.faults) - 1
         return f"{words}; cut after {corrections} corrections: {'; '.join(written.faults[-1])}"

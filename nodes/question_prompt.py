@@ -96,6 +96,12 @@ class QuestionPrompt:
         }
 
     @property
+    def told(self) -> str:
+        """What the prompt shows, for readers."""
+        snippets = f"{self.shown_snippets} snippet{'' if self.shown_snippets == 1 else 's'}"
+        return f"{snippets} and {len(self.shots)} shot{'' if len(self.shots) == 1 else 's'}"
+
+    @property
     def flags(self) -> list[str]:
         """For a decision."""
         raised = {
