@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
@@ -13,14 +13,12 @@ from nodes.answer_rules import find_faults, shorten
 from nodes.biomedical_records import ChosenSnippet
 from nodes.context import Context
 from nodes.exact_reply import Exact
-from nodes.failure import NodeFailure
 from nodes.question_prompt import QuestionPrompt, Wording, question_prompt
 from nodes.question_type import demand_type
 from nodes.records import Decision, decision
 from nodes.settings import AnswerSettings
 from nodes.wording import one_line
-from serving.ask import Ask, CallRecord, Failure
-from serving.journal import Message
+from nodes.written_text import Rules, WrittenText, write_text
 from serving.reply import ReplyFormat, free_text
 
 IDEAL_REPLY = "ideal_answer"
@@ -45,15 +43,6 @@ class AnswerIdeallyUpdate(TypedDict):
     decisions: list[Decision]
 
 
-class Written(NamedTuple):
-    """An answer, the faults of each attempt before it was accepted or cut, and the calls that it took."""
-
-    answer: str
-    faults: list[list[str]]
-    cut: bool
-    calls: list[CallRecord]
-
-
 async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -> AnswerIdeallyUpdate:
     """Ask the `answer` model; an answer that breaks its rules goes back, then is cut and flagged."""
     context = runtime.context
@@ -65,9 +54,16 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
     prompt = await question_prompt(
         context, case, type_, [one["text"] for one in state["snippets"]], _wording(context, type_, hint)
     )
-    written = await _write(context, case, prompt)
+    rules = Rules(
+        one_line,
+        lambda text: find_ideal_faults(text, settings.max_words),
+        lambda text: shorten(text, _rules(text, settings.max_words)),
+    )
+    written = await write_text(
+        context, case.id, "answer_ideally", prompt.messages, _FREE_TEXT, settings, rules
+    )
     return {
-        "answer": written.answer,
+        "answer": written.text,
         "decisions": decision(
             "answer_ideally",
             _because(written, prompt, hinted=bool(hint)),
@@ -77,7 +73,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
                 "hinted": bool(hint),
                 "attempts": len(written.faults) + (not written.cut),
                 "faults": written.faults,
-                "words": len(written.answer.split()),
+                "words": len(written.text.split()),
                 "most_words": settings.max_words,
                 **prompt.facts,
             },
@@ -132,46 +128,9 @@ def _hint(context: Context, type_: QuestionType, answer: str) -> str:
     return context.prompts["answer_ideally"].text("hint", {"short_answer": answer})
 
 
-async def _write(context: Context, case: Case, prompt: QuestionPrompt) -> Written:
-    """Attempts in one conversation, the faults of each quoted in the next.
-
-    Raises:
-        NodeFailure: A call failed.
-    """
-    settings = context.settings.ideal
-    messages = prompt.messages
-    calls: list[CallRecord] = []
-    rejected: list[list[str]] = []
-    while True:
-        (outcome,) = await context.client.ask(
-            Ask(
-                role="answer",
-                case_id=case.id,
-                messages=messages,
-                reply=_FREE_TEXT,
-                temperature=settings.temperature,
-                max_tokens=settings.max_tokens,
-                seed=context.settings.seed,
-            )
-        )
-        calls += outcome.calls
-        if isinstance(outcome, Failure):
-            raise NodeFailure(outcome.error.error_class, str(outcome.error), calls)
-        text = one_line(outcome.value)
-        faults = find_ideal_faults(text, settings.max_words)
-        if not faults:
-            return Written(text, rejected, False, calls)
-        rejected.append(faults)
-        if len(rejected) > settings.corrections:
-            cut = shorten(text, _rules(text, settings.max_words))
-            return Written(cut, rejected, True, calls)
-        correction = context.prompts["answer_ideally"].render_correction("; ".join(faults))
-        messages = (*messages, Message("assistant", outcome.value), Message("user", correction))
-
-
-def _because(written: Written, prompt: QuestionPrompt, *, hinted: bool) -> str:
+def _because(written: WrittenText, prompt: QuestionPrompt, *, hinted: bool) -> str:
     hint = "with the exact answer as a hint" if hinted else "without a hint"
-    words = f"{len(written.answer.split())} words from {prompt.told}, {hint}"
+    words = f"{len(written.text.split())} words from {prompt.told}, {hint}"
     if written.cut:
         corrections = len(written.faults) - 1
         return f"{words}; cut after {corrections} corrections: {'; '.join(written.faults[-1])}"

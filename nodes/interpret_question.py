@@ -7,7 +7,7 @@ demonstrations may see it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
@@ -20,7 +20,7 @@ from nodes.question_rules import bare_question, cut_question, find_question_faul
 from nodes.records import Decision, decision
 from nodes.settings import Settings
 from nodes.wording import one_line
-from serving.ask import Ask, CallRecord, Failure
+from nodes.written_text import Rules, WrittenText, write_text
 from serving.demonstrations import DemonstrationPool
 from serving.journal import Message
 from serving.reply import ReplyFormat, free_text
@@ -47,15 +47,6 @@ class InterpretQuestionUpdate(TypedDict):
     interpreted_question: NotRequired[str]
     patient_question: NotRequired[str]
     decisions: list[Decision]
-
-
-class Written(NamedTuple):
-    """A question, the faults of each attempt before it was accepted or cut, and the calls that it took."""
-
-    question: str
-    faults: list[list[str]]
-    cut: bool
-    calls: list[CallRecord]
 
 
 async def choose_by_narrative(pool: DemonstrationPool, case: Case, settings: Settings) -> Found:
@@ -93,9 +84,9 @@ async def interpret_question(
     prompt = await _prompt(context, case, found)
     written = await _write(context, case, prompt)
     stands_in = not case.question.strip()
-    update = InterpretQuestionUpdate(interpreted_question=written.question, decisions=[])
+    update = InterpretQuestionUpdate(interpreted_question=written.text, decisions=[])
     if stands_in:
-        update["patient_question"] = written.question
+        update["patient_question"] = written.text
     update["decisions"] = decision(
         "interpret_question",
         _because(written, len(prompt.kept), stands_in),
@@ -106,7 +97,7 @@ async def interpret_question(
             "dropped_demonstrations": prompt.dropped,
             "attempts": len(written.faults) + (not written.cut),
             "faults": written.faults,
-            "words": len(written.question.split()),
+            "words": len(written.text.split()),
             "stands_in": stands_in,
         },
         written.calls,
@@ -140,52 +131,34 @@ async def _prompt(context: Context, case: Case, found: Found) -> Fitted:
     )
 
 
-async def _write(context: Context, case: Case, prompt: Fitted) -> Written:
-    """Attempts in one conversation, the faults of each quoted in the next.
+async def _write(context: Context, case: Case, prompt: Fitted) -> WrittenText:
+    """Attempts in one conversation.
 
     Raises:
         NodeFailure: A call failed, or nothing is left of the last attempt.
     """
     settings = context.settings.question
-    messages = prompt.messages
-    calls: list[CallRecord] = []
-    rejected: list[list[str]] = []
-    while True:
-        (outcome,) = await context.client.ask(
-            Ask(
-                role="answer",
-                case_id=case.id,
-                messages=messages,
-                reply=_FREE_TEXT,
-                temperature=settings.temperature,
-                max_tokens=settings.max_tokens,
-                seed=context.settings.seed,
-            )
+    rules = Rules(
+        bare_question,
+        lambda text: find_question_faults(text, settings.max_words),
+        lambda text: cut_question(text, settings.max_words),
+    )
+    written = await write_text(
+        context, case.id, "interpret_question", prompt.messages, _FREE_TEXT, settings, rules
+    )
+    if not written.text:
+        raise NodeFailure(
+            "invalid_output", "the question is empty without its quotation marks", written.calls
         )
-        calls += outcome.calls
-        if isinstance(outcome, Failure):
-            raise NodeFailure(outcome.error.error_class, str(outcome.error), calls)
-        question = bare_question(outcome.value)
-        faults = find_question_faults(question, settings.max_words)
-        if not faults:
-            return Written(question, rejected, False, calls)
-        rejected.append(faults)
-        if len(rejected) > settings.corrections:
-            break
-        correction = context.prompts["interpret_question"].render_correction("; ".join(faults))
-        messages = (*messages, Message("assistant", outcome.value), Message("user", correction))
-    cut = cut_question(question, settings.max_words)
-    if not cut:
-        raise NodeFailure("invalid_output", "the question is empty without its quotation marks", calls)
-    return Written(cut, rejected, True, calls)
+    return written
 
 
 def _demonstration(case: Case) -> dict[str, str]:
     return {"narrative": one_line(case.narrative), "question": one_line(case.question)}
 
 
-def _because(written: Written, demonstrations: int, stands_in: bool) -> str:
-    words = f"a question of {len(written.question.split())} words with {demonstrations} demonstrations"
+def _because(written: WrittenText, demonstrations: int, stands_in: bool) -> str:
+    words = f"a question of {len(written.text.split())} words with {demonstrations} demonstrations"
     if written.cut:
         words += f", cut after {len(written.faults) - 1} corrections: {'; '.join(written.faults[-1])}"
     elif written.faults:
