@@ -53,8 +53,8 @@ RankerOption = Annotated[
     str | None,
     typer.Option(
         "--ranker",
-        help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder, or the folder"
-        " of a trained ranker. (default: the recipe's)",
+        help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder, classifier:FOLDER"
+        " of a cross-encoder, or the folder of a trained ranker. (default: the recipe's)",
         metavar="NAME|FOLDER",
         show_default=False,
     ),

@@ -106,7 +106,7 @@ def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None
         ),
         soft_wrap=True,
     )
-    found = ", ".join(f"{value:.3f} of {depth:,}" for depth, value in counts.recall.items())
+    found = ", ".join(f"{value:.3f} at {depth:,}" for depth, value in counts.recall.items())
     console.print(safe(f"recall by {retriever}: {found}; {counts.not_found:,} relevant ones not found"))
     if counts.missing:
         console.print(safe(f"relevant documents that the corpus does not hold: {counts.missing:,}", "yellow"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -94,14 +93,12 @@ def open_index(folder: Path, corpus: Corpus) -> DenseIndex:
 
     Raises:
         InputError: There is none, or it is of another corpus.
+        ModelError, WeightsError: Its embedder or the package of its store is not there.
     """
-    try:
-        # Named late: stores of vectors are not wanted for a search by words.
-        module = importlib.import_module("serving.dense.index")
-    except ModuleNotFoundError as error:
-        raise InputError(folder, f"this installation opens no index of vectors: {error}") from error
-    opened: DenseIndex = module.Index.open(folder, corpus)
-    return opened
+    # Imports the stores of vectors, which a search by words does without.
+    from serving.dense.index import Index
+
+    return Index.open(folder, corpus)
 
 
 def _scored(hits: Sequence[Hit]) -> list[Scored]:
