@@ -10,7 +10,7 @@ from tests.evigraph import COMMAND
 from tests.faults import acts
 from tests.faults.bench import Bench
 from tests.faults.conftest import StartServer
-from tests.faults.faulty_server import Fault, FaultyServer
+from tests.faults.faulty_server import Exchange, Fault, FaultyServer
 
 
 def both(one: FaultyServer, two: FaultyServer) -> str:
@@ -38,8 +38,18 @@ def test_a_server_that_is_away_for_too_long(bench: Bench, start_server: StartSer
 
 
 def test_a_killed_server_is_used_again_beside_another(bench: Bench, start_server: StartServer) -> None:
-    one = start_server(fault=Fault(acts.killed_for(0.5)), after=20, times=1, think=0.1)
     two = start_server(think=0.1)
+
+    def one_returns() -> None:
+        # The other is slow from here on, so that the batch cannot end before anyone looks for the first.
+        two.think = 0.25
+        one.wake()
+
+    async def killed(exchange: Exchange) -> None:
+        two.when_asked = two.asked + 10, one_returns
+        exchange.server.die()
+
+    one = start_server(fault=Fault(killed), after=20, times=1, think=0.1)
     ended = bench.do("run", both(one, two))
     bench.check_all_done(ended, one, two)
     assert one.broken == 1
