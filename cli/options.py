@@ -77,6 +77,15 @@ DemosOption = Annotated[
         show_default=False,
     ),
 ]
+PartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--part",
+        help="Only a part of the questions, such as 1/2. Parts share no relevant document.",
+        metavar="N/M",
+        show_default=False,
+    ),
+]
 CorpusOption = Annotated[
     Path | None,
     typer.Option(

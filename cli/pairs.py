@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import JsonOption, PartOption
 
 if TYPE_CHECKING:
     from evals.search.training_pairs import PairCounts
@@ -48,6 +48,7 @@ def pairs(
             show_default=False,
         ),
     ] = None,
+    part: PartOption = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, help="Only the first N questions.", show_default=False),
@@ -66,11 +67,13 @@ def pairs(
 
     from cli.counted_progress import CountedProgress
     from cli.terminal import print_json
+    from evals.search.parts import Part
     from evals.search.questions import load_questions
     from evals.search.retrievers import Retrievers
     from evals.search.training_pairs import PairOptions, write_training_examples
 
-    loaded = load_questions(questions, years=years, limit=limit)
+    chosen = None if part is None else Part.parse(part)
+    loaded = load_questions(questions, years=years, part=chosen, limit=limit)
     retrievers = Retrievers.open(corpus, index)
     options = PairOptions(retrievers.chosen(retriever), negatives, seed)
     with CountedProgress("questions", len(loaded.questions)) as progress:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import JsonOption, PartOption
 
 
 def rankings(
@@ -49,6 +49,17 @@ def rankings(
     depth: Annotated[
         int, typer.Option("--depth", min=10, help="How many documents are searched for.")
     ] = 1000,
+    part: PartOption = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            "--tune",
+            help="Choose the weights of an ensemble of each reranker and the retriever on this part of the"
+            " questions, such as 1/2; the others test it.",
+            metavar="N/M",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, help="Only the first N questions.", show_default=False),
@@ -87,6 +98,7 @@ def rankings(
     from cli.print_rankings import print_rankings
     from cli.terminal import output, print_json, safe
     from evals.search.evaluate import Request, evaluate
+    from evals.search.parts import Part
     from evals.search.render import as_json as report_object
     from evals.search.render import write_page
 
@@ -98,6 +110,8 @@ def rankings(
         depths=_depths(depths, depth),
         retriever=retriever,
         depth=depth,
+        part=None if part is None else Part.parse(part),
+        tune=None if tune is None else Part.parse(tune, "--tune"),
         limit=limit,
         cache=cache,
         runs=runs,
@@ -112,6 +126,8 @@ def rankings(
     for name, path in (("runs", runs), ("page", html)):
         if path is not None:
             output().print(safe(f"{name}  {path}"), soft_wrap=True)
+    if html is None:
+        output().print("next: the same command with --html FILE writes a page with plots")
 
 
 def _depths(text: str, deepest: int) -> tuple[int, ...]:

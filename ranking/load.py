@@ -67,6 +67,16 @@ def located(name: str) -> str:
     return str(folder.resolve()) if name not in _PACKAGED and folder.is_dir() else name
 
 
+def examples_learned(folder: Path) -> int | None:
+    """How many examples the ranker in a folder was trained on; None where it does not say so."""
+    try:
+        content = json.loads((folder / CHECKPOINT).read_bytes())
+        count = content["learned_from" if content["kind"] == LOGISTIC else "data"]["examples"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return count if isinstance(count, int) and count > 0 else None
+
+
 def _kind(name: str, path: Path) -> object:
     if not path.is_file():
         where = f"its folder has no {CHECKPOINT}" if path.parent.is_dir() else "there is no such folder"

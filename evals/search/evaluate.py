@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from cases.errors import InputError
+from evals.search.ensembles import Split
+from evals.search.parts import Part
 from evals.search.questions import load_questions
 from evals.search.rankings import rerank_all, search_all
-from evals.search.report import SearchReport, reranking_table, retrieval_table
+from evals.search.report import SearchReport, ensemble_table, reranking_table, retrieval_table
 from evals.search.retrievers import RetrieverName, Retrievers
 from evals.search.run_files import write_runs
 from evals.search.score_cache import ScoreCache
-from ranking.load import load_ranker
+from ranking.load import examples_learned, load_ranker
 
 
 class Counted(Protocol):
@@ -37,6 +40,8 @@ class Request:
         depths: How many documents they are given, ascending.
         retriever: Whose; None takes the best that there is.
         depth: Documents searched for.
+        part: Of the questions.
+        tune: Part of those that weights of ensembles are chosen on.
         cache: Scores of rerankers are kept here.
         runs: Rankings are written here.
     """
@@ -48,6 +53,8 @@ class Request:
     depths: tuple[int, ...] = (10, 100)
     retriever: RetrieverName | None = None
     depth: int = 1000
+    part: Part | None = None
+    tune: Part | None = None
     limit: int | None = None
     cache: Path | None = None
     runs: Path | None = None
@@ -61,7 +68,9 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
         RankerError, WeightsError: A reranker.
         CallError: The server of an index does not answer.
     """
-    loaded = load_questions(request.questions, limit=request.limit)
+    if request.tune is not None and not request.rerankers:
+        raise InputError("--tune", "weights are chosen for rerankers", "Name one with --reranker")
+    loaded = load_questions(request.questions, part=request.part, limit=request.limit)
     rankers = {name: load_ranker(name) for name in dict.fromkeys(request.rerankers)}
     retrievers = Retrievers.open(request.corpus, request.index)
     source = retrievers.chosen(request.retriever)
@@ -80,6 +89,9 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
     tables = [retrieval_table(found, request.depth)]
     if rankers:
         tables.append(reranking_table(found, list(rankers), request.depths))
+    if request.tune is not None:
+        split = Split.of(found, request.tune)
+        tables.append(ensemble_table(found, list(rankers), request.depths, split))
     relevant = sum(len(question.relevant) for question in loaded.questions)
     known = sum(len(retrievers.known(question.relevant)) for question in loaded.questions)
     return SearchReport(
@@ -91,5 +103,6 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
         searched=retrievers.identity,
         source=source,
         depths=request.depths if rankers else (),
+        trained_on={name: count for name in rankers if (count := examples_learned(Path(name))) is not None},
         tables=tuple(tables),
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evals.pages.interval_plot import interval_plot
 from evals.pages.svg import DOWN, INK, MUTED, UP, as_svg, new_figure, plot_style
-from evals.search.report import NDCG, SearchTable
+from evals.search.report import NDCG, TEST, SearchTable
 
 _STYLES = ((MUTED, "--"), (UP, "-"), (DOWN, "-"), (INK, "-"), (UP, ":"), (DOWN, ":"), (INK, ":"))
 
@@ -30,3 +30,38 @@ def depth_plot(table: SearchTable, measure: str, depths: Sequence[int]) -> str:
         axes.set_ylabel(measure)
         axes.legend(frameon=False, labelcolor=INK)
         return as_svg(figure, "depths")
+
+
+def ensemble_plot(table: SearchTable) -> str:
+    """A point and an interval for each system on the test questions."""
+    column = f"{NDCG} {TEST}"
+    return interval_plot([(row.name, row.values[column].interval) for row in table.rows], column, "ensemble")
+
+
+def learning_curve(table: SearchTable, column: str, trained_on: Mapping[str, int]) -> str:
+    """Rerankers by how many questions they learned from, against the documents as they were retrieved."""
+    points = sorted((trained_on[row.name], row) for row in table.rows if row.name in trained_on)
+    plain = table.rows[0].values[column].interval
+    with plot_style():
+        figure, axes = new_figure(7.2, 4.2)
+        axes.axhline(plain.value, color=MUTED, linestyle="--", linewidth=1.2, label=table.rows[0].name)
+        axes.axhspan(plain.low, plain.high, color=MUTED, alpha=0.12, linewidth=0)
+        counts = [count for count, _ in points]
+        values = [row.values[column].interval for _, row in points]
+        below = [one.value - one.low for one in values]
+        above = [one.high - one.value for one in values]
+        axes.errorbar(
+            counts,
+            [one.value for one in values],
+            yerr=[below, above],
+            color=UP,
+            marker="o",
+            markersize=5,
+            capsize=3,
+            label="trained reranker",
+        )
+        axes.set_xlim(left=0)
+        axes.set_xlabel("questions learned from")
+        axes.set_ylabel(column)
+        axes.legend(frameon=False, labelcolor=INK)
+        return as_svg(figure, "learning")

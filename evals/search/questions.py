@@ -14,6 +14,7 @@ from cases.json_border import Identifier, Line, not_empty
 from cases.load import find_cases
 from cases.question_year import of_recent_years
 from cases.records import InvalidCase
+from evals.search.parts import Part, questions_of
 from ranking.readers.json_lines import UsedIds, read_json_lines
 
 _JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -42,14 +43,15 @@ class _Claim(BaseModel):
 
 
 def load_questions(
-    paths: Sequence[Path], *, years: int | None = None, limit: int | None = None
+    paths: Sequence[Path], *, years: int | None = None, part: Part | None = None, limit: int | None = None
 ) -> LoadedQuestions:
     """Read questions in the order of the paths.
 
     Args:
         paths: BioASQ questions, or claims of SciFact (JSON lines with `claim` and `cited_doc_ids`).
         years: Only questions of the newest year and so many years before it, as their BioASQ ids tell.
-        limit: Only the first so many.
+        part: Only this part of those.
+        limit: Only the first so many of what is left.
 
     Raises:
         InputError: A file cannot be read, an id is used twice, or no question is left.
@@ -69,7 +71,10 @@ def load_questions(
     kept = list(found) if years is None else of_recent_years(found, years)
     if not kept:
         raise InputError(names, "no id of a question in it tells a year", "Leave out --years")
-    return LoadedQuestions([found[id_] for id_ in kept[:limit]], unjudged)
+    questions = [found[id_] for id_ in kept]
+    if part is not None:
+        questions = questions_of(questions, part)
+    return LoadedQuestions(questions[:limit], unjudged)
 
 
 def _read(path: Path) -> Iterator[JudgedQuestion]:

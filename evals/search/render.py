@@ -9,8 +9,8 @@ from typing import Any
 
 from cases.files import write_atomically
 from evals.pages.environment import drawn, page_environment
-from evals.search.plots import depth_plot, retrieval_plot
-from evals.search.report import MAP, SearchReport, SearchTable, Value
+from evals.search.plots import depth_plot, ensemble_plot, learning_curve, retrieval_plot
+from evals.search.report import MAP, NDCG, SearchReport, SearchTable, Value
 from evals.statistics.bootstrap import Interval
 
 
@@ -44,7 +44,7 @@ def render(report: SearchReport) -> str:
         .get_template("search.html")
         .render(
             report=report,
-            plots={table.name: drawn(_plot(report, table)) for table in report.tables},
+            plots={table.name: [drawn(plot) for plot in _plots(report, table)] for table in report.tables},
             cell=cell,
             against=against,
         )
@@ -67,8 +67,15 @@ def against(value: Value | None) -> str:
     return f"{value.difference.value:+.3f}, {p}"
 
 
-def _plot(report: SearchReport, table: SearchTable) -> str:
-    return retrieval_plot(table) if table.name == "retrieval" else depth_plot(table, MAP, report.depths)
+def _plots(report: SearchReport, table: SearchTable) -> list[str]:
+    if table.name == "retrieval":
+        return [retrieval_plot(table)]
+    if table.name == "ensemble":
+        return [ensemble_plot(table)]
+    plots = [depth_plot(table, MAP, report.depths)]
+    if len(set(report.trained_on.values())) > 1:
+        plots.append(learning_curve(table, f"{NDCG} of {max(report.depths):,}", report.trained_on))
+    return plots
 
 
 def _value(value: Value) -> dict[str, Any]:

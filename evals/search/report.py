@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from evals.search.ensembles import Split, tuned_ensembles
 from evals.search.rankings import Rankings
 from evals.search.retrievers import Scored
 from evals.statistics.bootstrap import Interval, paired_bootstrap
@@ -26,6 +27,7 @@ RETRIEVAL: Mapping[str, Measure] = {
 }
 RERANKING: Mapping[str, Measure] = {MAP: average_precision, NDCG: ndcg}
 NO_RERANKER = "no reranker"
+TUNING, TEST = "tuning", "test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class SearchReport:
         relevant: Relevant documents of all questions together.
         missing: Those of them that the corpus does not hold, and nobody can find.
         depths: Retrieved documents that rerankers were given.
+        trained_on: Questions that rerankers learned from, by their names; only of those that say so.
     """
 
     questions: int
@@ -80,6 +83,7 @@ class SearchReport:
     searched: str
     source: str
     depths: tuple[int, ...]
+    trained_on: Mapping[str, int]
     tables: tuple[SearchTable, ...]
 
 
@@ -118,6 +122,36 @@ def reranking_table(rankings: Rankings, rerankers: Sequence[str], depths: Sequen
         "The first ten documents, by how many retrieved documents a reranker was given.",
         columns,
         _rows(rows, columns),
+    )
+
+
+def ensemble_table(
+    rankings: Rankings, rerankers: Sequence[str], depths: Sequence[int], split: Split
+) -> SearchTable:
+    """Rerankers alone and with the retriever, on the questions that chose the weights and on the others."""
+    depth = max(depths)
+    ensembles = tuned_ensembles(rankings, rerankers, depth, split)
+    matrices = {
+        f"{NO_RERANKER} ({rankings.source})": _matrix(
+            rankings, rankings.retrieved[rankings.source], RERANKING
+        )
+    }
+    for name, ensemble in ensembles.items():
+        matrices[name] = _matrix(rankings, rankings.reranked[name, depth], RERANKING)
+        matrices[ensemble.name] = _matrix(rankings, ensemble.found, RERANKING)
+    values: dict[str, dict[str, Value]] = {name: {} for name in matrices}
+    for part, tuning in ((TUNING, True), (TEST, False)):
+        columns = tuple(f"{measure} {part}" for measure in RERANKING)
+        for row in _rows({name: split.rows(m, tuning=tuning) for name, m in matrices.items()}, columns):
+            values[row.name] |= row.values
+    tuned = sum(split.tuning)
+    return SearchTable(
+        "ensemble",
+        "Ensembles",
+        f"Weights of a reranker and the retriever, chosen by MAP@10 on part {split.part} ({tuned:,} of them),"
+        f" tested on the other {len(split.tuning) - tuned:,}. {depth:,} documents are put in order.",
+        tuple(f"{measure} {part}" for part in (TUNING, TEST) for measure in RERANKING),
+        tuple(SearchRow(name, its) for name, its in values.items()),
     )
 
 

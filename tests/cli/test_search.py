@@ -54,9 +54,33 @@ def test_rankings_are_measured_drawn_and_written(folder: Path) -> None:
     assert json.loads((folder / "scores.jsonl").read_text().splitlines()[0])["scores"]
 
 
+def test_weights_are_tuned_on_a_named_part(folder: Path) -> None:
+    ended = evigraph(
+        *("rankings", "claims.jsonl", "--corpus", "corpus", "--reranker", "bm25", "--tune", "1/2"),
+        folder=folder,
+    )
+    assert ended.code == 0, ended.err
+    assert "chosen by MAP@10 on part 1/2" in ended.out
+    assert "bm25 x " in ended.out
+    assert "--html FILE writes a page" in ended.out
+
+
+def test_parts_of_questions_are_written_apart(folder: Path) -> None:
+    ids = []
+    for part in ("1/2", "2/2"):
+        options = ("--negatives", "1", "--part", part, "--out", "part.jsonl")
+        assert evigraph("pairs", "claims.jsonl", "--corpus", "corpus", *options, folder=folder).code == 0
+        ids.append({json.loads(line)["id"] for line in (folder / "part.jsonl").read_text().splitlines()})
+    assert ids[0] | ids[1] == {"1", "2", "3"}
+    assert ids[0] and ids[1] and not ids[0] & ids[1]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--part", "3/2"), "'3/2' is no part"),
+        (("--tune", "1/2"), "weights are chosen for rerankers"),
+        (("--tune", "half", "--reranker", "bm25"), "--tune: 'half' is no part"),
         (("--depths", "10,x"), "give numbers, such as 10,100"),
         (("--depths", "0,10"), "from 1 to 1000"),
         (("--reranker", "classifier:none"), "there is no such folder"),

@@ -15,7 +15,7 @@ from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import FixedThreshold, select
 from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.load import load_ranker, located
+from ranking.load import examples_learned, load_ranker, located
 from ranking.logistic import CHECKPOINT, LogisticRanker, fit_logistic
 from ranking.ranker import Ranker
 from ranking.scoring import count_sentences, micro
@@ -275,3 +275,24 @@ def test_threads_get_the_scores_that_one_gets(name: str) -> None:
     with ThreadPoolExecutor(3) as threads:
         together = list(threads.map(lambda query: ranker.rank(query, NOTE).scores, queries))
     np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        ('{"kind": "neural", "data": {"examples": 7}}', 7),
+        ('{"kind": "neural", "data": {}}', None),
+        ('{"kind": "logistic", "learned_from": {"examples": 0}}', None),
+        ("[]", None),
+        ("{", None),
+    ],
+)
+def test_a_folder_tells_how_much_its_ranker_learned(tmp_path: Path, content: str, count: int | None) -> None:
+    (tmp_path / CHECKPOINT).write_text(content)
+    assert examples_learned(tmp_path) == count
+
+
+def test_a_saved_ranker_tells_how_much_it_learned(fitted: LogisticRanker, tmp_path: Path) -> None:
+    fitted.save(tmp_path)
+    assert examples_learned(tmp_path) == len(EXAMPLES)
+    assert examples_learned(tmp_path / "nowhere") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,15 @@ async def test_a_page_has_both_tables_with_their_pictures(corpus: Path, claims: 
     assert "no reranker (words)" in page
     object_ = json.loads(json.dumps(as_json(report)))
     assert [row["name"] for row in object_["tables"]["reranking"]] == ["no reranker (words)", "bm25"]
+
+
+async def test_rerankers_that_say_how_much_they_learned_make_a_curve(corpus: Path, claims: Path) -> None:
+    report = await reported(corpus, claims, "bm25", "similarity")
+    assert report.trained_on == {}
+    one = replace(report, trained_on={"bm25": 10})
+    two = replace(report, trained_on={"bm25": 10, "similarity": 20})
+    assert [render(its).count("<svg") for its in (report, one, two)] == [2, 2, 3]
+    assert "questions learned from" in render(two)
 
 
 async def test_dense_search_without_an_index_is_refused(corpus: Path, claims: Path) -> None:

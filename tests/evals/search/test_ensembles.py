@@ -1,0 +1,94 @@
+"""Rerankers and the retriever together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cases.errors import InputError
+from evals.search.ensembles import Split, tuned_ensembles
+from evals.search.evaluate import Request, evaluate
+from evals.search.parts import Part
+from evals.search.questions import JudgedQuestion
+from evals.search.rankings import Rankings
+from evals.search.report import MAP, NDCG, ensemble_table
+from evals.search.retrievers import Scored
+from tests.evals.search.test_rankings import Silent
+
+
+def in_order(ids: Sequence[str]) -> list[Scored]:
+    return [Scored(id_, float(len(ids) - place)) for place, id_ in enumerate(ids)]
+
+
+def rankings(by_retriever: Sequence[str], by_reranker: Sequence[str], count: int = 20) -> Rankings:
+    """Of each question the document that begins with `a` is relevant."""
+    # Each has documents of its own, or all questions would be one group.
+    questions = [JudgedQuestion(str(n), f"question {n}", (f"a{n}",)) for n in range(count)]
+    found = [in_order([f"{id_}{n}" for id_ in by_retriever]) for n in range(count)]
+    reranked = [in_order([f"{id_}{n}" for id_ in by_reranker]) for n in range(count)]
+    return Rankings(questions, {"words": found}, "words", {("mine", 4): reranked})
+
+
+@pytest.mark.parametrize(("retriever", "reranker"), [("abcd", "dcba"), ("dcba", "abcd")])
+def test_a_part_that_is_no_help_costs_nothing(retriever: str, reranker: str) -> None:
+    made = rankings(retriever, reranker)
+    ensemble = tuned_ensembles(made, ["mine"], 4, Split.of(made, Part(1, 2)))["mine"]
+    assert (ensemble.weights[0] > ensemble.weights[1]) == (reranker == "abcd")
+    pairs = zip(made.questions, ensemble.found, strict=True)
+    assert all(found[0].id in question.relevant for question, found in pairs)
+
+
+def test_an_ensemble_is_better_than_both_parts_where_they_err_on_others() -> None:
+    made = rankings("badc", "cadb")
+    table = ensemble_table(made, ["mine"], (2, 4), Split.of(made, Part(1, 2)))
+    plain, reranker, ensemble = table.rows
+    for column in (f"{MAP} tuning", f"{MAP} test", f"{NDCG} tuning", f"{NDCG} test"):
+        best = max(plain.values[column].interval.value, reranker.values[column].interval.value)
+        assert best == pytest.approx(0.5 if column.startswith(MAP) else 0.631, abs=1e-3)
+        assert ensemble.values[column].interval.value == 1.0
+    assert ensemble.name.startswith("mine x ")
+
+
+def test_weights_are_chosen_on_the_tuning_part_alone() -> None:
+    good, bad = rankings("dcba", "abcd"), rankings("abcd", "dcba")
+    split = Split.of(good, Part(1, 2))
+    mixed = Rankings(
+        good.questions,
+        {"words": _mixed(split, good.retrieved["words"], bad.retrieved["words"])},
+        "words",
+        {("mine", 4): _mixed(split, good.reranked["mine", 4], bad.reranked["mine", 4])},
+    )
+    table = ensemble_table(mixed, ["mine"], (4,), split)
+    assert table.rows[-1].name == "mine x 1 + retriever x 0"
+    assert table.rows[-1].values[f"{MAP} tuning"].interval.value == 1.0
+    assert table.rows[-1].values[f"{MAP} test"].interval.value == 0.25
+    assert table.rows[0].values[f"{MAP} test"].interval.value == 1.0
+
+
+def _mixed(
+    split: Split, tuning: Sequence[Sequence[Scored]], test: Sequence[Sequence[Scored]]
+) -> list[list[Scored]]:
+    triples = zip(split.tuning, tuning, test, strict=True)
+    return [list(first if within else second) for within, first, second in triples]
+
+
+def test_a_split_that_leaves_no_test_is_refused() -> None:
+    with pytest.raises(InputError, match="none is left to test"):
+        Split.of(rankings("abcd", "abcd"), Part(1, 1))
+
+
+async def test_a_report_has_the_ensembles_of_every_reranker(corpus: Path, claims: Path) -> None:
+    request = Request((claims,), corpus, rerankers=("bm25",), depths=(5, 10), tune=Part(1, 2))
+    report = await evaluate(request, Silent)
+    table = report.tables[-1]
+    assert table.name == "ensemble"
+    assert [row.name.split(" x ")[0] for row in table.rows] == ["no reranker (words)", "bm25", "bm25"]
+    tuned = [row.values[f"{MAP} tuning"].interval.value for row in table.rows]
+    assert tuned[2] >= max(tuned[:2])
+
+
+async def test_weights_without_a_reranker_are_refused(corpus: Path, claims: Path) -> None:
+    with pytest.raises(InputError, match="weights are chosen for rerankers"):
+        await evaluate(Request((claims,), corpus, tune=Part(1, 2)), Silent)
