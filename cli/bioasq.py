@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from cases.bioasq_submissions.prediction import BioasqTask
+    from evals.bioasq.parts import Definitions
     from evals.bioasq.run_submission import BioasqSubmission
     from runs.folder import RunFolder
 
@@ -105,18 +106,16 @@ def score_predictions(
     task: BioasqTask | None,
     *,
     case_ids: str | None,
-    compat: bool,
+    definitions: Definitions,
     is_run: bool,
     as_json: bool,
 ) -> None:
     """Score a run or a submission, on one phase or on what there is."""
     from cli.print_bioasq import print_part_scores
     from cli.terminal import print_json
-    from evals.bioasq.parts import Definitions
     from evals.bioasq.recorded import score_file, score_run
     from runs.folder import RunFolder
 
-    definitions = Definitions(bioasq_compat=compat)
     if is_run:
         scored = score_run(RunFolder(predictions), questions, case_ids, definitions, task)
     elif questions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -50,6 +50,21 @@ def score(
             " of a right document for a hit.",
         ),
     ] = False,
+    map_divisor: Annotated[
+        Literal["capped", "gold", "ten"],
+        typer.Option(
+            "--map-divisor",
+            help="Of BioASQ, what average precision of documents divides by: the smaller of 10 and their"
+            " number (its years from 6 on), their number (1 and 2, and trec_eval), or 10 (3 to 5).",
+        ),
+    ] = "capped",
+    rouge_su4: Annotated[
+        Literal["perl", "textbook"],
+        typer.Option(
+            "--rouge-su4",
+            help="Of BioASQ, ROUGE-SU4 as ROUGE-1.5.5 counts, without the last word alone, or as defined.",
+        ),
+    ] = "perl",
     as_json: JsonOption = False,
 ) -> None:
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
@@ -69,6 +84,7 @@ def score(
     from cli.print_scores import print_scores
     from cli.print_verdicts import print_verdict_scores
     from cli.terminal import print_json
+    from evals.bioasq.parts import Definitions
     from evals.metrics.resources import MetricResources
     from evals.scoring.scored_tasks import score_run, score_submission
     from evals.verdicts.recorded import gives_verdicts
@@ -84,7 +100,7 @@ def score(
         predictions,
         [*(cases or ()), *(key or ())],
         case_ids=case_ids,
-        compat=bioasq_compat,
+        definitions=Definitions(bioasq_compat, map_divisor, rouge_su4),
         is_run=is_run,
         as_json=as_json,
     )

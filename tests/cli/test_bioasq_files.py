@@ -42,6 +42,19 @@ def test_a_run_is_scored_by_type_with_intervals(folder: Path) -> None:
     assert "skipped, as BioASQ does" in compat.out and "phase A" not in compat.out
 
 
+def test_definitions_can_be_chosen(folder: Path) -> None:
+    given = ("score", "run", "--map-divisor", "ten", "--rouge-su4", "textbook", "--json")
+    chosen, ours = (
+        evigraph(*given, folder=folder).summary,
+        evigraph(*given[:2], "--json", folder=folder).summary,
+    )
+    of = [{one["part"]: one for one in told["bioasq"]} for told in (ours, chosen)]
+    assert [one["documents"]["definitions"]["average_precision"] for one in of] == ["capped", "ten"]
+    least = [one["documents"]["groups"]["all"]["values"]["map"] for one in of]
+    assert 0 < least[1] < least[0]
+    assert of[0]["ideal"]["groups"]["all"]["values"] != of[1]["ideal"]["groups"]["all"]["values"]
+
+
 def test_faults_are_named_with_question_and_field(folder: Path) -> None:
     entry = {"id": ideal_lines()[0]["case_id"], "exact_answer": "perhaps", "ideal_answer": "So."}
     (folder / "b.json").write_text(json.dumps({"questions": [entry]}))
