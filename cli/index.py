@@ -60,6 +60,16 @@ def build(
             show_default=False,
         ),
     ] = None,
+    vectors_of: Annotated[
+        Path | None,
+        typer.Option(
+            "--vectors-of",
+            help="Take the vectors of this index of the same corpus, and encode only what it lacks: for"
+            " another store.",
+            metavar="INDEX",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build an index of vectors over a corpus, or go on with one that was interrupted.
@@ -75,7 +85,7 @@ def build(
     from cli.terminal import output, print_json, safe
     from serving.dense.build import BuildOptions, build_index
 
-    options = BuildOptions(store=store, embedding=embedding, quantisation=quantise)
+    options = BuildOptions(store=store, embedding=embedding, quantisation=quantise, vectors_of=vectors_of)
     with BuildProgress() as progress:
         built = asyncio.run(build_index(corpus, out, options, report=progress))
     if as_json:

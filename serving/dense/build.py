@@ -29,6 +29,7 @@ from serving.dense.manifest import (
     write_manifest,
 )
 from serving.dense.store import VectorStore
+from serving.dense.vector_source import VectorSource
 from serving.embeddings import DEFAULT_EMBEDDING, Embedder, Vectors, connect_embedder
 from serving.literature.build import Progress
 from serving.literature.corpus import Corpus
@@ -47,12 +48,14 @@ class BuildOptions:
         embedding: What makes them, as `serving.embeddings.connect_embedder` has it.
         quantisation: Of the store `numpy`.
         chunk: Documents between two marks of progress on disk.
+        vectors_of: A finished index whose vectors are taken; what it lacks is encoded.
     """
 
     store: str = "numpy"
     embedding: str = DEFAULT_EMBEDDING
     quantisation: Quantisation | None = None
     chunk: int = 1024
+    vectors_of: Path | None = None
 
 
 class Built(NamedTuple):
@@ -124,15 +127,20 @@ async def _build(
     manifest.complete, manifest.corpus = False, current
     write_manifest(folder, manifest)
     store = connect_store(folder, manifest)
+    source = None
     try:
+        if options.vectors_of is not None:
+            source = VectorSource.open(options.vectors_of, manifest.embedder, manifest.dimensions)
         if store.count < found:
             fault = f"its store holds {store.count:,} vectors, and {found:,} were stored"
             raise InputError(folder, fault, "Build into another folder")
-        build = _Build(corpus, folder, manifest, store, embedder, options.chunk, report)
+        build = _Build(corpus, folder, manifest, store, embedder, source, options.chunk, report)
         await build.run()
         manifest.query_ms = await asyncio.to_thread(_query_ms, store)
     finally:
         store.close()
+        if source is not None:
+            source.close()
     manifest.complete = True
     manifest.versions = _versions()
     write_manifest(folder, manifest)
@@ -184,11 +192,12 @@ class _Build:
         manifest: Manifest,
         store: VectorStore,
         embedder: Embedder,
+        source: VectorSource | None,
         chunk: int,
         report: Callable[[Progress], None],
     ) -> None:
         self._folder, self._manifest, self._store = folder, manifest, store
-        self._embedder, self._chunk, self._report = embedder, chunk, report
+        self._embedder, self._source, self._chunk, self._report = embedder, source, chunk, report
         self._total = len(corpus)
         self._documents = corpus.since(manifest.documents)
         # Chunks are stored in their order, so nothing lies behind the first gap.
@@ -231,6 +240,13 @@ class _Build:
         effort, begin = self._manifest.effort, time.perf_counter()
         if not documents:
             return np.empty((0, self._manifest.dimensions), dtype=np.float32)
+        if self._source is not None:
+            ids = [document.id for document in documents]
+            copied = await asyncio.to_thread(self._source.take, first, ids)
+            if copied is not None:
+                effort.copied += len(documents)
+                self._tell(first + len(documents))
+                return copied
         texts = [passage(document) for document in documents]
         vectors = await encode(self._embedder, texts, lambda done: self._tell(first + done))
         effort.encoding_seconds += time.perf_counter() - begin

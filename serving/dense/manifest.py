@@ -61,7 +61,8 @@ class Effort(_Model):
     """What all sessions of the build took together; a session that was killed counts to its last chunk.
 
     Attributes:
-        documents: That were encoded.
+        documents: That were stored.
+        copied: Of those, whose vectors came from another index.
         seconds: From the first chunk to the last, loading aside.
         encoding_seconds: Of those, while texts were encoded.
         storing_seconds: While vectors were stored; most of it beside the encoding.
@@ -69,6 +70,7 @@ class Effort(_Model):
     """
 
     documents: int = 0
+    copied: int = 0
     seconds: float = 0.0
     encoding_seconds: float = 0.0
     storing_seconds: float = 0.0

@@ -46,9 +46,12 @@ def plan(folder: Path, manifest: Manifest, documents: int) -> Plan:
     its time to store a vector.
 
     Raises:
-        InputError: The build has recorded no figures.
+        InputError: The build has recorded no figures, or not those of encoding.
     """
     effort = manifest.effort
+    if effort.copied:
+        fault = "its vectors were copied from another index, so that it tells nothing of encoding"
+        raise InputError(folder, fault, "Plan by that one")
     if not effort.documents or not manifest.documents:
         raise InputError(folder, "its build has recorded no times", "Build an index anew, in another folder")
     growth = documents / manifest.documents

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from serving.dense.build import BuildOptions, Built, build_index
 from serving.dense.encode import encode, passage
 from serving.dense.index import Index
 from serving.dense.manifest import read_manifest
+from serving.dense.plan import plan
 from serving.embeddings import LexicalEmbedder, Vectors
 from serving.literature.build import BuildOptions as CorpusOptions
 from serving.literature.build import build
@@ -200,3 +202,45 @@ def test_a_document_without_a_title_is_its_text(corpus: Path) -> None:
     assert passage(document) == f"{document.title}. {document.text}"
     untitled = type(document)("a", "", "Gout hurts.")
     assert passage(untitled) == "Gout hurts."
+
+
+@pytest.mark.parametrize("store", ["numpy", "chroma", "qdrant"])
+def test_another_store_takes_the_vectors_that_are_there(corpus: Path, tmp_path: Path, store: str) -> None:
+    made(corpus, tmp_path / "first")
+    embedder = Counting()
+    options = BuildOptions(store=store, embedding="lexical:64", chunk=5, vectors_of=tmp_path / "first")
+    built = made(corpus, tmp_path / "second", options, embedder)
+    assert embedder.texts == ["one"]
+    assert (built.manifest.effort.copied, built.manifest.documents) == (24, 24)
+    first, second = Index.open(tmp_path / "first"), Index.open(tmp_path / "second")
+    for document in first.corpus:
+        found = [asyncio.run(index.asearch(passage(document), 5)) for index in (first, second)]
+        assert [hit.document.id for hit in found[0]] == [hit.document.id for hit in found[1]]
+    for index in (first, second):
+        index.close()
+    with pytest.raises(InputError, match="copied from another index"):
+        plan(tmp_path / "second", built.manifest, 1000)
+
+
+def test_what_the_other_index_lacks_is_encoded(corpus: Path, tmp_path: Path) -> None:
+    made(corpus, tmp_path / "first")
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps({"id": "new", "title": "A new one", "text": "Of today."}) + "\n")
+    build([SAMPLE, more], corpus, CorpusOptions(part_size=7))
+    embedder = Counting()
+    options = replace(OPTIONS, vectors_of=tmp_path / "first", chunk=8)
+    built = made(corpus, tmp_path / "second", options, embedder)
+    assert embedder.texts == ["one", "A new one. Of today."]
+    assert (built.manifest.effort.copied, built.manifest.documents) == (24, 25)
+
+
+def test_vectors_of_others_are_refused(corpus: Path, tmp_path: Path) -> None:
+    made(corpus, tmp_path / "first")
+    options = BuildOptions(embedding="lexical:32", vectors_of=tmp_path / "first")
+    with pytest.raises(InputError, match="was built with embedder lexical:64, and lexical:32 is asked for"):
+        made(corpus, tmp_path / "second", options)
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"id": "x", "title": "X", "text": "Y."}) + "\n")
+    build([other], tmp_path / "others", CorpusOptions())
+    with pytest.raises(InputError, match="x"):
+        made(tmp_path / "others", tmp_path / "third", replace(OPTIONS, vectors_of=tmp_path / "first"))
