@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from graph.systems import systems
-from runs.studio import StudioContext, tamu
+from runs.studio import StudioContext, bioasq, tamu, timeaware
+from serving.literature.build import build
 from tests.evigraph import write_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -17,8 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_system_is_listed_and_is_a_graph() -> None:
     listed = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    # A corpus, an index or a file of shots cannot be named in plain strings that every graph shares.
-    assert sorted([*listed, "timeaware", "bioasq"]) == systems()
+    assert sorted(listed) == systems()
     for name, place in listed.items():
         file, _, attribute = place.partition(":")
         module = importlib.import_module(file.removeprefix("./").removesuffix(".py").replace("/", "."))
@@ -32,3 +32,31 @@ async def test_a_sample_case_runs_from_its_id(tmp_path: Path, monkeypatch: pytes
     assert state["answer"]
     assert state["usable_votes"] == 3
     context.client.journal.close()
+
+
+async def test_a_question_of_bioasq_runs_with_the_others_as_its_shots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    context = StudioContext(model="scripted:auto", recipe="bioasq")
+    case_id = next(iter(context.cases))
+    state = await bioasq.ainvoke({"case_id": case_id}, context=context)
+    assert state["answer"]
+    assert any("1 shot" in one["because"] for one in state["decisions"])
+    context.client.journal.close()
+
+
+async def test_a_claim_is_checked_in_the_corpus_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build([ROOT / "cases" / "samples" / "health" / "literature.jsonl"], tmp_path / "corpus")
+    context = StudioContext(model="scripted:auto", recipe="timeaware", corpus="corpus")
+    case_id = next(iter(context.cases))
+    state = await timeaware.ainvoke({"case_id": case_id}, context=context)
+    assert state["verdict"]
+    context.client.journal.close()
+
+
+def test_what_no_node_reads_is_no_attribute() -> None:
+    assert not hasattr(StudioContext(), "colour")
