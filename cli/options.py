@@ -69,6 +69,16 @@ RetrieverOption = Annotated[
         show_default=False,
     ),
 ]
+RerankerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reranker",
+        help="What puts found documents (bioasq) or sentences (heids) in order: the folder of a trained"
+        " ranker, or classifier:FOLDER of a cross-encoder. (default: the recipe's)",
+        metavar="NAME|FOLDER",
+        show_default=False,
+    ),
+]
 DemosOption = Annotated[
     Path | None,
     typer.Option(

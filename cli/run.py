@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ from cli.options import (
     ProbeOption,
     RankerOption,
     ReaderOption,
+    RerankerOption,
     RetriesOption,
     RetrieverOption,
     RpmOption,
@@ -79,6 +81,7 @@ def run(
     evidence: EvidenceOption = None,
     ranker: RankerOption = None,
     retriever: RetrieverOption = None,
+    reranker: RerankerOption = None,
     demos: DemosOption = None,
     corpus: CorpusOption = None,
     index: IndexOption = None,
@@ -140,6 +143,7 @@ def run(
         "evidence.voters": evidence,
         "evidence.ranker": None if ranker is None else located(ranker),
         "retrieval.retriever": None if retriever is None else located(retriever),
+        _reranker_field(nodes, reranker): None if reranker is None else located(reranker),
         "evidence.votes": votes,
         "evidence.threshold": threshold,
         "reading.reader": None if reader is None else located_reader(reader),
@@ -183,3 +187,12 @@ def run(
         return await start(request, out, options, stop=stop, watcher=progress)
 
     run_session(work, as_json=as_json)
+
+
+def _reranker_field(nodes: Collection[str], reranker: str | None) -> str:
+    """Where a recipe of a system with these nodes names its reranker."""
+    if "retrieve_sentences" in nodes:
+        return "retrieval.reranker"
+    if reranker is not None and "rerank_documents" not in nodes:
+        raise typer.BadParameter("--reranker is for systems that retrieve, such as bioasq and heids")
+    return "documents.reranker"

@@ -64,6 +64,8 @@ def document_details(step: Line) -> list[tuple[str, str]]:
     found = [(f"document {one['id']}", _place(one)) for one in facts.get("documents", [])]
     if facts.get("ranking"):
         found.append(("ranking", ", ".join(_in_ranking(one) for one in facts["ranking"])))
+    if facts.get("order"):
+        found.append(("order", ", ".join(facts["order"])))
     found += [(f"dropped {one['id']}", one["reason"]) for one in facts.get("dropped", [])]
     found += [
         (f"passage {id_}", f"missing, {fault}") for id_, fault in facts.get("failed_readings", {}).items()

@@ -79,7 +79,7 @@ async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) 
             "rerank_by_model",
             _because(told, len(before), len(starts), len(kept)),
             {
-                "ranking": kept,
+                "order": kept,
                 "before": before,
                 "windows": len(starts),
                 "unknown_ids": told.unknown,

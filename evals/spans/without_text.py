@@ -49,7 +49,7 @@ FACTS: Mapping[str, frozenset[str]] = {
     "read_passages": frozenset({"readings", "failed_readings", "reader", "cut_passages"}),
     "reflect_on_labels": frozenset({"before", "after", "added", "removed", "rescued", "error_class"}),
     "reformulate_question": frozenset({"error_class"}),
-    "rerank_by_model": frozenset({"ranking", "before", "unknown_ids", "failed_windows", "dropped_documents"}),
+    "rerank_by_model": frozenset({"order", "before", "unknown_ids", "failed_windows", "dropped_documents"}),
     "rerank_documents": frozenset({"ranking", "stage", "reranker", "found_at"}),
     "retrieve_answer_demonstrations": frozenset({"selection", *_DEMONSTRATIONS}),
     "retrieve_evidence_demonstrations": frozenset({*_DEMONSTRATIONS}),

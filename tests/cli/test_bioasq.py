@@ -116,3 +116,30 @@ def test_a_question_without_type_fails_and_the_line_says_what_to_give(tmp_path: 
     assert "one of yesno, factoid, list, summary" in line["error"]["message"]
     assert line["flags"] == ["no_snippets"]
     assert "no type" in evigraph("show", "run", "1", folder=tmp_path).out
+
+
+def test_the_papers_recipe_takes_a_reranker_of_ones_own(tmp_path: Path) -> None:
+    documents = SAMPLES.with_name("documents.jsonl")
+    assert evigraph("corpus", "build", str(documents), "--out", "corpus", folder=tmp_path).code == 0
+    build = ("index", "build", "corpus", "--out", "index", "--embedding", "lexical:64")
+    assert evigraph(*build, folder=tmp_path).code == 0
+    ended = evigraph(
+        *("run", "bioasq", str(SAMPLES), "--recipe", "bioasq-paper", "--reranker", "bm25"),
+        *("--index", "index", "--limit", "2", "--model", "scripted:auto", "--out", "run", "--json"),
+        folder=tmp_path,
+    )
+    assert ended.code == 0, ended.err
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert manifest["document_reranker"].startswith("bm25")
+    assert manifest["recipe_overrides"] == {"documents.reranker": "bm25"}
+    shown = evigraph("show", "run", next(RunFolder(tmp_path / "run").cases())["case_id"], folder=tmp_path)
+    assert "1 x minmax of the cross-encoder, 7 x linear of the model" in " ".join(shown.out.split())
+
+
+def test_a_system_that_retrieves_nothing_refuses_a_reranker(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"case_id": "1", "question": "Why?"}\n')
+    ended = evigraph(
+        *("run", "tamu", "q.jsonl", "--reranker", "bm25", "--model", "scripted:auto"), folder=tmp_path
+    )
+    assert ended.code == 2
+    assert "such as bioasq and heids" in ended.err
