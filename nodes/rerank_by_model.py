@@ -178,7 +178,8 @@ def _because(told: _Told, candidates: int, windows: int, kept: int) -> str:
         return f"{candidates} documents leave nothing to order"
     if len(told.failed) == windows:
         return f"the order of the cross-encoder stands: the model gave none for {candidates} documents"
-    parts = [f"the best {kept} of {candidates} documents, asked for in {windows} prompts"]
+    prompts = "1 prompt" if windows == 1 else f"{windows} prompts"
+    parts = [f"the best {kept} of {candidates} documents, asked for in {prompts}"]
     if told.unknown or told.repeated:
         parts.append(f"{len(told.unknown)} unknown and {told.repeated} repeated ones were dropped")
     if told.padded:
