@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _RECIPES = (
     "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, stacked,"
-    " early, mid, late, window, reranker"
+    " early, mid, late, window, reranker, reranker-stacked"
 )
 
 
