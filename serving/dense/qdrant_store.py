@@ -27,6 +27,9 @@ _BATCH = 500
 _EF = 400
 """Candidates that a server keeps while it walks its index; local mode compares all vectors."""
 
+_TIED = 16
+"""Asked for beyond what is wanted: of equals at the last place Qdrant gives any, and the first is wanted."""
+
 _TIMEOUT_S = 60
 
 
@@ -105,12 +108,13 @@ class QdrantStore:
                 answer = self._client.query_points(
                     self._collection,
                     query=query.tolist(),
-                    limit=k,
+                    limit=k + _TIED,
                     with_payload=False,
                     search_params=walk,
                 )
             points = answer.points
-            found.append(by_number([int(point.id) for point in points], [point.score for point in points]))
+            nearest = by_number([int(point.id) for point in points], [point.score for point in points])
+            found.append(Nearest(nearest.numbers[:k], nearest.similarities[:k]))
         return found
 
     def close(self) -> None:

@@ -45,11 +45,14 @@ def test_one_query_and_many_give_the_same(kind: str, stores: Stores, queries: Ve
     assert [one.numbers.tolist() for one in alone] == [one.numbers.tolist() for one in together]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_equals_come_in_the_order_of_the_corpus(kind: str, stores: Stores, vectors: Vectors) -> None:
-    (found,) = stores[kind].search(vectors[TWINS[2]][None, :], 3)
-    assert tuple(found.numbers.tolist()) == TWINS
-    assert found.similarities.tolist() == pytest.approx([1.0] * 3, abs=2e-6)
+def test_equals_come_in_the_order_of_the_corpus(
+    kind: str, count: int, stores: Stores, vectors: Vectors
+) -> None:
+    (found,) = stores[kind].search(vectors[TWINS[2]][None, :], count)
+    assert tuple(found.numbers.tolist()) == TWINS[:count]
+    assert found.similarities.tolist() == pytest.approx([1.0] * count, abs=2e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
