@@ -12,9 +12,10 @@ from evals.search.report import SearchReport, SearchTable
 def print_rankings(report: SearchReport) -> None:
     """Print all tables."""
     console = output()
+    part = "" if report.part is None else f"part {report.part}: "
     console.print(
         safe(
-            f"{report.questions:,} questions with {report.relevant:,} relevant documents,"
+            f"{part}{report.questions:,} questions with {report.relevant:,} relevant documents,"
             f" {report.documents:,} documents searched"
         ),
         soft_wrap=True,

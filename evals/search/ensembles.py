@@ -9,6 +9,7 @@ import numpy as np
 
 from cases.errors import InputError
 from evals.search.parts import Part, questions_of
+from evals.search.questions import JudgedQuestion
 from evals.search.rankings import Rankings
 from evals.search.retrievers import Scored
 from evals.statistics.case_totals import Floats
@@ -31,14 +32,14 @@ class Split:
     tuning: tuple[bool, ...]
 
     @classmethod
-    def of(cls, rankings: Rankings, part: Part) -> Split:
-        """Cut the questions of rankings.
+    def of(cls, questions: Sequence[JudgedQuestion], part: Part) -> Split:
+        """Cut questions.
 
         Raises:
             InputError: All questions are in the part, or none is.
         """
-        within = {question.id for question in questions_of(rankings.questions, part)}
-        tuning = tuple(question.id in within for question in rankings.questions)
+        within = {question.id for question in questions_of(questions, part)}
+        tuning = tuple(question.id in within for question in questions)
         if all(tuning):
             raise InputError("--tune", f"part {part} has all questions, so that none is left to test")
         return cls(part, tuning)

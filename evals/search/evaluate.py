@@ -71,6 +71,7 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
     if request.tune is not None and not request.rerankers:
         raise InputError("--tune", "weights are chosen for rerankers", "Name one with --reranker")
     loaded = load_questions(request.questions, part=request.part, limit=request.limit)
+    split = None if request.tune is None else Split.of(loaded.questions, request.tune)
     rankers = {name: load_ranker(name) for name in dict.fromkeys(request.rerankers)}
     retrievers = Retrievers.open(request.corpus, request.index)
     source = retrievers.chosen(request.retriever)
@@ -89,13 +90,13 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
     tables = [retrieval_table(found, request.depth)]
     if rankers:
         tables.append(reranking_table(found, list(rankers), request.depths))
-    if request.tune is not None:
-        split = Split.of(found, request.tune)
+    if split is not None:
         tables.append(ensemble_table(found, list(rankers), request.depths, split))
     relevant = sum(len(question.relevant) for question in loaded.questions)
     known = sum(len(retrievers.known(question.relevant)) for question in loaded.questions)
     return SearchReport(
         questions=total,
+        part=None if request.part is None else str(request.part),
         unjudged=loaded.unjudged,
         relevant=relevant,
         missing=relevant - known,

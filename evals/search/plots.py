@@ -40,7 +40,10 @@ def ensemble_plot(table: SearchTable) -> str:
 
 def learning_curve(table: SearchTable, column: str, trained_on: Mapping[str, int]) -> str:
     """Rerankers by how many questions they learned from, against the documents as they were retrieved."""
-    points = sorted((trained_on[row.name], row) for row in table.rows if row.name in trained_on)
+    points = sorted(
+        ((trained_on[row.name], row) for row in table.rows if row.name in trained_on),
+        key=lambda point: point[0],
+    )
     plain = table.rows[0].values[column].interval
     with plot_style():
         figure, axes = new_figure(7.2, 4.2)

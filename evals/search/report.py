@@ -68,6 +68,7 @@ class SearchReport:
     """What was measured, on what.
 
     Attributes:
+        part: Of the questions that were given; None for all.
         unjudged: Questions that were left out, since no document is relevant to them.
         relevant: Relevant documents of all questions together.
         missing: Those of them that the corpus does not hold, and nobody can find.
@@ -76,6 +77,7 @@ class SearchReport:
     """
 
     questions: int
+    part: str | None
     unjudged: int
     relevant: int
     missing: int
@@ -148,8 +150,8 @@ def ensemble_table(
     return SearchTable(
         "ensemble",
         "Ensembles",
-        f"Weights of a reranker and the retriever, chosen by MAP@10 on part {split.part} ({tuned:,} of them),"
-        f" tested on the other {len(split.tuning) - tuned:,}. {depth:,} documents are put in order.",
+        f"Weights of a reranker and the retriever, chosen by MAP@10 on part {split.part} of the questions"
+        f" ({tuned:,}), tested on the other {len(split.tuning) - tuned:,}. {depth:,} documents are ordered.",
         tuple(f"{measure} {part}" for part in (TUNING, TEST) for measure in RERANKING),
         tuple(SearchRow(name, its) for name, its in values.items()),
     )

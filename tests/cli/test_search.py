@@ -57,9 +57,11 @@ def test_rankings_are_measured_drawn_and_written(folder: Path) -> None:
 def test_weights_are_tuned_on_a_named_part(folder: Path) -> None:
     ended = evigraph(
         *("rankings", "claims.jsonl", "--corpus", "corpus", "--reranker", "bm25", "--tune", "1/2"),
+        *("--part", "1/1"),
         folder=folder,
     )
     assert ended.code == 0, ended.err
+    assert "part 1/1: 4 questions" in ended.out
     assert "chosen by MAP@10 on part 1/2" in ended.out
     assert "bm25 x " in ended.out
     assert "--html FILE writes a page" in ended.out

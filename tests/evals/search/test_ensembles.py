@@ -34,7 +34,7 @@ def rankings(by_retriever: Sequence[str], by_reranker: Sequence[str], count: int
 @pytest.mark.parametrize(("retriever", "reranker"), [("abcd", "dcba"), ("dcba", "abcd")])
 def test_a_part_that_is_no_help_costs_nothing(retriever: str, reranker: str) -> None:
     made = rankings(retriever, reranker)
-    ensemble = tuned_ensembles(made, ["mine"], 4, Split.of(made, Part(1, 2)))["mine"]
+    ensemble = tuned_ensembles(made, ["mine"], 4, Split.of(made.questions, Part(1, 2)))["mine"]
     assert (ensemble.weights[0] > ensemble.weights[1]) == (reranker == "abcd")
     pairs = zip(made.questions, ensemble.found, strict=True)
     assert all(found[0].id in question.relevant for question, found in pairs)
@@ -42,7 +42,7 @@ def test_a_part_that_is_no_help_costs_nothing(retriever: str, reranker: str) -> 
 
 def test_an_ensemble_is_better_than_both_parts_where_they_err_on_others() -> None:
     made = rankings("badc", "cadb")
-    table = ensemble_table(made, ["mine"], (2, 4), Split.of(made, Part(1, 2)))
+    table = ensemble_table(made, ["mine"], (2, 4), Split.of(made.questions, Part(1, 2)))
     plain, reranker, ensemble = table.rows
     for column in (f"{MAP} tuning", f"{MAP} test", f"{NDCG} tuning", f"{NDCG} test"):
         best = max(plain.values[column].interval.value, reranker.values[column].interval.value)
@@ -53,7 +53,7 @@ def test_an_ensemble_is_better_than_both_parts_where_they_err_on_others() -> Non
 
 def test_weights_are_chosen_on_the_tuning_part_alone() -> None:
     good, bad = rankings("dcba", "abcd"), rankings("abcd", "dcba")
-    split = Split.of(good, Part(1, 2))
+    split = Split.of(good.questions, Part(1, 2))
     mixed = Rankings(
         good.questions,
         {"words": _mixed(split, good.retrieved["words"], bad.retrieved["words"])},
@@ -76,7 +76,7 @@ def _mixed(
 
 def test_a_split_that_leaves_no_test_is_refused() -> None:
     with pytest.raises(InputError, match="none is left to test"):
-        Split.of(rankings("abcd", "abcd"), Part(1, 1))
+        Split.of(rankings("abcd", "abcd").questions, Part(1, 1))
 
 
 async def test_a_report_has_the_ensembles_of_every_reranker(corpus: Path, claims: Path) -> None:
