@@ -8,7 +8,7 @@ from pathlib import Path
 from cases.errors import InputError
 from serving.dense.connect_store import connect_store
 from serving.dense.index import finished_manifest
-from serving.dense.manifest import PASSAGES, Manifest
+from serving.dense.manifest import PASSAGES
 from serving.dense.store import VectorStore
 from serving.embeddings import Vectors
 
@@ -16,9 +16,9 @@ from serving.embeddings import Vectors
 class VectorSource:
     """A finished index of the same documents by the same encoder, opened for its vectors alone."""
 
-    def __init__(self, folder: Path, manifest: Manifest, store: VectorStore) -> None:
+    def __init__(self, store: VectorStore) -> None:
         """Use `VectorSource.open`."""
-        self._folder, self._manifest, self._store = folder, manifest, store
+        self._store = store
 
     @classmethod
     def open(cls, folder: Path, embedder: str, dimensions: int) -> VectorSource:
@@ -44,7 +44,7 @@ class VectorSource:
             if theirs != ours:
                 fault = f"was built with {name} {theirs}, and {ours} is asked for"
                 raise InputError(folder, fault, "Leave out --vectors-of")
-        return cls(folder, manifest, connect_store(folder, manifest))
+        return cls(connect_store(folder, manifest))
 
     def take(self, first: int, ids: Sequence[str]) -> Vectors | None:
         """Vectors of documents numbered from `first` on; None where not all of them are there.
