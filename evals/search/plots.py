@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from evals.pages.interval_plot import interval_plot
 from evals.pages.svg import DOWN, INK, MUTED, UP, as_svg, new_figure, plot_style
 from evals.search.report import NDCG, TEST, SearchTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _STYLES = ((MUTED, "--"), (UP, "-"), (DOWN, "-"), (INK, "-"), (UP, ":"), (DOWN, ":"), (INK, ":"))
 
@@ -28,8 +32,13 @@ def depth_plot(table: SearchTable, measure: str, depths: Sequence[int]) -> str:
         axes.set_xticks(list(places), [f"{depth:,}" for depth in depths])
         axes.set_xlabel("retrieved documents")
         axes.set_ylabel(measure)
-        axes.legend(frameon=False, labelcolor=INK)
+        _legend_above(axes)
         return as_svg(figure, "depths")
+
+
+def _legend_above(axes: Axes) -> None:
+    """Where no line can run through it."""
+    axes.legend(frameon=False, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 def ensemble_plot(table: SearchTable) -> str:
@@ -66,5 +75,5 @@ def learning_curve(table: SearchTable, column: str, trained_on: Mapping[str, int
         axes.set_xlim(left=0)
         axes.set_xlabel("questions learned from")
         axes.set_ylabel(column)
-        axes.legend(frameon=False, labelcolor=INK)
+        _legend_above(axes)
         return as_svg(figure, "learning")
