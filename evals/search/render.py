@@ -72,7 +72,7 @@ def _plots(report: SearchReport, table: SearchTable) -> list[str]:
         return [retrieval_plot(table)]
     if table.name == "ensemble":
         return [ensemble_plot(table)]
-    plots = [depth_plot(table, MAP, report.depths)]
+    plots = [depth_plot(table, MAP, report.depths)] if len(report.depths) > 1 else []
     if len(set(report.trained_on.values())) > 1:
         plots.append(learning_curve(table, f"{NDCG} of {max(report.depths):,}", report.trained_on))
     return plots
