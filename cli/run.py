@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -139,11 +138,12 @@ def run(
     loaded = load_recipe(origin)
     if loaded.system != system:
         raise RecipeError(f"recipe {origin} is for system {loaded.system!r}, not {system!r}")
+    reranking = "retrieval" if "retrieve_sentences" in nodes else "documents"
     given = {
         "evidence.voters": evidence,
         "evidence.ranker": None if ranker is None else located(ranker),
         "retrieval.retriever": None if retriever is None else located(retriever),
-        _reranker_field(nodes, reranker): None if reranker is None else located(reranker),
+        f"{reranking}.reranker": None if reranker is None else located(reranker),
         "evidence.votes": votes,
         "evidence.threshold": threshold,
         "reading.reader": None if reader is None else located_reader(reader),
@@ -153,6 +153,8 @@ def run(
     wanted = override(loaded, overrides, origin)
     if ranker is not None and not wanted.ranks:
         raise typer.BadParameter("--ranker needs --evidence ranker, or both")
+    if reranker is not None and "rerank_documents" in nodes and not wanted.documents.finds:
+        raise typer.BadParameter("--reranker needs --phase a, or both")
     if shots is not None and not wanted.exact.shots:
         raise typer.BadParameter("--shots needs a recipe with exact.shots above 0")
     request = Request(
@@ -187,12 +189,3 @@ def run(
         return await start(request, out, options, stop=stop, watcher=progress)
 
     run_session(work, as_json=as_json)
-
-
-def _reranker_field(nodes: Collection[str], reranker: str | None) -> str:
-    """Where a recipe of a system with these nodes names its reranker."""
-    if "retrieve_sentences" in nodes:
-        return "retrieval.reranker"
-    if reranker is not None and "rerank_documents" not in nodes:
-        raise typer.BadParameter("--reranker is for systems that retrieve, such as bioasq and heids")
-    return "documents.reranker"

@@ -293,7 +293,7 @@ async def open_pool(folder: Path | None, embedding: str, report: Report) -> Demo
     """
     embedder = connect_embedder(embedding)
     if folder is None:
-        source = sample_cases("pool")
+        source = sample_cases("pool.xml")
         identity = f"{embedder.identity}-{source.check().sha256[:12]}"
         safe = "".join(letter if letter.isalnum() else "-" for letter in identity)
         folder = cache_root() / "demonstrations" / safe
@@ -303,9 +303,9 @@ async def open_pool(folder: Path | None, embedding: str, report: Report) -> Demo
     return DemonstrationPool(folder, embedder)
 
 
-def sample_cases(name: str) -> CaseSource:
-    """The invented cases that come with the package: `batch` or `pool`."""
-    path = Path(str(resources.files("cases").joinpath("samples", f"{name}.xml")))
+def sample_cases(file: str) -> CaseSource:
+    """The invented cases that come with the package: a file of `cases/samples/`, such as `batch.xml`."""
+    path = Path(str(resources.files("cases").joinpath("samples", *file.split("/"))))
     return find_cases([path], [])
 
 

@@ -6,18 +6,17 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from cases.load import CaseSource, find_cases
+from cases.load import find_cases
 from cases.records import Case
 from graph.recipe import check_prompts, load_recipe
 from graph.systems import build_system
 from nodes.context import Context
 from prompts import load_prompts
 from ranking.load import load_ranker
-from runs.assemble import connect_roles, open_pool
+from runs.assemble import connect_roles, open_pool, sample_cases
 from runs.folder import CALLS
 from runs.literature import open_sources
 from runs.node_tools import node_tools
@@ -30,8 +29,6 @@ from serving.model_name import assign_roles
 from serving.privacy import switch_off_telemetry
 
 _FOLDER = Path("out", "studio")
-
-
 _SAMPLES = {"bioasq": "bioasq/questions.json", "timeaware": "health/questions.jsonl"}
 _OF_NODES = frozenset(one.name for one in fields(Context))
 
@@ -61,7 +58,8 @@ def _load(context: StudioContext) -> Context:
     prompts = load_prompts(recipe.prompts)
     check_prompts(recipe, prompts, context.recipe)
     nodes = build_system(recipe.system).nodes
-    cases = [case for case in _cases(context, recipe.system) if isinstance(case, Case)]
+    samples = _SAMPLES.get(recipe.system, "batch.xml")
+    cases = find_cases([Path(context.case_file)]) if context.case_file else sample_cases(samples)
     _FOLDER.mkdir(parents=True, exist_ok=True)
     backends = connect_roles(assign_roles([context.model], recipe.models))
     pool = None
@@ -71,7 +69,7 @@ def _load(context: StudioContext) -> Context:
             pool = thread.submit(asyncio.run, open_pool(None, recipe.embedding, lambda _: None)).result()
     corpus, index = (Path(given) if given else None for given in (context.corpus, context.index))
     return Context(
-        cases={case.id: case for case in cases},
+        cases={case.id: case for case in cases if isinstance(case, Case)},
         client=ModelClient(backends, Journal(_FOLDER / CALLS)),
         prompts=prompts,
         demonstrations=pool,
@@ -84,13 +82,6 @@ def _load(context: StudioContext) -> Context:
         ),
         settings=recipe,
     )
-
-
-def _cases(context: StudioContext, system: str) -> CaseSource:
-    if context.case_file:
-        return find_cases([Path(context.case_file)])
-    samples = resources.files("cases").joinpath("samples", *_SAMPLES.get(system, "batch.xml").split("/"))
-    return find_cases([Path(str(samples))])
 
 
 switch_off_telemetry()

@@ -29,7 +29,9 @@ def repeated_cases(number: int) -> list[Case]:
 
 
 def _endless() -> Iterator[Case]:
-    samples = [case for name in ("batch", "pool") for case in sample_cases(name) if isinstance(case, Case)]
+    samples = [
+        case for name in ("batch.xml", "pool.xml") for case in sample_cases(name) if isinstance(case, Case)
+    ]
     for letter in count(1):
         for case in samples:
             yield case if letter == 1 else replace(case, id=f"{case.id}-{letter}")
@@ -39,7 +41,8 @@ async def small_run(folder: Path) -> RunFolder:
     """A scripted run of the packaged cases with five votes and reflections."""
     path = folder / "small.jsonl"
     write_jsonl(
-        path, [case for name in ("batch", "pool") for case in sample_cases(name) if isinstance(case, Case)]
+        path,
+        [case for name in ("batch.xml", "pool.xml") for case in sample_cases(name) if isinstance(case, Case)],
     )
     recipe = override(load_recipe("tamu"), {"embedding": "lexical:256"}, "tamu")
     assembly = await ready(recipe, path, parse_model_name(_MODEL))
@@ -95,7 +98,7 @@ def _with_new_votes(line: Line, draw: random.Random) -> Line:
 _WORDS = sorted(
     {
         word
-        for case in sample_cases("batch")
+        for case in sample_cases("batch.xml")
         if isinstance(case, Case)
         for sentence in case.sentences
         for word in sentence.text.split()

@@ -47,7 +47,9 @@ def invented_cases(number: int) -> list[Case]:
 
 
 def _endless() -> Iterator[Case]:
-    samples = [case for name in ("batch", "pool") for case in sample_cases(name) if isinstance(case, Case)]
+    samples = [
+        case for name in ("batch.xml", "pool.xml") for case in sample_cases(name) if isinstance(case, Case)
+    ]
     for letter in count(1):
         for case in samples:
             bare = replace(case, gold=Gold())

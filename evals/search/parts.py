@@ -64,15 +64,18 @@ def questions_of(questions: Sequence[JudgedQuestion], part: Part) -> list[Judged
     sizes = np.bincount(group_of)
     ordered = sorted(names, key=lambda group: hashlib.sha256(names[group].encode()).digest())
     before = np.cumsum(sizes[ordered]) - sizes[ordered]
-    within = {group for group, place in zip(ordered, before, strict=True) if _place(place, questions, part)}
+    within = {
+        group for group, place in zip(ordered, before, strict=True) if _is_in(part, place, len(questions))
+    }
     found = [question for question, group in zip(questions, group_of, strict=True) if group in within]
     if not found:
         raise InputError(f"part {part}", f"it holds none of {len(questions):,} questions")
     return found
 
 
-def _place(before: int, questions: Sequence[JudgedQuestion], part: Part) -> bool:
-    return int(before) * part.of // len(questions) == part.number - 1
+def _is_in(part: Part, before: int, questions: int) -> bool:
+    """Whether a group belongs to a part; `before` is how many of all questions come in groups before it."""
+    return int(before) * part.of // questions == part.number - 1
 
 
 def _groups(questions: Sequence[JudgedQuestion]) -> list[int]:

@@ -124,13 +124,13 @@ async def _build(
         if manifest.complete and manifest.corpus == current:
             return Built(manifest, manifest.documents, unchanged=True)
     found = manifest.documents
+    source = None
+    if options.vectors_of is not None:
+        source = VectorSource.open(options.vectors_of, manifest.embedder, manifest.dimensions)
     manifest.complete, manifest.corpus = False, current
     write_manifest(folder, manifest)
     store = connect_store(folder, manifest)
-    source = None
     try:
-        if options.vectors_of is not None:
-            source = VectorSource.open(options.vectors_of, manifest.embedder, manifest.dimensions)
         if store.count < found:
             fault = f"its store holds {store.count:,} vectors, and {found:,} were stored"
             raise InputError(folder, fault, "Build into another folder")
@@ -214,7 +214,7 @@ class _Build:
             while documents := await reading:
                 reading = asyncio.create_task(asyncio.to_thread(self._next))
                 known = await self._known(first, documents)
-                vectors = await self._encode(first + known, documents[known:])
+                vectors = await self._vectors(first + known, documents[known:])
                 if storing:
                     await storing
                 storing = asyncio.create_task(self._add(first + known, documents[known:], vectors))
@@ -236,17 +236,17 @@ class _Build:
         stored = await asyncio.to_thread(self._store.stored, first, ids)
         return len(documents) if stored.all() else int(np.argmin(stored))
 
-    async def _encode(self, first: int, documents: Sequence[Document]) -> Vectors:
+    async def _vectors(self, first: int, documents: Sequence[Document]) -> Vectors:
         effort, begin = self._manifest.effort, time.perf_counter()
         if not documents:
             return np.empty((0, self._manifest.dimensions), dtype=np.float32)
         if self._source is not None:
             ids = [document.id for document in documents]
-            copied = await asyncio.to_thread(self._source.take, first, ids)
-            if copied is not None:
-                effort.copied += len(documents)
+            copies = await asyncio.to_thread(self._source.take, first, ids)
+            if copies is not None:
+                effort.copied = True
                 self._tell(first + len(documents))
-                return copied
+                return copies
         texts = [passage(document) for document in documents]
         vectors = await encode(self._embedder, texts, lambda done: self._tell(first + done))
         effort.encoding_seconds += time.perf_counter() - begin

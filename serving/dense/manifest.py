@@ -62,7 +62,7 @@ class Effort(_Model):
 
     Attributes:
         documents: That were stored.
-        copied: Of those, whose vectors came from another index.
+        copied: Whether vectors of another index are among them, which nobody encoded here.
         seconds: From the first chunk to the last, loading aside.
         encoding_seconds: Of those, while texts were encoded.
         storing_seconds: While vectors were stored; most of it beside the encoding.
@@ -70,7 +70,7 @@ class Effort(_Model):
     """
 
     documents: int = 0
-    copied: int = 0
+    copied: bool = False
     seconds: float = 0.0
     encoding_seconds: float = 0.0
     storing_seconds: float = 0.0

@@ -136,10 +136,17 @@ def test_the_papers_recipe_takes_a_reranker_of_ones_own(tmp_path: Path) -> None:
     assert "1 x minmax of the cross-encoder, 7 x linear of the model" in " ".join(shown.out.split())
 
 
+@with_samples
+def test_a_phase_that_finds_no_documents_refuses_a_reranker(folder: Path) -> None:
+    ended = run(folder, "--reranker", "bm25")
+    assert ended.code == 2
+    assert "--reranker needs --phase a, or both" in ended.err
+
+
 def test_a_system_that_retrieves_nothing_refuses_a_reranker(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text('{"case_id": "1", "question": "Why?"}\n')
     ended = evigraph(
         *("run", "tamu", "q.jsonl", "--reranker", "bm25", "--model", "scripted:auto"), folder=tmp_path
     )
     assert ended.code == 2
-    assert "such as bioasq and heids" in ended.err
+    assert "documents.reranker is 'bm25', but the graph 'tamu' has no node" in ended.err

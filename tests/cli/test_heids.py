@@ -49,6 +49,13 @@ def test_show_tells_where_the_ranking_was_cut(folder: Path) -> None:
     assert len(scores.split(" | ")[0].split()[1:]) == 5
 
 
+def test_a_reranker_orders_what_was_retrieved(folder: Path) -> None:
+    ended = run(folder, "--retriever", "bm25", "--reranker", "bm25", "--out", "reranked")
+    assert ended.code == 0, ended.err
+    manifest = json.loads((folder / "reranked" / "run.json").read_text())
+    assert manifest["retrieval"]["reranker"].startswith("bm25")
+
+
 def test_the_manifest_tells_what_retrieved(folder: Path) -> None:
     manifest = RunFolder(folder / "cited").manifest
     assert manifest.retrieval is not None

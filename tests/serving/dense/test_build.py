@@ -211,7 +211,7 @@ def test_another_store_takes_the_vectors_that_are_there(corpus: Path, tmp_path: 
     options = BuildOptions(store=store, embedding="lexical:64", chunk=5, vectors_of=tmp_path / "first")
     built = made(corpus, tmp_path / "second", options, embedder)
     assert embedder.texts == ["one"]
-    assert (built.manifest.effort.copied, built.manifest.documents) == (24, 24)
+    assert (built.manifest.effort.copied, built.manifest.documents) == (True, 24)
     first, second = Index.open(tmp_path / "first"), Index.open(tmp_path / "second")
     for document in first.corpus:
         found = [asyncio.run(index.asearch(passage(document), 5)) for index in (first, second)]
@@ -231,7 +231,7 @@ def test_what_the_other_index_lacks_is_encoded(corpus: Path, tmp_path: Path) -> 
     options = replace(OPTIONS, vectors_of=tmp_path / "first", chunk=8)
     built = made(corpus, tmp_path / "second", options, embedder)
     assert embedder.texts == ["one", "A new one. Of today."]
-    assert (built.manifest.effort.copied, built.manifest.documents) == (24, 25)
+    assert (built.manifest.effort.copied, built.manifest.documents) == (True, 25)
 
 
 def test_vectors_of_others_are_refused(corpus: Path, tmp_path: Path) -> None:
@@ -239,6 +239,7 @@ def test_vectors_of_others_are_refused(corpus: Path, tmp_path: Path) -> None:
     options = BuildOptions(embedding="lexical:32", vectors_of=tmp_path / "first")
     with pytest.raises(InputError, match="was built with embedder lexical:64, and lexical:32 is asked for"):
         made(corpus, tmp_path / "second", options)
+    assert read_manifest(tmp_path / "second") is None
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"id": "x", "title": "X", "text": "Y."}) + "\n")
     build([other], tmp_path / "others", CorpusOptions())
