@@ -12,7 +12,7 @@ from cli.options import JsonOption
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from serving.literature.manifest import Manifest
+    from retrieval.corpus.manifest import Manifest
 
 corpus = typer.Typer(
     no_args_is_help=True, help="Corpora of published documents on disk, searched by their words."
@@ -66,8 +66,8 @@ def build(
     """
     from cli.corpus_progress import BuildProgress
     from cli.terminal import messages, output, print_json, safe
-    from serving.literature.build import BuildOptions
-    from serving.literature.build import build as build_corpus
+    from retrieval.corpus.build import BuildOptions
+    from retrieval.corpus.build import build as build_corpus
 
     options = BuildOptions(min_df=min_df, part_size=part_size, citations=citations, reader=reader)
     with BuildProgress() as progress:
@@ -102,7 +102,7 @@ def search(
     from rich.table import Table
 
     from cli.terminal import output, print_json, safe
-    from serving.literature.corpus import Corpus
+    from retrieval.corpus.corpus import Corpus
 
     hits = Corpus.open(folder).search(query, count)
     if as_json:
@@ -141,8 +141,8 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     from cli.terminal import messages, output, print_json, safe
-    from serving.literature.corpus import Corpus
-    from serving.literature.years import spans
+    from retrieval.corpus.corpus import Corpus
+    from retrieval.corpus.years import spans
 
     opened = Corpus.open(folder)
     manifest = opened.manifest

@@ -11,7 +11,7 @@ import typer
 from cli.options import EmbeddingOption, JsonOption, ModelOption
 
 if TYPE_CHECKING:
-    from serving.demonstrations import DemonstrationPool, Neighbour
+    from retrieval.demonstrations import DemonstrationPool, Neighbour
 
 demos = typer.Typer(
     no_args_is_help=True, help="Pools of demonstrations: annotated cases for few-shot prompts."

@@ -13,9 +13,9 @@ from graph.systems import UnknownSystem
 from prompts import PromptError
 from ranking.errors import RankerError
 from runs.manifest import RunError, RunStopped
-from serving.embedded.weights import WeightsError
 from serving.errors import CallError, ModelError
 from serving.journal import JournalError
+from weights.registry import WeightsError
 
 _EXPECTED = (
     InputError,

@@ -10,9 +10,9 @@ import typer
 from cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from serving.dense.index import Index
-    from serving.dense.manifest import Manifest
-    from serving.dense.plan import Plan
+    from retrieval.index.index import Index
+    from retrieval.index.manifest import Manifest
+    from retrieval.index.plan import Plan
 
 index = typer.Typer(
     no_args_is_help=True, help="Indexes of vectors over a corpus: documents found by what they mean."
@@ -83,7 +83,7 @@ def build(
 
     from cli.corpus_progress import BuildProgress
     from cli.terminal import output, print_json, safe
-    from serving.dense.build import BuildOptions, build_index
+    from retrieval.index.build import BuildOptions, build_index
 
     options = BuildOptions(store=store, embedding=embedding, quantisation=quantise, vectors_of=vectors_of)
     with BuildProgress() as progress:
@@ -152,7 +152,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     from cli.terminal import output, print_json, safe
-    from serving.dense.index import finished_manifest
+    from retrieval.index.index import finished_manifest
 
     manifest = finished_manifest(folder)
     summary = _summary(manifest, folder)
@@ -195,7 +195,7 @@ def recall(
     import asyncio
 
     from cli.terminal import output, print_json, safe
-    from serving.dense.recall import measure, questions
+    from retrieval.index.recall import measure, questions
 
     opened = _open(folder, corpus)
     try:
@@ -228,8 +228,8 @@ def plan(
     Example: evigraph index plan indexes/sample --documents 34000000
     """
     from cli.terminal import output, print_json, safe
-    from serving.dense.index import finished_manifest
-    from serving.dense.plan import plan as planned
+    from retrieval.index.index import finished_manifest
+    from retrieval.index.plan import plan as planned
 
     manifest = finished_manifest(folder)
     found = planned(folder, manifest, documents)
@@ -273,8 +273,8 @@ def _words(found: Plan, manifest: Manifest) -> list[str]:
 
 
 def _open(folder: Path, corpus: Path | None) -> Index:
-    from serving.dense.index import Index
-    from serving.literature.corpus import Corpus
+    from retrieval.corpus.corpus import Corpus
+    from retrieval.index.index import Index
 
     return Index.open(folder, None if corpus is None else Corpus.open(corpus))
 
@@ -285,7 +285,7 @@ def _what(manifest: Manifest) -> str:
 
 def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
     """The manifest, but for what only the build needs, and the bytes on disk."""
-    from serving.dense.plan import bytes_in
+    from retrieval.index.plan import bytes_in
 
     return {
         **manifest.model_dump(exclude={"format", "passages", "complete", "collection"}),

@@ -48,7 +48,7 @@ def pull(
     Example: evigraph models pull smollm2-135m
     """
     from cli.terminal import messages, output, safe
-    from serving.embedded.weights import pull as pull_weights
+    from weights.registry import pull as pull_weights
 
     console = messages()
     path = pull_weights(name.removeprefix("embedded:"), lambda text: console.print(text, markup=False))

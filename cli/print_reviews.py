@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from cli.terminal import output, print_json, safe
-from nodes.disagreement import contested
+from nodes.evidence.disagreement import contested
 from runs.folder import Line, RunFolder
 from runs.reviewed_gold import ReviewedCases
 from runs.reviews import Review, Reviews, is_stale

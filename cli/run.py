@@ -124,7 +124,7 @@ def run(
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, override
     from graph.systems import build_system
-    from nodes.literature_settings import located_reader
+    from nodes.reading.literature_settings import located_reader
     from ranking.load import located
     from runs.assemble import Request
     from runs.sessions import start

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cli.summary import summarise
 from cli.terminal import output, print_json, safe
-from nodes.disagreement import disagreement
+from nodes.evidence.disagreement import disagreement
 from runs.folder import Line, RunFolder
 
 _WIDE = 110

@@ -12,7 +12,7 @@ from cases.errors import InputError
 from cli.terminal import duration, output, safe
 from evals.scoring.counts import Counts, PrecisionRecallF1, count, macro, micro
 from evals.scoring.run_gold import gold_of_run
-from nodes.settings import EvidenceSettings
+from nodes.core.settings import EvidenceSettings
 from runs.folder import RunFolder
 
 

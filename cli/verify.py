@@ -78,7 +78,7 @@ def verify(
     from ranking.load import load_ranker
     from ranking.source_ranker import with_source
     from ranking.verify import verify as find_support
-    from serving.embedded.weights import cache_root
+    from weights.registry import cache_root
 
     lines, against = _texts(note, source, case)
     encoding = CountedProgress("sentences encoded", len(against.sentences))

@@ -14,17 +14,17 @@ from langgraph.graph.state import CompiledStateGraph
 from graph.bioasq_routes import after_reranking, after_retrieval, after_snippets, begin
 from graph.inline import inline
 from graph.state import CaseInput, State
-from nodes.adopt_snippets import adopt_snippets
-from nodes.aggregate_exact_answers import aggregate_exact_answers
-from nodes.answer_exactly import answer_exactly
-from nodes.answer_ideally import answer_ideally
-from nodes.combine_rankings import combine_rankings
-from nodes.context import Context
-from nodes.reformulate_question import reformulate_question
-from nodes.rerank_by_model import rerank_by_model
-from nodes.rerank_documents import rerank_documents
-from nodes.retrieve_documents import retrieve_documents
-from nodes.select_snippets import select_snippets
+from nodes.answer.aggregate_exact_answers import aggregate_exact_answers
+from nodes.answer.answer_exactly import answer_exactly
+from nodes.answer.answer_ideally import answer_ideally
+from nodes.core.context import Context
+from nodes.retrieval.adopt_snippets import adopt_snippets
+from nodes.retrieval.combine_rankings import combine_rankings
+from nodes.retrieval.reformulate_question import reformulate_question
+from nodes.retrieval.rerank_by_model import rerank_by_model
+from nodes.retrieval.rerank_documents import rerank_documents
+from nodes.retrieval.retrieve_documents import retrieve_documents
+from nodes.retrieval.select_snippets import select_snippets
 
 
 def build(

@@ -7,8 +7,8 @@ from typing import Literal
 from langgraph.runtime import Runtime
 
 from graph.state import CaseInput, State
-from nodes.context import Context
-from nodes.question_type import type_of
+from nodes.core.context import Context
+from nodes.question.question_type import type_of
 
 Ranked = Literal["rerank_documents", "rerank_by_model", "combine_rankings"]
 

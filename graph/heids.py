@@ -14,14 +14,14 @@ from langgraph.runtime import Runtime
 
 from graph.inline import inline
 from graph.state import CaseInput, State
-from nodes.adopt_patient_question import adopt_patient_question
-from nodes.attribute_answer import attribute_answer
-from nodes.check_answer import check_answer
-from nodes.context import Context
-from nodes.generate_cited_answer import generate_cited_answer
-from nodes.generate_uncited_answer import generate_uncited_answer
-from nodes.retrieve_sentences import retrieve_sentences
-from nodes.validate_citations import validate_citations
+from nodes.answer.attribute_answer import attribute_answer
+from nodes.answer.check_answer import check_answer
+from nodes.answer.generate_cited_answer import generate_cited_answer
+from nodes.answer.generate_uncited_answer import generate_uncited_answer
+from nodes.answer.validate_citations import validate_citations
+from nodes.core.context import Context
+from nodes.question.adopt_patient_question import adopt_patient_question
+from nodes.retrieval.retrieve_sentences import retrieve_sentences
 
 
 def begin(

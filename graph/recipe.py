@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
-from nodes.settings import Settings
+from nodes.core.settings import Settings
 from prompts import PromptSet
-from serving.embeddings import DEFAULT_EMBEDDING
+from retrieval.embeddings import DEFAULT_EMBEDDING
 from serving.model_name import Role
 
 

@@ -6,17 +6,9 @@ import operator
 from typing import Annotated, TypedDict
 
 from cases.records import LabelSource, Verdict
-from nodes.biomedical_records import ChosenSnippet, ExactVote, RankedDocument
-from nodes.generate_answer import Attempt
-from nodes.literature_records import (
-    Disagreement,
-    EvidencePassage,
-    FoundDocument,
-    Passage,
-    PassageReading,
-    ReadingCounts,
-)
-from nodes.records import (
+from nodes.answer.biomedical_records import ChosenSnippet, ExactVote, RankedDocument
+from nodes.answer.generate_answer import Attempt
+from nodes.core.records import (
     AlignedAnswer,
     AnswerEvidence,
     AnswerLine,
@@ -27,6 +19,14 @@ from nodes.records import (
     ReviewRecord,
     Shown,
     Vote,
+)
+from nodes.reading.literature_records import (
+    Disagreement,
+    EvidencePassage,
+    FoundDocument,
+    Passage,
+    PassageReading,
+    ReadingCounts,
 )
 
 

@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from graph.recipe import packaged_recipes
-from nodes.context import Context
+from nodes.core.context import Context
 
 
 class UnknownSystem(Exception):

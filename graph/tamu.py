@@ -15,30 +15,30 @@ from langgraph.types import Send
 
 from graph.inline import inline
 from graph.state import CaseInput, State
-from nodes.adopt_patient_question import adopt_patient_question
-from nodes.aggregate_votes import aggregate_votes
-from nodes.align_answer import align_answer
-from nodes.await_review import await_review
-from nodes.check_answer import check_answer
-from nodes.check_votes import check_votes
-from nodes.choose_answer_evidence import choose_answer_evidence
-from nodes.classify_intent import classify_intent
-from nodes.context import Context
-from nodes.disagreement import needs_review
-from nodes.generate_answer import generate_answer
-from nodes.interpret_question import interpret_question
-from nodes.label_evidence import label_evidence
-from nodes.rank_evidence import rank_evidence
-from nodes.records import Vote
-from nodes.reflect_on_labels import (
+from nodes.answer.align_answer import align_answer
+from nodes.answer.check_answer import check_answer
+from nodes.answer.generate_answer import generate_answer
+from nodes.core.context import Context
+from nodes.core.records import Vote
+from nodes.evidence.aggregate_votes import aggregate_votes
+from nodes.evidence.await_review import await_review
+from nodes.evidence.check_votes import check_votes
+from nodes.evidence.choose_answer_evidence import choose_answer_evidence
+from nodes.evidence.disagreement import needs_review
+from nodes.evidence.label_evidence import label_evidence
+from nodes.evidence.rank_evidence import rank_evidence
+from nodes.evidence.reflect_on_labels import (
     ReflectOnLabelsInput,
     after_reflection,
     keep_first_labels,
     reflect_on_labels,
 )
-from nodes.retrieve_answer_demonstrations import retrieve_answer_demonstrations
-from nodes.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
-from nodes.widen_evidence import widen_evidence
+from nodes.evidence.widen_evidence import widen_evidence
+from nodes.question.adopt_patient_question import adopt_patient_question
+from nodes.question.classify_intent import classify_intent
+from nodes.question.interpret_question import interpret_question
+from nodes.retrieval.retrieve_answer_demonstrations import retrieve_answer_demonstrations
+from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 
 Step = Literal[
     "classify_intent",

@@ -14,14 +14,14 @@ from langgraph.runtime import Runtime
 
 from graph.inline import inline
 from graph.state import CaseInput, State
-from nodes.adopt_patient_question import adopt_patient_question
-from nodes.aggregate_verdict import aggregate_verdict
-from nodes.context import Context
-from nodes.explain_verdict import explain_verdict
-from nodes.filter_documents import filter_documents
-from nodes.read_passages import read_passages
-from nodes.search_literature import search_literature
-from nodes.select_passages import select_passages
+from nodes.core.context import Context
+from nodes.question.adopt_patient_question import adopt_patient_question
+from nodes.reading.aggregate_verdict import aggregate_verdict
+from nodes.reading.explain_verdict import explain_verdict
+from nodes.reading.read_passages import read_passages
+from nodes.reading.select_passages import select_passages
+from nodes.retrieval.filter_documents import filter_documents
+from nodes.retrieval.search_literature import search_literature
 
 
 def begin(

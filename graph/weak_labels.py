@@ -10,9 +10,9 @@ from langgraph.graph.state import CompiledStateGraph
 
 from graph.inline import inline
 from graph.state import CaseInput, State
-from nodes.aggregate_votes import aggregate_votes
-from nodes.context import Context
-from nodes.label_from_answer import label_from_answer
+from nodes.core.context import Context
+from nodes.evidence.aggregate_votes import aggregate_votes
+from nodes.evidence.label_from_answer import label_from_answer
 
 
 def after_labelling(state: State) -> Literal["aggregate_votes", "__end__"]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranking.errors import RankerError
-from serving.embedded.loading import LOADING, no_progress_bars, stay_offline
-from serving.embedded.weights import WeightsError
+from weights.loading import LOADING, no_progress_bars, stay_offline
+from weights.registry import WeightsError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.embedded.loading import LOADING, no_progress_bars, stay_offline
-from serving.embedded.weights import WeightsError, packaged_embedder
+from weights.loading import LOADING, no_progress_bars, stay_offline
+from weights.registry import WeightsError, packaged_embedder
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,7 +16,7 @@ import numpy as np
 from ranking.classifier_loading import is_long, load_classifier, read_config, readable, token_limit
 from ranking.entailment_seam import InputForm, Judged
 from ranking.errors import RankerError
-from serving.embedded.weights import fingerprint
+from weights.registry import fingerprint
 
 MOST_TOKENS = 1024
 """Of question and passage together, as in the released code; models with fewer positions take those."""

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from serving.embedded.weights import WeightsError
+from weights.registry import WeightsError
 
 PoolingMode = Literal["mean", "cls"]
 

@@ -19,7 +19,7 @@ from ranking.cutoffs import Cutoff, TopK
 from ranking.device import Placement, choose_placement
 from ranking.errors import RankerError
 from ranking.ranker import Ranked
-from serving.embedded.weights import fingerprint
+from weights.registry import fingerprint
 
 CLASSIFIER = "classifier"
 

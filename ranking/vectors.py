@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
 from ranking.pooling import SentenceEncoding, read_sentence_encoding
-from serving.embedded.loading import LOADING
-from serving.embedded.weights import fingerprint
+from weights.loading import LOADING
+from weights.registry import fingerprint
 
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (texts, dimensions)."""

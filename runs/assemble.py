@@ -18,6 +18,9 @@ from graph.systems import build_system
 from prompts import OPTIONAL, PromptSet, load_prompts, replace_prompts
 from ranking.load import load_ranker
 from ranking.ranker import Ranker
+from retrieval.demonstrations import MANIFEST as POOL_MANIFEST
+from retrieval.demonstrations import DemonstrationPool, build_pool
+from retrieval.embeddings import connect_embedder
 from runs.case_run import Graph
 from runs.graph_shape import graph_shape
 from runs.literature import Sources, describe_sources, open_sources
@@ -35,13 +38,10 @@ from runs.servers import Servers
 from runs.shots import Shots, describe_shots, open_shots
 from runs.unread_sections import refuse_unread_sections, shows_demonstrations
 from serving.backends import Backend, connect
-from serving.demonstrations import MANIFEST as POOL_MANIFEST
-from serving.demonstrations import DemonstrationPool, build_pool
-from serving.embedded.weights import cache_root
-from serving.embeddings import connect_embedder
 from serving.errors import CallError, ModelError
 from serving.model_name import ModelName, Role
 from serving.probe import Findings, probe
+from weights.registry import cache_root
 
 Report = Callable[[str], None]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
-from nodes.context import Context
+from nodes.core.context import Context
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter

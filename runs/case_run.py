@@ -11,8 +11,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from cases.records import Case, InvalidCase
-from nodes.context import Context
-from nodes.failure import NodeFailure, as_failure
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure, as_failure
 from runs.reviews import Review, fingerprint
 from runs.statuses import DONE, FAILED, WAITING
 from runs.trace import CaseTrace, Line, Successors

@@ -11,15 +11,15 @@ from langgraph.runtime import Runtime
 
 from cases.load import find_cases
 from cases.records import Case, Intent, RiskLevel
-from nodes.classify_intent import classify_intent
-from nodes.context import Context
+from nodes.core.context import Context
+from nodes.question.classify_intent import classify_intent
 from prompts import load_prompts
+from retrieval.demonstrations import Source, build_pool
+from retrieval.embeddings import connect_embedder
 from runs.assemble import Report, connect_roles
 from runs.servers import Servers
 from serving.backends import Backend
 from serving.client import ModelClient
-from serving.demonstrations import Source, build_pool
-from serving.embeddings import connect_embedder
 from serving.journal import Journal
 from serving.model_name import Role, assign_roles
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from cases.records import Case
 from graph.systems import build_system
-from nodes.context import Context
-from nodes.failure import NodeFailure, as_failure
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure, as_failure
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter

@@ -9,9 +9,9 @@ from pathlib import Path
 from graph.recipe import Recipe, RecipeError
 from ranking.entailment_seam import EntailmentModel
 from ranking.vectors import TextVectors, shared_vectors
+from retrieval.corpus.seam import Literature
+from retrieval.index.seam import DenseIndex
 from runs.manifest import Corpus, DocumentIndex, LiteratureSources, Manifest
-from serving.dense.seam import DenseIndex
-from serving.literature.seam import Literature
 
 SEARCH = "search_literature"
 """The node that a corpus is for."""
@@ -68,12 +68,12 @@ def open_sources(
             " --corpus FOLDER (build one: evigraph corpus build FILES --out FOLDER)"
         )
     # Imports the index of words.
-    from serving.literature.corpus import Corpus as OpenedCorpus
+    from retrieval.corpus.corpus import Corpus as OpenedCorpus
 
     opened = None if corpus is None else OpenedCorpus.open(corpus)
     vectors = None
     if index is not None:
-        from serving.dense.index import Index
+        from retrieval.index.index import Index
 
         vectors = Index.open(index, opened)
         opened = vectors.corpus

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from cases.records import Case, InvalidCase
-from nodes.adopt_patient_question import patient_question
-from nodes.failure import NodeFailure
-from nodes.label_evidence import prompt_order
-from nodes.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
-from nodes.settings import Settings
-from serving.demonstrations import DemonstrationPool
+from nodes.core.failure import NodeFailure
+from nodes.core.settings import Settings
+from nodes.evidence.label_evidence import prompt_order
+from nodes.question.adopt_patient_question import patient_question
+from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
+from retrieval.demonstrations import DemonstrationPool
 
 SMALLEST_WINDOW = 64
 LARGEST_WINDOW = 512

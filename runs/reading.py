@@ -12,7 +12,8 @@ from runs.folder import CALLS, RunFolder
 from runs.index import Report, RunIndex, Totals
 from runs.manifest import Manifest
 from runs.trace_file import Line
-from serving.journal import Journal, Message
+from serving.journal import Journal
+from serving.messages import Message
 
 
 class Run:

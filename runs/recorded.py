@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from cases.records import Case
 from graph.recipe import Recipe
 from graph.systems import build_system
-from nodes.context import Context
+from nodes.core.context import Context
 from prompts import load_prompts
 from ranking.load import load_ranker
 from runs.assemble import Assembly, Report, open_pool
@@ -25,10 +25,10 @@ from runs.retrieval_tools import load_retrieval
 from runs.shots import open_shots, recorded_shots
 from serving.backends import Backend, connect
 from serving.client import ModelClient
-from serving.embedded.weights import WeightsError
 from serving.errors import ModelError
 from serving.limits import Limits
 from serving.model_name import Role, parse_model_name
+from weights.registry import WeightsError
 
 
 async def replay_run(

@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cases.records import Case, InvalidCase
-from nodes.answer_ideally import IDEAL_REPLY, find_ideal_faults
-from nodes.answer_rules import find_faults
-from nodes.biomedical_settings import IdealSettings
-from nodes.context import Context
-from nodes.generate_answer import ANSWER_REPLY
-from nodes.generate_cited_answer import CITED_ANSWER_REPLY
-from nodes.settings import AnswerSettings, ReviewSettings
+from nodes.answer.answer_ideally import IDEAL_REPLY, find_ideal_faults
+from nodes.answer.answer_rules import find_faults
+from nodes.answer.biomedical_settings import IdealSettings
+from nodes.answer.generate_answer import ANSWER_REPLY
+from nodes.answer.generate_cited_answer import CITED_ANSWER_REPLY
+from nodes.core.context import Context
+from nodes.core.settings import AnswerSettings, ReviewSettings
+from retrieval.demonstrations import DemonstrationPool, evidence_text
 from runs.assemble import Assembly, Request, assemble
 from runs.batch import MOST_REMARKS, Options
 from runs.case_run import CaseResult, invalid_case, run_case, successors
@@ -31,10 +32,10 @@ from runs.trace import Successors
 from runs.watcher import Progress, Watcher
 from serving.backends import Backend
 from serving.client import ModelClient
-from serving.demonstrations import DemonstrationPool, evidence_text
 from serving.errors import CallError
-from serving.journal import Journal, Message
+from serving.journal import Journal
 from serving.limits import Limits
+from serving.messages import Message
 from serving.rehearsal import Tallies, added, rehearse
 from serving.token_counter import TokenCounter
 

@@ -8,15 +8,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nodes.alignment_reply import ALIGNMENT_REPLY
-from nodes.answer_ideally import IDEAL_REPLY
-from nodes.explain_verdict import EXPLANATION_REPLY
-from nodes.generate_cited_answer import CITED_ANSWER_REPLY
-from nodes.interpret_question import QUESTION_REPLY
-from nodes.settings import AnswerSettings, Settings
+from nodes.answer.alignment_reply import ALIGNMENT_REPLY
+from nodes.answer.answer_ideally import IDEAL_REPLY
+from nodes.answer.generate_cited_answer import CITED_ANSWER_REPLY
+from nodes.core.settings import AnswerSettings, Settings
+from nodes.question.interpret_question import QUESTION_REPLY
+from nodes.reading.explain_verdict import EXPLANATION_REPLY
 from serving.backends.backend import CallParameters
 from serving.errors import CallError
-from serving.journal import Message
+from serving.messages import Message
 from serving.numbered_lines import numbered_ids
 from serving.rehearsal import Write
 from serving.reply import JsonSchema

@@ -12,8 +12,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
 from cases.records import Case
-from nodes.context import Context
-from nodes.failure import NodeFailure, as_failure
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure, as_failure
 from runs.case_run import RECURSION_LIMIT, Graph, successors
 from runs.fork_point import ForkPoint
 from runs.manifest import Model, RunError
@@ -21,7 +21,8 @@ from runs.trace import CaseTrace, Line
 from serving.backends import Backend, CallParameters
 from serving.backends.backend import Server
 from serving.errors import CallError
-from serving.journal import Answer, Journal, Message
+from serving.journal import Answer, Journal
+from serving.messages import Message
 from serving.model_name import Role, parse_model_name
 
 Event = Mapping[str, Any]

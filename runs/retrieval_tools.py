@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from nodes.settings import Settings
+from nodes.core.settings import Settings
 from ranking.acronyms import load_acronyms
 from ranking.load import load_ranker
 from ranking.ranker import Ranker

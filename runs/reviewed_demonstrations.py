@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.records import Case
+from retrieval.demonstrations import MANIFEST, REVIEWED, build_pool
+from retrieval.embeddings import connect_embedder
 from runs.assemble import Report, open_pool
 from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reviewed_gold import reviewed_cases
-from serving.demonstrations import MANIFEST, REVIEWED, build_pool
-from serving.embeddings import connect_embedder
 
 
 @dataclass(frozen=True, slots=True)

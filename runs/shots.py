@@ -13,8 +13,8 @@ from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from graph.recipe import Recipe, RecipeError
-from nodes.question_type import QUESTION_TYPES
-from nodes.shots import can_be_shown
+from nodes.answer.shots import can_be_shown
+from nodes.question.question_type import QUESTION_TYPES
 from runs.manifest import AnsweredQuestions, Manifest
 
 _READERS = frozenset({"answer_exactly", "answer_ideally"})

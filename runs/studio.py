@@ -13,7 +13,7 @@ from cases.load import find_cases
 from cases.records import Case
 from graph.recipe import check_prompts, load_recipe
 from graph.systems import build_system
-from nodes.context import Context
+from nodes.core.context import Context
 from prompts import load_prompts
 from ranking.load import load_ranker
 from runs.assemble import connect_roles, open_pool, sample_cases

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
 
 Line = dict[str, Any]
 Successors = Mapping[str, frozenset[str]]

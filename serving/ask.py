@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from serving.errors import CallError
-from serving.journal import Message
+from serving.messages import Message
 from serving.model_name import Role
 from serving.reply import ReplyFormat, TokenLogprob
 

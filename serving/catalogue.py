@@ -6,10 +6,10 @@ import importlib.util
 import os
 from typing import NamedTuple
 
-from serving.embedded.weights import REGISTRY, is_ready
 from serving.errors import ModelError
 from serving.model_name import HOSTED_PACKAGES
 from serving.vllm_server.find import find_vllm
+from weights.registry import REGISTRY, is_ready
 
 
 class Entry(NamedTuple):

@@ -12,8 +12,9 @@ from serving.backends.backend import Backend, CallParameters
 from serving.budget import Budget, Spend
 from serving.dispatcher import Dispatcher
 from serving.errors import CallError, ErrorClass, InvalidReply
-from serving.journal import Answer, Journal, Message, Question, text_hash
+from serving.journal import Answer, Journal, Question, text_hash
 from serving.limits import Limits
+from serving.messages import Message
 from serving.model_name import Role
 from serving.prices import Price, Prices
 from serving.token_estimate import most_prompt_tokens, most_reply_tokens

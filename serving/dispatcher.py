@@ -15,9 +15,10 @@ from serving.backends.backend import Backend, CallParameters, Server
 from serving.endpoint import Endpoint, Look, rate
 from serving.errors import CallError
 from serving.exchange import exchange
-from serving.journal import Answer, Message
+from serving.journal import Answer
 from serving.limiter import AdaptiveLimiter
 from serving.limits import Limits
+from serving.messages import Message
 from serving.routing import choose, prefix_of
 from serving.token_estimate import most_prompt_tokens, most_reply_tokens
 

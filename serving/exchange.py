@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from serving.backends.backend import CallParameters, Server
 from serving.errors import CallError, classify
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 
 
 async def exchange(

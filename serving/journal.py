@@ -26,6 +26,7 @@ from serving.journal_tables import (
     unpack,
 )
 from serving.journal_upgrade import upgrade, upgraded_copy
+from serving.messages import Message
 from serving.reply import TokenLogprob
 
 _FIND = """
@@ -38,14 +39,6 @@ JOIN texts AS server ON server.id = calls.server
 JOIN texts AS logprobs ON logprobs.id = calls.logprobs
 WHERE key = ?
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a conversation; `role` is system, user or assistant."""
-
-    role: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from serving.backends.backend import Backend, CallParameters, Constraint, Server
 from serving.errors import CallError, ModelError
 from serving.exchange import exchange
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 
 TIMEOUT_S = 60.0
 

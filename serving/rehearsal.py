@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from serving.backends.backend import Backend, CallParameters
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.token_counter import TokenCounter
 
 Write = Callable[[CallParameters, int, Sequence[Message]], str]

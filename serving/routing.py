@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
-from serving.journal import Message
+from serving.messages import Message
 
 _PREFIX_TURNS = 2
 """The system turn, and the first demonstration or else the case itself; follow-up turns leave both."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from serving.errors import CallError
-from serving.journal import Message
+from serving.messages import Message
 
 CHARACTERS_A_TOKEN = 4
 """Of English text, for an estimate."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serving.backends.backend import CallParameters
-from serving.journal import Message
+from serving.messages import Message
 
 _LEAST_CHARACTERS_A_TOKEN = 3
 """Fewer than English text has in any tokenizer that we know, so that the estimate is on the safe side."""

@@ -8,7 +8,7 @@ from cases.records import Case
 from evals.spans.without_text import because_without_text, error_type, facts_without_text
 from runs.reading import Run
 from runs.trace_file import Line
-from serving.journal import Message
+from serving.messages import Message
 
 TEXTS_LEFT_OUT = "texts are left out of these pages"
 

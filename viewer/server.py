@@ -19,7 +19,6 @@ from starlette.types import ASGIApp
 from cases.errors import InputError
 from ranking.errors import RankerError
 from runs.manifest import RunError
-from serving.embedded.weights import WeightsError
 from serving.journal import JournalError
 from viewer.asking import demand_case, parameter
 from viewer.assets_of_pages import assets
@@ -37,6 +36,7 @@ from viewer.rendering import render
 from viewer.reviewing import Reviewing
 from viewer.served import ServedAddresses
 from viewer.verifying import Verifying
+from weights.registry import WeightsError
 
 _SMALLEST_GZIP = 2_000
 _GZIP_LEVEL = 5

@@ -9,9 +9,9 @@ from typing import Any
 from evals.scoring.counts import PrecisionRecallF1, count, macro, micro
 from evals.scoring.gold import GoldCase
 from evals.scoring.matching import ScoringError
-from nodes.attribute_answer import cited_at
-from nodes.records import Attribution
-from nodes.retrieval_settings import CitationSettings
+from nodes.answer.attribute_answer import cited_at
+from nodes.core.records import Attribution
+from nodes.retrieval.retrieval_settings import CitationSettings
 from ranking.attribution import Weights
 from runs.folder import RunFolder
 

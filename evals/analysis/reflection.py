@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evals.analysis.sweep import EvidenceScores, evidence_scores
 from evals.analysis.voted_cases import LabelledVote, VotedCase
-from nodes.aggregate_votes import scaled_threshold
+from nodes.evidence.aggregate_votes import scaled_threshold
 
 
 @dataclass(frozen=True, slots=True)

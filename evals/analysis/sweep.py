@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from evals.analysis.voted_cases import VotedCase
 from evals.scoring.counts import Counts, PrecisionRecallF1, count, macro, micro, scores
-from nodes.aggregate_votes import scaled_threshold
+from nodes.evidence.aggregate_votes import scaled_threshold
 
 
 @dataclass(frozen=True, slots=True)

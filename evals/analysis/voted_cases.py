@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evals.scoring.gold import GoldCase
-from nodes.settings import EvidenceSettings
+from nodes.core.settings import EvidenceSettings
 from runs.folder import Line, RunFolder
 
 

@@ -21,10 +21,10 @@ from evals.bench.abstracts import base_documents, questions, repeated, write_abs
 from evals.bench.catalogue import Report
 from evals.bench.corpus_curve import curve
 from evals.bench.result import BenchError, Part, Result
-from serving.literature.build import build
-from serving.literature.corpus import Corpus
-from serving.literature.postings import K1, B
-from serving.literature.words import terms
+from retrieval.corpus.build import build
+from retrieval.corpus.corpus import Corpus
+from retrieval.corpus.postings import K1, B
+from retrieval.corpus.words import terms
 
 _FOUND = 10
 # Scores on disk have 24 bits: two that differ by less may change places.

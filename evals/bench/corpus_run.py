@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.bench.resources import peak_mb, processor_seconds
-from serving.literature.build import BuildOptions, build
-from serving.literature.corpus import Corpus
+from retrieval.corpus.build import BuildOptions, build
+from retrieval.corpus.corpus import Corpus
 
 _FOUND = 20
 

@@ -24,9 +24,9 @@ from evals.bench.catalogue import Report
 from evals.bench.result import Part, Result
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.engine import Engine
-from serving.embedded.loading import no_progress_bars
 from serving.embedded.request import Reply, Request
-from serving.embedded.weights import resolve
+from weights.loading import no_progress_bars
+from weights.registry import resolve
 
 _TEMPERATURE = 0.7
 _MAX_NEW_TOKENS = 600

@@ -17,10 +17,10 @@ from evals.bench.catalogue import Report
 from evals.bench.index_curve import curve
 from evals.bench.resources import processor_seconds
 from evals.bench.result import Part, Result
-from serving.dense.build import BuildOptions, build_index
-from serving.dense.encode import passage
-from serving.embeddings import Embedder, Vectors, connect_embedder, normalise
-from serving.literature.build import build
+from retrieval.corpus.build import build
+from retrieval.embeddings import Embedder, Vectors, connect_embedder, normalise
+from retrieval.index.build import BuildOptions, build_index
+from retrieval.index.encode import passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ class _Timed:
 
 def _bare_encoder(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
     """What a user without us would call: sentence-transformers with its defaults."""
-    from serving.embedded.loading import no_progress_bars, stay_offline
-    from serving.embedded.sentence_embedder import SentenceEmbedder
+    from retrieval.sentence_embedder import SentenceEmbedder
+    from weights.loading import no_progress_bars, stay_offline
 
     if not isinstance(embedder, SentenceEmbedder):
         return lambda texts: asyncio.run(embedder.aembed(texts))

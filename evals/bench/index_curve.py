@@ -16,7 +16,7 @@ from cases.files import write_atomically
 from evals.bench.catalogue import Report
 from evals.bench.index_plot import draw
 from evals.bench.result import BenchError
-from serving.embeddings import Vectors
+from retrieval.embeddings import Vectors
 
 STORES = ("numpy", "numpy int8", "chroma", "qdrant")
 LARGEST_LOCAL_QDRANT = 5_000

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from evals.bench.resources import peak_mb, processor_seconds
-from serving.dense.connect_store import connect_store
-from serving.dense.manifest import IndexedCorpus, Manifest
-from serving.dense.plan import bytes_in
-from serving.dense.recall import measure
-from serving.embeddings import Vectors, normalise
+from retrieval.embeddings import Vectors, normalise
+from retrieval.index.connect_store import connect_store
+from retrieval.index.manifest import IndexedCorpus, Manifest
+from retrieval.index.plan import bytes_in
+from retrieval.index.recall import measure
 
 QUERIES = 200
 _CHUNK = 1024

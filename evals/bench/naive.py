@@ -20,7 +20,7 @@ from evals.bench.live import Live, ask, bare_client, fresh_salt, live_model, war
 from evals.bench.result import Part, Result
 from evals.bench.tap import Body, Sent, elapsed, written_tokens
 from evals.bench.workload import demo_recipe, invented_cases, write_cases
-from nodes.label_reply import label_schema
+from nodes.evidence.label_reply import label_schema
 from serving.limits import Limits
 
 Sides = tuple[list[Sent], list[Sent]]

@@ -14,7 +14,7 @@ from cases.plain_jsonl import write_jsonl
 from cases.records import Case
 from evals.bench.workload import ready, run_cases
 from graph.recipe import load_recipe, override
-from nodes.aggregate_votes import select
+from nodes.evidence.aggregate_votes import select
 from runs.assemble import sample_cases
 from runs.folder import Line, RunFolder, RunWriter
 from serving.limits import Limits

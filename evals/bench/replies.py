@@ -16,7 +16,7 @@ from evals.bench.catalogue import Report
 from evals.bench.result import Part, Result
 from evals.bench.workload import demo_recipe, ready, run_cases, write_cases
 from evals.reply_forms import Comparison, compare_reply_forms
-from nodes.settings import EvidenceSettings
+from nodes.core.settings import EvidenceSettings
 from runs.folder import RunFolder
 from serving.limits import Limits
 from serving.model_name import parse_model_name

@@ -14,7 +14,8 @@ from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.backends.scripted import ScriptedCall, made_up_reply
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 
 Body = dict[str, Any]
 

@@ -49,7 +49,7 @@ def loading(folder: Path) -> Iterator[None]:
     Raises:
         InputError: something in the folder cannot be read.
     """
-    from serving.embedded.loading import no_progress_bars, stay_offline
+    from weights.loading import no_progress_bars, stay_offline
 
     stay_offline()
     from safetensors import SafetensorError

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cases.errors import InputError
-from nodes.document_texts import passage
+from nodes.retrieval.document_texts import passage
 from ranking.fusion import RRF_K, reciprocal_rank_fusion
-from serving.dense.seam import DenseIndex
-from serving.literature.corpus import Corpus
-from serving.literature.seam import Hit
+from retrieval.corpus.corpus import Corpus
+from retrieval.corpus.seam import Hit
+from retrieval.index.seam import DenseIndex
 
 RetrieverName = Literal["words", "dense", "hybrid"]
 
@@ -96,7 +96,7 @@ def open_index(folder: Path, corpus: Corpus) -> DenseIndex:
         ModelError, WeightsError: Its embedder or the package of its store is not there.
     """
     # Imports the stores of vectors, which a search by words does without.
-    from serving.dense.index import Index
+    from retrieval.index.index import Index
 
     return Index.open(folder, corpus)
 

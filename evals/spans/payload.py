@@ -8,7 +8,8 @@ from typing import Any
 
 from evals.spans import names
 from evals.spans.span import Value
-from serving.journal import Journal, Message
+from serving.journal import Journal
+from serving.messages import Message
 
 
 def conversation_attributes(journal: Journal, key: str) -> dict[str, Value]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
 from runs.folder import Line
 from serving.errors import ERROR_CLASSES
 

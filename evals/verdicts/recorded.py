@@ -13,8 +13,8 @@ from cases.records import Case, Verdict
 from evals.scoring.case_ids import parse_case_ids
 from evals.scoring.matching import ScoringError
 from graph.recipe import Recipe
-from nodes.literature_records import EvidencePassage
-from nodes.verdict_votes import majority, weigh
+from nodes.reading.literature_records import EvidencePassage
+from nodes.reading.verdict_votes import majority, weigh
 from runs.folder import RunFolder
 
 Keep = Callable[[Sequence[EvidencePassage]], list[EvidencePassage]]

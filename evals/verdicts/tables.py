@@ -14,7 +14,7 @@ from typing import Any, Literal
 from evals.verdicts.classes import NAMES, Classes
 from evals.verdicts.recorded import Keep, Questions, read_questions
 from evals.verdicts.scores import VerdictScores, score_questions
-from nodes.literature_records import EvidencePassage
+from nodes.reading.literature_records import EvidencePassage
 from runs.folder import RunFolder
 
 TableName = Literal["2", "3", "4", "5"]

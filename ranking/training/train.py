@@ -58,7 +58,7 @@ from ranking.training.stack import stack_on_logistic
 from ranking.training.state import Position, read_position
 from ranking.training.validation import score_documents, validate
 from ranking.weights import load_weights
-from serving.embedded.weights import fingerprint
+from weights.registry import fingerprint
 
 if TYPE_CHECKING:
     from ranking.models.model import EvidenceModel

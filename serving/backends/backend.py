@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.model_name import ModelName
 from serving.reply import JsonSchema
 

@@ -1,19 +1,16 @@
-"""The embedded model and embedder as backends: real weights, in this process."""
+"""The embedded model as a backend: real weights, in this process."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.langchain_model import chat_messages, completer
 from serving.errors import ModelError
-from serving.journal import Message
+from serving.messages import Message
 from serving.model_name import ModelName
-
-if TYPE_CHECKING:
-    from serving.embeddings import Embedder
 
 MAX_CONNECTIONS = 8
 """Requests at once; the engine decodes them in one batch."""
@@ -28,7 +25,7 @@ def connect_embedded(name: ModelName) -> Backend:
     """
     try:
         from serving.embedded.chat_model import EmbeddedChatModel
-        from serving.embedded.weights import fingerprint
+        from weights.registry import fingerprint
     except ImportError as error:
         raise _needs_extra(str(name), error) from None
     model = EmbeddedChatModel(model_path=name.name)
@@ -48,20 +45,6 @@ def connect_embedded(name: ModelName) -> Backend:
         context_length=model.context_length,
         count_tokens=count_tokens,
     )
-
-
-def connect_sentence_embedder(name_or_path: str) -> Embedder:
-    """Find the weights of an embedder; they are loaded at the first text.
-
-    Raises:
-        ModelError: The extra is not installed.
-        WeightsError: The weights are not there.
-    """
-    try:
-        from serving.embedded.sentence_embedder import SentenceEmbedder
-    except ImportError as error:
-        raise _needs_extra(f"embedded:{name_or_path}", error) from None
-    return SentenceEmbedder(name_or_path)
 
 
 def _arguments(call: CallParameters) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.hosted_requests import PROVIDERS, Provider
 from serving.backends.langchain_model import Arguments, completer
 from serving.errors import ModelError
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.model_name import HOSTED_PACKAGES, ModelName
 
 DEEPSEEK_BETA = "https://api.deepseek.com/beta"

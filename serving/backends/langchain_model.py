@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGeneration, LLMResult
 
 from serving.backends.backend import CallParameters, Complete
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.reply import TokenLogprob
 
 Arguments = Callable[[CallParameters], dict[str, Any]]

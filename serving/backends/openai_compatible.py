@@ -14,7 +14,8 @@ from serving.backends.backend import Backend, CallParameters, Constraint, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.model_name import ModelName
 
 PROBE_TIMEOUT_S = 10.0

@@ -10,7 +10,8 @@ from serving.backends.fixed_layout import fixed_layout_grammar
 from serving.backends.langchain_model import token_logprobs
 from serving.backends.strict_schema import without_keywords
 from serving.errors import CallError
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.reply import JsonSchema
 
 TOP_LOGPROBS = 5

@@ -16,7 +16,8 @@ from serving.backends.vllm_options import (
 )
 from serving.backends.vllm_requests import answers
 from serving.errors import CallError, ModelError
-from serving.journal import Answer, Message
+from serving.journal import Answer
+from serving.messages import Message
 from serving.model_name import ModelName
 
 _START_ON_CPU, _MOST_ON_CPU = 8, 32

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from serving.embedded.weights import REGISTRY, fingerprint, resolve
 from serving.errors import ModelError
 from serving.privacy import switch_off_telemetry
+from weights.registry import REGISTRY, fingerprint, resolve
 
 OPTIONS_VARIABLE = "EVIGRAPH_VLLM_ARGS"
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from serving.embedded.attention import GROUPED_ATTENTION, causal_mask
 from serving.embedded.key_values import KeyValueRows
-from serving.embedded.loading import no_progress_bars
+from weights.loading import no_progress_bars
 
 
 class UnsupportedModel(Exception):

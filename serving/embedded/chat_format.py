@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from serving.embedded.loading import LOADING, stay_offline
+from weights.loading import LOADING, stay_offline
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -18,8 +18,8 @@ from pydantic import Field
 
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.request import Reply, Request, Sample
-from serving.embedded.weights import resolve
 from serving.embedded.worker import Prepare, worker_for
+from weights.registry import resolve
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant"}
 

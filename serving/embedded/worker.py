@@ -11,8 +11,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from serving.embedded.chat_format import ChatFormat, chat_format
-from serving.embedded.loading import LOADING, stay_offline
 from serving.embedded.request import GenerationStopped, Outcome, Reply, Request, Ticket
+from weights.loading import LOADING, stay_offline
 
 if TYPE_CHECKING:
     from serving.embedded.engine import Engine

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from serving.embedded.weights import REGISTRY, WeightsError, resolve
 from serving.errors import ModelError
+from weights.registry import REGISTRY, WeightsError, resolve
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _TRUE = frozenset({"1", "on", "yes", "true"})

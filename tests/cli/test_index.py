@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.literature.build import build
+from retrieval.corpus.build import build
 from tests.evigraph import Ended, evigraph
 
 SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.literature.build import BuildOptions, build
+from retrieval.corpus.build import BuildOptions, build
 from tests.evals.search.conftest import CLAIMS, DOCUMENTS, write_lines
 from tests.evigraph import evigraph
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from retrieval.corpus.build import build
 from runs.folder import RunFolder
-from serving.literature.build import build
 from tests.evigraph import Ended, evigraph
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "health"

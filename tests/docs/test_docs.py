@@ -18,7 +18,20 @@ from tests.evigraph import evigraph
 from tests.serving.fake_server import FakeServer, Obey
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("cases", "prompts", "serving", "ranking", "nodes", "graph", "runs", "evals", "viewer", "cli")
+PACKAGES = (
+    "cases",
+    "prompts",
+    "serving",
+    "ranking",
+    "retrieval",
+    "weights",
+    "nodes",
+    "graph",
+    "runs",
+    "evals",
+    "viewer",
+    "cli",
+)
 PAGES = (
     "README.md",
     "docs/cases.md",
@@ -69,7 +82,7 @@ def compare_words(checkout: Path) -> None:
     for path in (
         *checkout.glob("cli/*.py"),
         *checkout.glob("graph/**/*.yaml"),
-        *checkout.glob("serving/*.py"),
+        *checkout.glob("retrieval/*.py"),
     ):
         path.write_text(path.read_text("utf-8").replace("embedded:minilm", "lexical:1024"), "utf-8")
 

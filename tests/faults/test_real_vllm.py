@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 from runs.folder import CALLS
-from serving.embedded.weights import cache_root
 from tests.evigraph import COMMAND
 from tests.faults.real_vllm import RealServer
+from weights.registry import cache_root
 
 pytestmark = pytest.mark.vllm
 

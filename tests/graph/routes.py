@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graph.systems import build_system
-from nodes.context import Context
+from nodes.core.context import Context
 from serving.backends.scripted import ScriptedCall
 from tests.nodes.builders import asked
 

@@ -13,7 +13,7 @@ from graph.bioasq_routes import after_reranking, after_retrieval, after_snippets
 from graph.draw import draw_mermaid
 from graph.recipe import Recipe, load_recipe
 from graph.systems import build_system, systems
-from nodes.context import Context
+from nodes.core.context import Context
 from runs.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
 from tests.graph.test_draw import EDGE

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from graph.systems import build_system
-from nodes.context import Context
+from nodes.core.context import Context
 from serving.backends.scripted import made_up_reply
 from tests.graph.routes import route
 from tests.nodes.biomedical_builders import asking

@@ -11,7 +11,7 @@ from cases.records import Case
 from graph.draw import draw_mermaid
 from graph.recipe import load_recipe
 from graph.systems import build_system
-from nodes.context import Context
+from nodes.core.context import Context
 from ranking.bm25 import Bm25Ranker
 from runs.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import CITED_TEXT, TWO_SENTENCES, Bench, asked, case, in_turn, script

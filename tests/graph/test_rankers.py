@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import FixedThreshold, TopK
 from tests.graph.routes import ANSWERING, EVIDENCE, facts_of, roles, route, run, times

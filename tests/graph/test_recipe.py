@@ -19,7 +19,7 @@ from graph.recipe import (
     packaged_recipes,
 )
 from graph.systems import build_system
-from nodes.settings import Settings
+from nodes.core.settings import Settings
 from prompts import load_prompts
 from tests.prompts.versions import replaced
 

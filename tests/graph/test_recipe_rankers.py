@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graph.recipe import RecipeError, check_prompts, load_recipe, make_recipe, override
-from nodes.settings import Settings
+from nodes.core.settings import Settings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
 

@@ -9,8 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from graph.systems import build_system
-from nodes.context import Context
-from nodes.failure import NodeFailure
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
 from tests.graph.routes import ANSWERING, facts_of, roles, route, run, times
 from tests.nodes.builders import Bench, asked, by_sample, flags, labels, script
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
 from tests.graph.routes import ANSWERING, facts_of, roles, route, run, texts, times
 from tests.nodes.builders import (
     CITED,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
 from serving.errors import ErrorClass
 from tests.graph.routes import ANSWERING, EVIDENCE, facts_of, roles, route, run, texts, times
 from tests.nodes.builders import (

@@ -10,7 +10,7 @@ from cases.records import Case
 from graph.draw import draw_mermaid
 from graph.recipe import load_recipe
 from graph.systems import build_system, systems
-from nodes.context import Context
+from nodes.core.context import Context
 from runs.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
 from tests.graph.test_draw import EDGE

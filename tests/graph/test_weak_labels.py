@@ -7,7 +7,7 @@ import pytest
 from cases.records import AnswerSentence, Case, Gold
 from graph.recipe import load_recipe
 from graph.systems import build_system
-from nodes.context import Context
+from nodes.core.context import Context
 from runs.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import Bench, asked, by_sample, case, labels, script
 

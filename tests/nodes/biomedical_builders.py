@@ -9,8 +9,8 @@ from typing import Any
 
 from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet
 from cases.records import Case, Gold
-from nodes.biomedical_records import ChosenSnippet
-from nodes.context import Context
+from nodes.answer.biomedical_records import ChosenSnippet
+from nodes.core.context import Context
 from runs.shots import group_by_type
 from tests.nodes.builders import Answering, Bench, script
 

@@ -13,13 +13,15 @@ from langgraph.runtime import Runtime
 
 from cases.records import AnswerSentence, Case, Gold, Intent, Label, Phrase, Sentence
 from graph.state import State
-from nodes.context import Context
-from nodes.records import Shown
-from nodes.settings import Settings
+from nodes.core.context import Context
+from nodes.core.records import Shown
+from nodes.core.settings import Settings
 from prompts import load_prompts
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import TopK
 from ranking.ranker import Ranker
+from retrieval.demonstrations import DemonstrationPool, build_pool
+from retrieval.embeddings import Embedder, Vectors, connect_embedder
 from serving.backends.backend import CallParameters, Server
 from serving.backends.scripted import (
     Script,
@@ -29,11 +31,10 @@ from serving.backends.scripted import (
     scripted_server,
 )
 from serving.client import ModelClient
-from serving.demonstrations import DemonstrationPool, build_pool
-from serving.embeddings import Embedder, Vectors, connect_embedder
 from serving.errors import CallError, ErrorClass
-from serving.journal import Answer, Journal, Message
+from serving.journal import Answer, Journal
 from serving.limits import Limits
+from serving.messages import Message
 from serving.model_name import ROLES, Role, parse_model_name
 
 Update = TypeVar("Update", bound=Mapping[str, Any])

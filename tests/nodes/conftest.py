@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.demonstrations import DemonstrationPool, build_pool
-from serving.embeddings import connect_embedder
+from retrieval.demonstrations import DemonstrationPool, build_pool
+from retrieval.embeddings import connect_embedder
 from tests.nodes.builders import POOL, Bench
 
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from cases.literature import Document
 from cases.records import Case
-from nodes.context import Context
-from nodes.literature_records import EvidencePassage, FoundDocument, Passage, Reading
-from nodes.verdict_votes import READINGS
+from nodes.core.context import Context
+from nodes.reading.literature_records import EvidencePassage, FoundDocument, Passage, Reading
+from nodes.reading.verdict_votes import READINGS
 from ranking.entailment_seam import Judged
 from ranking.vectors import Embedded
+from retrieval.corpus.seam import Hit
 from serving.backends.scripted import ScriptedCall
-from serving.literature.seam import Hit
 from tests.nodes.builders import Answering, Bench, never, script
 
 QUESTION = "Does mint tea relieve cough?"

@@ -11,12 +11,12 @@ import numpy as np
 
 from cases.literature import Document
 from cases.records import Case
-from nodes.biomedical_records import RankedDocument
-from nodes.context import Context
+from nodes.answer.biomedical_records import RankedDocument
+from nodes.core.context import Context
 from ranking.cutoffs import Cutoff, TopK
 from ranking.ranker import Ranked, Ranker
+from retrieval.corpus.seam import Hit
 from serving.errors import CallError
-from serving.literature.seam import Hit
 from tests.nodes.builders import Answering, Bench, never, script
 from tests.nodes.literature_builders import InMemory, question
 

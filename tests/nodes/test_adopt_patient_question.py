@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.adopt_patient_question import adopt_patient_question, patient_question
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
+from nodes.question.adopt_patient_question import adopt_patient_question, patient_question
 from tests.nodes.builders import Bench, case, run_node
 
 NARRATIVE = "They stopped my drip. Why was it stopped? I was scared! Will I bleed? Thank you."

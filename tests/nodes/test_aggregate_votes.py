@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.aggregate_votes import aggregate_votes, count_votes, scaled_threshold, select
-from nodes.records import Vote
+from nodes.core.records import Vote
+from nodes.evidence.aggregate_votes import aggregate_votes, count_votes, scaled_threshold, select
 from tests.nodes.builders import Bench, case, flags, run_node
 
 IDS = ["1", "2", "3", "4"]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cases.records import AnswerSentence, Gold
-from nodes.align_answer import align_answer
-from nodes.alignment_reply import alignment_reply_tokens
-from nodes.context import Context
-from nodes.failure import NodeFailure
+from nodes.answer.align_answer import align_answer
+from nodes.answer.alignment_reply import alignment_reply_tokens
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
 from serving.errors import ErrorClass
-from serving.journal import Message
+from serving.messages import Message
 from tests.nodes.builders import (
     CITED,
     NEAREST_FIRST,

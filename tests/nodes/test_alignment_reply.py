@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.alignment_reply import (
+from nodes.answer.alignment_reply import (
     Alignment,
     alignment_reply,
     alignment_reply_tokens,

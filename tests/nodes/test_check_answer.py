@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.check_answer import check_answer
-from nodes.failure import NodeFailure
+from nodes.answer.check_answer import check_answer
+from nodes.core.failure import NodeFailure
 from tests.nodes.builders import TWO_SENTENCES, Bench, facts, flags, run_node
 
 ONE_SENTENCE = "Heparin was stopped."

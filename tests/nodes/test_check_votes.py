@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.aggregate_votes import aggregate_votes
-from nodes.check_votes import check_votes, undecided, votes_until_settled
-from nodes.records import Vote
+from nodes.core.records import Vote
+from nodes.evidence.aggregate_votes import aggregate_votes
+from nodes.evidence.check_votes import check_votes, undecided, votes_until_settled
 from tests.nodes.builders import Bench, facts, run_node
 
 UP_TO_NINE = {"votes": "3..9", "threshold": 5}

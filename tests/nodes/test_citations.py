@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodes.citations import (
+from nodes.answer.citations import (
     CitedSentence,
     keep_within,
     place_citations,

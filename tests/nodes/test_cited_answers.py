@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from nodes.failure import NodeFailure
-from nodes.generate_cited_answer import generate_cited_answer
-from nodes.generate_uncited_answer import generate_uncited_answer
-from nodes.validate_citations import validate_citations
+from nodes.answer.generate_cited_answer import generate_cited_answer
+from nodes.answer.generate_uncited_answer import generate_uncited_answer
+from nodes.answer.validate_citations import validate_citations
+from nodes.core.failure import NodeFailure
 from tests.nodes.builders import NOTE, Bench, asked, case, facts, failing, flags, run_node, script
 
 FOUND = [{"id": "3", "score": 0.9}, {"id": "1", "score": 0.5}, {"id": "2", "score": 0.1}]

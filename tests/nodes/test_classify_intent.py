@@ -5,8 +5,8 @@ import json
 import pytest
 
 from cases.intents import INTENTS
-from nodes.classify_intent import classify_intent, parse_intent, rescue_intent
-from nodes.failure import NodeFailure
+from nodes.core.failure import NodeFailure
+from nodes.question.classify_intent import classify_intent, parse_intent, rescue_intent
 from serving.errors import ErrorClass, InvalidReply
 from tests.nodes.builders import Bench, asked, failing, flags, in_turn, intent, run_node, script
 

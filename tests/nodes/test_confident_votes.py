@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from nodes.aggregate_votes import aggregate_votes
-from nodes.context import Context
-from nodes.label_evidence import label_evidence
-from nodes.reflect_on_labels import reflect_on_labels
+from nodes.core.context import Context
+from nodes.evidence.aggregate_votes import aggregate_votes
+from nodes.evidence.label_evidence import label_evidence
+from nodes.evidence.reflect_on_labels import reflect_on_labels
 from serving.ask import Ask, Failure, Reply
 from serving.client import ModelClient
 from serving.reply import TokenLogprob

@@ -7,20 +7,20 @@ from typing import Any
 
 import yaml
 
-from nodes.align_answer import align_answer
-from nodes.answer_exactly import answer_exactly
-from nodes.answer_ideally import answer_ideally
-from nodes.classify_intent import classify_intent
-from nodes.explain_verdict import explain_verdict
-from nodes.generate_answer import generate_answer
-from nodes.generate_cited_answer import generate_cited_answer
-from nodes.generate_uncited_answer import generate_uncited_answer
-from nodes.interpret_question import interpret_question
-from nodes.label_evidence import label_evidence
-from nodes.read_passages import read_passages
-from nodes.reflect_on_labels import reflect_on_labels
-from nodes.reformulate_question import reformulate_question
-from nodes.rerank_by_model import rerank_by_model
+from nodes.answer.align_answer import align_answer
+from nodes.answer.answer_exactly import answer_exactly
+from nodes.answer.answer_ideally import answer_ideally
+from nodes.answer.generate_answer import generate_answer
+from nodes.answer.generate_cited_answer import generate_cited_answer
+from nodes.answer.generate_uncited_answer import generate_uncited_answer
+from nodes.evidence.label_evidence import label_evidence
+from nodes.evidence.reflect_on_labels import reflect_on_labels
+from nodes.question.classify_intent import classify_intent
+from nodes.question.interpret_question import interpret_question
+from nodes.reading.explain_verdict import explain_verdict
+from nodes.reading.read_passages import read_passages
+from nodes.retrieval.reformulate_question import reformulate_question
+from nodes.retrieval.rerank_by_model import rerank_by_model
 from prompts.loader import CONTRACTS
 from serving.backends.scripted import made_up_reply
 from tests.nodes.biomedical_builders import answered, question_context

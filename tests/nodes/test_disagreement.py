@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.disagreement import contested, disagreement, needs_review
-from nodes.settings import ReviewSettings, Settings
+from nodes.core.settings import ReviewSettings, Settings
+from nodes.evidence.disagreement import contested, disagreement, needs_review
 
 COUNTS = {"1": 3, "2": 2, "3": 1, "4": 0}
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.exact_counts import aggregate
-from nodes.exact_reply import Exact
+from nodes.answer.exact_counts import aggregate
+from nodes.answer.exact_reply import Exact
 
 
 def entries(*texts: str) -> Exact:

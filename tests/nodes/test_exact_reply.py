@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cases.biomedical import QuestionType
-from nodes.exact_reply import Exact, exact_reply, normalise
+from nodes.answer.exact_reply import Exact, exact_reply, normalise
 from serving.errors import InvalidReply
 from tests.nodes.biomedical_builders import says
 

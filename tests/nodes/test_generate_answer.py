@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from nodes.context import Context
-from nodes.failure import NodeFailure
-from nodes.generate_answer import generate_answer
+from nodes.answer.generate_answer import generate_answer
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
 from serving.errors import ErrorClass
-from serving.journal import Message
+from serving.messages import Message
 from tests.nodes.builders import (
     TWO_SENTENCES,
     Bench,

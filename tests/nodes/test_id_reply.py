@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.id_reply import id_reply, id_reply_tokens, id_schema, known_ids, parse_ids
-from nodes.wording import essential_list
+from nodes.core.wording import essential_list
+from nodes.evidence.id_reply import id_reply, id_reply_tokens, id_schema, known_ids, parse_ids
 from serving.errors import InvalidReply
 from tests.nodes.builders import essential
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from nodes.context import Context
-from nodes.failure import NodeFailure
-from nodes.interpret_question import interpret_question
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.question.interpret_question import interpret_question
 from serving.backends.scripted import ScriptedCall
 from serving.errors import ErrorClass
-from serving.journal import Message
+from serving.messages import Message
 from tests.nodes.builders import (
     QUESTION,
     Bench,

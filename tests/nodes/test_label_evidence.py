@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from nodes.context import Context
-from nodes.failure import NodeFailure
-from nodes.label_evidence import label_evidence, prompt_order
-from nodes.label_reply import reply_tokens
-from nodes.labelling_prompt import labelling_prompt
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.evidence.label_evidence import label_evidence, prompt_order
+from nodes.evidence.label_reply import reply_tokens
+from nodes.evidence.labelling_prompt import labelling_prompt
 from tests.nodes.builders import (
     Bench,
     asked,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cases.records import AnswerSentence, Case, Gold
-from nodes.context import Context
-from nodes.failure import NodeFailure
-from nodes.label_from_answer import answer_statements, cited_sentences, label_from_answer
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.evidence.label_from_answer import answer_statements, cited_sentences, label_from_answer
 from prompts.loader import CONTRACTS
 from tests.nodes.builders import (
     Bench,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.label_reply import complete_labels, label_reply, label_schema, parse_labels, reply_tokens
+from nodes.evidence.label_reply import complete_labels, label_reply, label_schema, parse_labels, reply_tokens
 from serving.errors import InvalidReply
 from tests.nodes.builders import labels
 

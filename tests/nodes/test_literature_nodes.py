@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from nodes.explain_verdict import explain_verdict
-from nodes.failure import NodeFailure
-from nodes.filter_documents import filter_documents
-from nodes.read_passages import read_passages
-from nodes.search_literature import search_literature
-from nodes.select_passages import select_passages
+from nodes.core.failure import NodeFailure
+from nodes.reading.explain_verdict import explain_verdict
+from nodes.reading.read_passages import read_passages
+from nodes.reading.select_passages import select_passages
+from nodes.retrieval.filter_documents import filter_documents
+from nodes.retrieval.search_literature import search_literature
 from serving.backends.scripted import ScriptedCall
 from serving.errors import CallError
 from tests.nodes.builders import Bench, asked, facts, run_node

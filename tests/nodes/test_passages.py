@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from nodes.passages import DocumentSentence, best_of_all, best_of_each, split_documents, whole_documents
+from nodes.reading.passages import (
+    DocumentSentence,
+    best_of_all,
+    best_of_each,
+    split_documents,
+    whole_documents,
+)
 from tests.nodes.literature_builders import document, found
 
 SENTENCES = [DocumentSentence(f"d{number // 4}", number % 4, f"s{number}") for number in range(8)]

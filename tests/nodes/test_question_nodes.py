@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from cases.biomedical import QuestionType
-from nodes.adopt_snippets import adopt_snippets
-from nodes.aggregate_exact_answers import aggregate_exact_answers
-from nodes.answer_exactly import answer_exactly
-from nodes.answer_ideally import answer_ideally
-from nodes.context import Context
-from nodes.failure import NodeFailure
-from nodes.question_prompt import limit_snippets
+from nodes.answer.aggregate_exact_answers import aggregate_exact_answers
+from nodes.answer.answer_exactly import answer_exactly
+from nodes.answer.answer_ideally import answer_ideally
+from nodes.answer.question_prompt import limit_snippets
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.retrieval.adopt_snippets import adopt_snippets
 from tests.nodes.biomedical_builders import IDEAL, answered, asking, chosen, question_context, says, snippet
 from tests.nodes.builders import Bench, asked, by_sample, facts, failing, flags, in_turn, run_node
 

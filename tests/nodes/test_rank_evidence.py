@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from nodes.failure import NodeFailure
-from nodes.rank_evidence import rank_evidence
-from nodes.settings import Settings
+from nodes.core.failure import NodeFailure
+from nodes.core.settings import Settings
+from nodes.evidence.rank_evidence import rank_evidence
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import Cutoff, FixedThreshold, TopK
 from ranking.ranker import Ranked

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nodes.reading_reply import parse_reading, reading_probabilities
+from nodes.reading.reading_reply import parse_reading, reading_probabilities
 from serving.errors import InvalidReply
 from serving.reply import TokenLogprob
 

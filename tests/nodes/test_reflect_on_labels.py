@@ -5,9 +5,9 @@ from langgraph.errors import NodeError
 from langgraph.runtime import Runtime
 
 from graph.state import State
-from nodes.failure import NodeFailure
-from nodes.label_evidence import label_evidence
-from nodes.reflect_on_labels import ReflectOnLabelsInput, keep_first_labels, reflect_on_labels
+from nodes.core.failure import NodeFailure
+from nodes.evidence.label_evidence import label_evidence
+from nodes.evidence.reflect_on_labels import ReflectOnLabelsInput, keep_first_labels, reflect_on_labels
 from serving.errors import CallError
 from serving.journal import JournalError
 from tests.nodes.builders import Bench, asked, facts, failing, labels, run_node, script, shown

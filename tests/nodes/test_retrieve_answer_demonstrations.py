@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from nodes.records import IntentChoice
-from nodes.retrieve_answer_demonstrations import choose_by_intent, retrieve_answer_demonstrations
-from nodes.settings import AnswerSettings
-from serving.demonstrations import DemonstrationPool
+from nodes.core.records import IntentChoice
+from nodes.core.settings import AnswerSettings
+from nodes.retrieval.retrieve_answer_demonstrations import choose_by_intent, retrieve_answer_demonstrations
+from retrieval.demonstrations import DemonstrationPool
 from tests.nodes.builders import (
     NEAREST_FIRST,
     POOL,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from nodes.context import Context
-from nodes.failure import NodeFailure
-from nodes.records import same_evidence
-from nodes.retrieve_sentences import retrieve_sentences
-from nodes.settings import Settings
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import same_evidence
+from nodes.core.settings import Settings
+from nodes.retrieval.retrieve_sentences import retrieve_sentences
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import Cutoff, TopK
 from ranking.ranker import Ranked, Ranker

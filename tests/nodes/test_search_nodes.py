@@ -8,12 +8,12 @@ import math
 import pytest
 
 from cases.literature import Document
-from nodes.combine_rankings import combine_rankings
-from nodes.failure import NodeFailure, as_failure
-from nodes.reformulate_question import reformulate_question
-from nodes.rerank_documents import rerank_documents
-from nodes.retrieve_documents import retrieve_documents
-from nodes.select_snippets import select_snippets
+from nodes.core.failure import NodeFailure, as_failure
+from nodes.retrieval.combine_rankings import combine_rankings
+from nodes.retrieval.reformulate_question import reformulate_question
+from nodes.retrieval.rerank_documents import rerank_documents
+from nodes.retrieval.retrieve_documents import retrieve_documents
+from nodes.retrieval.select_snippets import select_snippets
 from tests.nodes.builders import Bench, asked, facts, failing, flags, run_node
 from tests.nodes.literature_builders import QUESTION, document, found
 from tests.nodes.search_builders import ChosenScores, ids, ranking, search_context

@@ -8,7 +8,7 @@ import pytest
 from cases.errors import InputError
 from cases.records import Case, Gold, InvalidCase
 from graph.recipe import Recipe, RecipeError
-from nodes.shots import can_be_shown, choose_shots
+from nodes.answer.shots import can_be_shown, choose_shots
 from runs import shots as shots_of_runs
 from runs.shots import describe_shots, group_by_type, open_shots
 from tests.nodes.biomedical_builders import answered, asking

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nodes.verdict_votes import count_readings, majority, measure_disagreement, weigh
+from nodes.reading.verdict_votes import count_readings, majority, measure_disagreement, weigh
 from tests.nodes.literature_builders import read_as
 
 

@@ -12,7 +12,7 @@ import pytest
 from ranking.entailment import EntailmentReader, label_order
 from ranking.entailment_seam import InputForm
 from ranking.errors import RankerError
-from serving.embedded.weights import WeightsError
+from weights.registry import WeightsError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]
 TEXTS = ["it did help .", "it did not help . " * 3, "tea"]

@@ -11,7 +11,7 @@ import pytest
 from ranking.errors import RankerError
 from ranking.load import load_ranker, located
 from ranking.sequence_classifier import SequenceClassifierRanker
-from serving.embedded.weights import WeightsError
+from weights.registry import WeightsError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]
 TEXTS = ["it did help .", "it did not help . " * 3, "tea", ""]

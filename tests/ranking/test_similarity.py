@@ -16,7 +16,7 @@ from ranking.logits import gives_logits
 from ranking.pooling import read_sentence_encoding
 from ranking.similarity import SimilarityRanker
 from ranking.vectors import Embedded, EncoderVectors, shared_vectors
-from serving.embedded.weights import WeightsError
+from weights.registry import WeightsError
 
 NOTE = [
     "Heparin was stopped on day 3.",

@@ -11,8 +11,8 @@ from langgraph.graph import START, StateGraph
 
 from graph.recipe import RecipeError, make_recipe
 from graph.state import CaseInput, State
-from nodes.context import Context
-from nodes.label_evidence import label_evidence
+from nodes.core.context import Context
+from nodes.evidence.label_evidence import label_evidence
 from runs import RunFolder
 from runs.assemble import Request, assemble
 from runs.servers import Servers

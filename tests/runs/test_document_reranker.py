@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.settings import Settings
+from nodes.core.settings import Settings
 from ranking.errors import RankerError
 from runs.manifest import Manifest
 from runs.retrieval_tools import load_retrieval

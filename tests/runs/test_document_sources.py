@@ -10,10 +10,10 @@ import pytest
 
 from cases.errors import InputError
 from graph.recipe import Recipe, RecipeError
+from retrieval.corpus.build import build
+from retrieval.index.build import BuildOptions, build_index
 from runs.literature import describe_sources, open_sources, recorded_corpus, recorded_index
 from runs.manifest import Inputs, LiteratureSources, Manifest
-from serving.dense.build import BuildOptions, build_index
-from serving.literature.build import build
 
 SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"
 NODES = ("retrieve_documents",)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from cases.records import Case, InvalidCase
-from nodes.context import Context
-from nodes.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
-from nodes.settings import Settings
+from nodes.core.context import Context
+from nodes.core.settings import Settings
+from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from prompts import load_prompts
+from retrieval.demonstrations import DemonstrationPool, build_pool
+from retrieval.embeddings import LexicalEmbedder, Vectors
 from runs import ordering
 from runs.ordering import AnyCase, Key, OrderedCases, demonstration_keys, window_size
 from serving.client import ModelClient
-from serving.demonstrations import DemonstrationPool, build_pool
-from serving.embeddings import LexicalEmbedder, Vectors
 from serving.errors import CallError
 from serving.journal import Journal
 from tests.nodes.builders import POOL, case, gold, pool_of, run_node

@@ -7,15 +7,15 @@ import pytest
 
 from cases.biomedical import QuestionType
 from cases.intents import INTENTS
-from nodes.alignment_reply import alignment_reply
-from nodes.answer_ideally import IDEAL_REPLY, find_ideal_faults
-from nodes.answer_rules import find_faults
-from nodes.classify_intent import INTENT_REPLY
-from nodes.exact_reply import exact_reply
-from nodes.interpret_question import QUESTION_REPLY
-from nodes.label_reply import label_reply
-from nodes.question_rules import find_question_faults
-from nodes.settings import AnswerSettings, Settings
+from nodes.answer.alignment_reply import alignment_reply
+from nodes.answer.answer_ideally import IDEAL_REPLY, find_ideal_faults
+from nodes.answer.answer_rules import find_faults
+from nodes.answer.exact_reply import exact_reply
+from nodes.core.settings import AnswerSettings, Settings
+from nodes.evidence.label_reply import label_reply
+from nodes.question.classify_intent import INTENT_REPLY
+from nodes.question.interpret_question import QUESTION_REPLY
+from nodes.question.question_rules import find_question_faults
 from runs.rehearsed_replies import rehearsed_answer, writer
 from serving.backends.backend import CallParameters
 from serving.errors import CallError

@@ -11,13 +11,13 @@ from cases.archehr_key import read_archehr_key, write_archehr_key
 from cases.errors import InputError
 from cases.plain_jsonl import read_jsonl
 from cases.records import AnswerSentence, Case, Gold, Label
+from retrieval.demonstrations import DemonstrationPool, build_pool
+from retrieval.embeddings import connect_embedder
 from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reviewed_demonstrations import Added, add_reviewed
 from runs.reviewed_gold import export_reviewed, reviewed_cases
 from runs.reviews import Reviews, make_review
-from serving.demonstrations import DemonstrationPool, build_pool
-from serving.embeddings import connect_embedder
 from tests.evigraph import write_cases
 from tests.nodes.builders import POOL
 from tests.runs.waiting import Place

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from graph.systems import systems
+from retrieval.corpus.build import build
 from runs.studio import StudioContext, bioasq, tamu, timeaware
-from serving.literature.build import build
 from tests.evigraph import write_recipe
 
 ROOT = Path(__file__).parents[2]

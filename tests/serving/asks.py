@@ -10,8 +10,8 @@ from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
 from serving.client import ModelClient
 from serving.errors import ErrorClass, InvalidReply
-from serving.journal import Message
 from serving.limits import Limits
+from serving.messages import Message
 from serving.model_name import ModelName, Role
 from serving.reply import ReplyFormat, first_json_object
 

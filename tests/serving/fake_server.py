@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from retrieval.embeddings import LexicalEmbedder
 from serving.backends.scripted import ScriptedCall, made_up_reply
-from serving.embeddings import LexicalEmbedder
 from tests.serving.fake_abilities import Abilities, is_probe, probe_text, refused_field
 
 MODEL = "tiny"

@@ -6,7 +6,8 @@ import pytest
 
 from serving.ask import Failure, Reply
 from serving.client import ModelClient
-from serving.journal import Journal, Message
+from serving.journal import Journal
+from serving.messages import Message
 from serving.reply import ReplyFormat
 from tests.serving.asks import FAULT, FORGIVING, PROMPT, WRONG, parse, said, turns, word_ask, words
 from tests.serving.fake_server import FakeServer, Refuse, Say

@@ -13,8 +13,9 @@ from serving.ask import Failure, Reply
 from serving.backends import Backend, connect
 from serving.budget import Budget, BudgetSpent
 from serving.client import ModelClient
-from serving.journal import Answer, Journal, JournalError, Message, Question
+from serving.journal import Answer, Journal, JournalError, Question
 from serving.limits import Limits
+from serving.messages import Message
 from serving.model_name import ROLES, ModelName, Role
 from serving.prices import Price
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words

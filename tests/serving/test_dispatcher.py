@@ -12,8 +12,8 @@ import pytest
 from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
 from serving.client import ModelClient
-from serving.journal import Message
 from serving.limits import Limits
+from serving.messages import Message
 from serving.model_name import ModelName
 from serving.token_estimate import most_prompt_tokens
 from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from serving.embeddings import LexicalEmbedder, connect_embedder, normalise
+from retrieval.embeddings import LexicalEmbedder, connect_embedder, normalise
 from serving.errors import CallError, ModelError
 from tests.serving.fake_server import DIMENSIONS, FakeServer
 

@@ -8,8 +8,8 @@ import xgrammar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.id_reply import id_schema
-from nodes.label_reply import label_schema
+from nodes.evidence.id_reply import id_schema
+from nodes.evidence.label_reply import label_schema
 from serving.backends.fixed_layout import fixed_layout_grammar
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Answer, Journal, JournalError, Message, Question
+from serving.journal import Answer, Journal, JournalError, Question
 from serving.journal_tables import unpack
+from serving.messages import Message
 from serving.reply import TokenLogprob
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
@@ -25,7 +26,8 @@ ODD = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
 WRITER = """
 import sys
 from pathlib import Path
-from serving.journal import Answer, Journal, Message, Question
+from serving.journal import Answer, Journal, Question
+from serving.messages import Message
 
 journal = Journal(Path(sys.argv[1]))
 for number in range(10_000):
@@ -38,7 +40,8 @@ for number in range(10_000):
 TWO_WRITERS = f"""
 import sys
 from pathlib import Path
-from serving.journal import Answer, Journal, Message, Question
+from serving.journal import Answer, Journal, Question
+from serving.messages import Message
 
 journal = Journal(Path(sys.argv[1]))
 system = Message("system", {SYSTEM.text!r})

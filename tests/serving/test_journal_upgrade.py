@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Answer, Journal, JournalError, Message, Question, text_hash
+from serving.journal import Answer, Journal, JournalError, Question, text_hash
 from serving.journal_tables import SCHEMA_VERSION
+from serving.messages import Message
 from serving.reply import TokenLogprob
 
 ANSWER = Answer('{"1": "essential"}', "stop", 11, 5, 3, 0.25, 2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.journal import Message
+from serving.messages import Message
 from serving.routing import choose, prefix_of
 from tests.serving.asks import PROMPT
 

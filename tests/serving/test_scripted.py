@@ -14,8 +14,9 @@ from serving.backends import Backend, CallParameters, connect
 from serving.backends.scripted import HISTORY_LENGTH, ScriptedCall, ScriptedChatModel, scripted_server
 from serving.client import ModelClient
 from serving.errors import ERROR_CLASSES, CallError, ModelError
-from serving.journal import Journal, Message
+from serving.journal import Journal
 from serving.limits import Limits
+from serving.messages import Message
 from serving.model_name import ROLES, ModelName, Role
 from serving.reply import ReplyFormat, free_text
 from tests.serving.asks import PROMPT, SCHEMA, said, word_ask, words

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serving.errors import CallError
-from serving.journal import Message
+from serving.messages import Message
 from serving.token_counter import TokenCounter
 
 PROMPT = (Message("user", "one two three"),)

@@ -11,7 +11,8 @@ from serving.ask import Ask, Reply
 from serving.backends import Backend, connect
 from serving.client import ModelClient
 from serving.errors import InvalidReply
-from serving.journal import Journal, Message
+from serving.journal import Journal
+from serving.messages import Message
 from serving.model_name import parse_model_name
 from serving.reply import ReplyFormat, first_json_object
 

@@ -19,12 +19,12 @@ from serving.ask import Reply
 from serving.backends import Backend, connect
 from serving.backends.backend import CallParameters
 from serving.client import ModelClient
-from serving.embedded.weights import resolve
 from serving.errors import CallError, ModelError
 from serving.journal import Answer, Journal
 from serving.model_name import parse_model_name
 from serving.probe import probe
 from tests.serving.test_vllm import IDS, PROMPT, SCHEMA, label_ask, parse
+from weights.registry import resolve
 
 # One engine serves all tests: it takes half a minute to start.
 pytestmark = [

@@ -21,9 +21,9 @@ from serving.backends.vllm_options import (
     revision,
     user_options,
 )
-from serving.embedded.weights import WeightsError
 from serving.errors import ModelError
 from serving.model_name import parse_model_name
+from weights.registry import WeightsError
 
 KNOWN = ("model", "dtype", "max_model_len")
 

@@ -7,8 +7,8 @@ import pytest
 from serving.embedded.chat_format import ChatFormat, chat_format
 from serving.embedded.chat_model import EmbeddedChatModel
 from serving.embedded.engine import Engine
-from serving.embedded.weights import pull
 from tests.serving_embedded.cases import MODEL
+from weights.registry import pull
 
 
 @pytest.fixture(scope="session")

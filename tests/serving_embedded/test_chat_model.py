@@ -9,9 +9,9 @@ from langchain_core.outputs import ChatGeneration
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.chat_model import EmbeddedChatModel
 from serving.embedded.request import ContextLengthExceeded, Request
-from serving.embedded.weights import WeightsError
 from serving.embedded.worker import worker_for
 from tests.serving_embedded.cases import IDS, PROMPT, label_map
+from weights.registry import WeightsError
 
 FRANCE = [HumanMessage("What is the capital of France?")]
 

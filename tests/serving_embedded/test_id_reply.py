@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from nodes.id_reply import id_reply_tokens, id_schema, parse_ids
+from nodes.evidence.id_reply import id_reply_tokens, id_schema, parse_ids
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.engine import Engine
 from serving.embedded.grammar import GrammarCompiler

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serving.embedded.sentence_embedder import SentenceEmbedder
-from serving.embedded.weights import WeightsError
+from retrieval.sentence_embedder import SentenceEmbedder
+from weights.registry import WeightsError
 
 
 @pytest.fixture(scope="module")

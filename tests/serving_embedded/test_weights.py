@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.embedded import weights
-from serving.embedded.weights import REGISTRY, WeightsError, fingerprint, is_ready, model_dir, pull, resolve
 from tests.serving_embedded.cases import MODEL
+from weights import registry as weights
+from weights.registry import REGISTRY, WeightsError, fingerprint, is_ready, model_dir, pull, resolve
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ def _ignore(line: str) -> None: ...
 
 
 def test_importing_the_registry_loads_nothing_heavy() -> None:
-    code = "import sys, serving.embedded.weights; print(*sys.modules)"
+    code = "import sys, weights.registry; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(finished.stdout.split())
-    assert "serving.embedded.weights" in loaded
+    assert "weights.registry" in loaded
     assert not loaded & {"torch", "transformers", "xgrammar", "sentence_transformers", "langchain_core"}
 
 

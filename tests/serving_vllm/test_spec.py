@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from serving.embedded.weights import is_ready, model_dir
 from serving.errors import ModelError
 from serving.vllm_server.find import Installation
 from serving.vllm_server.recipes import load_serve_recipe
 from serving.vllm_server.spec import ServeSpec, plan_server
+from weights.registry import is_ready, model_dir
 
 CPU = Installation(Path("/cpu/python"), "cpu")
 GPU = Installation(Path("/gpu/python"), "gpu")

@@ -10,7 +10,8 @@ from typing import Any
 from cases.load import find_cases
 from runs.folder import CALLS, RunWriter
 from runs.manifest import Edge, GraphShape, Inputs, Manifest
-from serving.journal import Answer, Journal, Message, Question
+from serving.journal import Answer, Journal, Question
+from serving.messages import Message
 from viewer.bundled import BundledAddresses
 
 GRAPH = GraphShape(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import runs
-from nodes.verdict_votes import count_readings, measure_disagreement
+from nodes.reading.verdict_votes import count_readings, measure_disagreement
 from tests.nodes.literature_builders import read_as
 from tests.viewer.case_runs import line, step, write_run
 from tests.viewer.test_case_page import Page, check_nothing_acts, page_of, words

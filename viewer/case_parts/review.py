@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nodes.disagreement import contested
+from nodes.evidence.disagreement import contested
 from runs.manifest import RunError
 from runs.reviews import Review, confirmed, is_stale
 from runs.statuses import WAITING

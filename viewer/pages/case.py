@@ -9,7 +9,8 @@ from cases.records import Case
 from runs import Run, RunError
 from runs.reviews import Reviews
 from runs.trace_file import Line
-from serving.journal import JournalError, Message
+from serving.journal import JournalError
+from serving.messages import Message
 from viewer.addresses import Addresses
 from viewer.case_parts.answers import read_answers
 from viewer.case_parts.ballots import read_ballots, read_threshold

@@ -4,7 +4,7 @@ import pytest
 
 from evals.bench.catalogue import load, option_names
 from evals.bench.fusion import MODELS, Options, Times, result, texts
-from serving.embedded.weights import packaged_embedder
+from weights.registry import packaged_embedder
 
 
 def times(encoding: float, *queries: float) -> Times:

@@ -9,7 +9,7 @@ import numpy as np
 from evals.bench.catalogue import run as run_benchmark
 from evals.bench.index_plot import draw
 from evals.bench.index_run import Copies, run
-from serving.embeddings import normalise
+from retrieval.embeddings import normalise
 
 
 def real() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -8,7 +8,7 @@ import pytest
 
 from evals.bench.child_server import ChildServer, instant_server
 from evals.bench.instant_server import MODEL, reply_text
-from nodes.label_reply import label_schema, parse_labels
+from nodes.evidence.label_reply import label_schema, parse_labels
 from serving.backends import connect
 from serving.backends.fixed_layout import fixed_layout_grammar
 from serving.probe import probe

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cases.literature import Document
-from serving.literature.build import BuildOptions, build
-from serving.literature.seam import Hit
+from retrieval.corpus.build import BuildOptions, build
+from retrieval.corpus.seam import Hit
 
 TOPICS = ("heparin", "mint", "honey", "ginger")
 DOCUMENTS = [

@@ -22,7 +22,7 @@ from evals.search.run_files import write_runs
 from evals.search.score_cache import ScoreCache
 from ranking.bm25 import Bm25Ranker
 from ranking.ranker import Ranked
-from serving.literature.corpus import Corpus
+from retrieval.corpus.corpus import Corpus
 from tests.evals.search.conftest import Backwards
 
 

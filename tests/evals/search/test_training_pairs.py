@@ -12,7 +12,7 @@ from evals.search.questions import load_questions
 from evals.search.retrievers import RetrieverName, Retrievers
 from evals.search.training_pairs import PairCounts, PairOptions, write_training_examples
 from ranking.readers.load import load_examples
-from serving.literature.corpus import Corpus
+from retrieval.corpus.corpus import Corpus
 from tests.evals.search.conftest import Backwards
 
 

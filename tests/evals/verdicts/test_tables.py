@@ -3,7 +3,7 @@ from __future__ import annotations
 from evals.verdicts.recorded import Keep, Question, Questions
 from evals.verdicts.tables import CITATIONS, TOP_J, TOP_K, YEARS, _cited, _first, _rows, _since, _top
 from graph.recipe import Recipe
-from nodes.literature_records import EvidencePassage
+from nodes.reading.literature_records import EvidencePassage
 from tests.nodes.literature_builders import read_as
 
 PASSAGES: list[EvidencePassage] = [

@@ -1,0 +1,1 @@
+"""Answers: written, checked, cited, aligned, exact."""

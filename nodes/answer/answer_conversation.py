@@ -1,0 +1,133 @@
+"""An answer from retrieved sentences: the prompt that fits, and the turns that quote earlier faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NotRequired, TypedDict
+
+from cases.records import Case
+from nodes.answer.fit_sentences import FittedSentences, fit_sentences
+from nodes.answer.generate_answer import Attempt
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import Decision, Retrieved, decision
+from nodes.core.wording import one_line
+from serving.ask import Ask, Failure
+from serving.messages import Message
+from serving.reply import ReplyFormat, free_text
+
+_NOTHING = "(none)"
+
+
+class RetrievedAnswerInput(TypedDict):
+    """What a node reads that writes an answer from retrieved sentences."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    retrieved: list[Retrieved]
+    rejected_answers: NotRequired[list[Attempt]]
+
+
+class RetrievedAnswerUpdate(TypedDict):
+    """What it owns: a draft, and the sentences that its prompt showed, in note order."""
+
+    draft_answer: str
+    answer_evidence: list[str]
+    decisions: list[Decision]
+
+
+async def answer_from_retrieved(
+    node: str,
+    reply: str,
+    line: Callable[[str, str], str],
+    state: RetrievedAnswerInput,
+    context: Context,
+) -> RetrievedAnswerUpdate:
+    """Ask the `answer` model; after a rejected attempt the conversation goes on with its faults quoted.
+
+    Args:
+        node: Whose prompt it is, and decision.
+        reply: Name of the reply's format.
+        line: Id and text of a sentence to its line in the prompt.
+        state: Of the case.
+        context: Of the case.
+    """
+    settings = context.settings.answer
+    case = context.cases[state["case_id"]]
+    rejected = state.get("rejected_answers", [])
+    prompt = await _fitted(node, line, state, context)
+    messages = prompt.messages
+    for attempt in rejected:
+        correction = context.prompts[node].render_correction("; ".join(attempt["faults"]))
+        messages = (*messages, Message("assistant", attempt["text"]), Message("user", correction))
+    (outcome,) = await context.client.ask(
+        Ask(
+            role="answer",
+            case_id=case.id,
+            messages=messages,
+            # A cut answer is still of use: its whole sentences are kept.
+            reply=ReplyFormat(name=reply, schema=None, parse=free_text, may_be_cut=True),
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            seed=context.settings.seed,
+        )
+    )
+    if isinstance(outcome, Failure):
+        raise NodeFailure.of(outcome)
+    chosen = set(prompt.shown)
+    return {
+        "draft_answer": outcome.value,
+        "answer_evidence": [id_ for id_ in case.sentence_ids if id_ in chosen],
+        "decisions": decision(
+            node,
+            _because(prompt, rejected),
+            {
+                "attempt": len(rejected) + 1,
+                "shown": prompt.shown,
+                "dropped_sentences": prompt.dropped,
+                "words": len(outcome.value.split()),
+            },
+            outcome.calls,
+            flags=["dropped_sentences"] if prompt.dropped else [],
+        ),
+    }
+
+
+async def _fitted(
+    node: str, line: Callable[[str, str], str], state: RetrievedAnswerInput, context: Context
+) -> FittedSentences:
+    settings = context.settings.answer
+    case = context.cases[state["case_id"]]
+    texts = {sentence.id: one_line(sentence.text) for sentence in case.sentences}
+    variables = {**_asked(case, state), "max_words": str(settings.max_words)}
+
+    def render(ids: Sequence[str]) -> tuple[Message, ...]:
+        sentences = "\n".join(line(id_, texts[id_]) for id_ in ids)
+        turns = context.prompts[node].render({**variables, "sentences": sentences})
+        return tuple(Message(role, text) for role, text in turns)
+
+    return await fit_sentences(
+        context.client,
+        "answer",
+        [one["id"] for one in state["retrieved"]],
+        render,
+        reply_tokens=settings.max_tokens,
+        later_tokens=2 * settings.max_tokens * settings.corrections,
+    )
+
+
+def _asked(case: Case, state: RetrievedAnswerInput) -> dict[str, str]:
+    question = case.question.strip() or state.get("patient_question", "")
+    return {
+        "narrative": one_line(case.narrative) or _NOTHING,
+        "question": one_line(question) or _NOTHING,
+    }
+
+
+def _because(prompt: FittedSentences, rejected: Sequence[Attempt]) -> str:
+    because = f"attempt {len(rejected) + 1} on {len(prompt.shown)} sentences, the best first"
+    if prompt.dropped:
+        because += f"; {prompt.dropped} more do not fit the context window"
+    if rejected:
+        because += f"; after the fault was quoted: {'; '.join(rejected[-1]['faults'])}"
+    return because

@@ -1,0 +1,187 @@
+"""The exact answer to a question of yes or no, a factoid or a list (Verma et al. 2025, section 3.3).
+
+One prompt, asked for as many votes as the recipe wants; a vote that gives nothing is missing, not empty.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from langgraph.runtime import Runtime
+
+from cases.biomedical import ExactAnswer, QuestionType
+from cases.records import Case
+from nodes.answer.biomedical_records import ChosenSnippet, ExactVote
+from nodes.answer.biomedical_settings import ExactSettings
+from nodes.answer.exact_reply import FIELD, MOST_ENTRIES, Exact, exact_reply
+from nodes.answer.question_prompt import Wording, question_prompt
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import Decision, decision
+from nodes.question.question_type import demand_type
+from serving.ask import Ask, CallRecord, Failure, Reply
+from serving.errors import CallError
+
+
+class AnswerExactlyInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    snippets: list[ChosenSnippet]
+
+
+class AnswerExactlyUpdate(TypedDict):
+    """What the node owns."""
+
+    exact_votes: list[ExactVote]
+    decisions: list[Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What came of asking.
+
+    Attributes:
+        votes: All that were asked for; those without an answer are missing.
+        failed: Error class and message of those, by number.
+        rescued: What was wrong with the replies that only the forgiving parser could read, by number.
+        defaulted: Numbers of replies that said neither yes nor no and count as yes.
+        calls: All of them.
+        first_error: Of the first vote that failed.
+    """
+
+    votes: list[ExactVote]
+    failed: Mapping[str, str]
+    rescued: Mapping[str, str]
+    defaulted: Sequence[int]
+    calls: Sequence[CallRecord]
+    first_error: CallError | None
+
+    @property
+    def usable(self) -> int:
+        """Votes with an answer."""
+        return sum(vote["answer"] is not None for vote in self.votes)
+
+
+async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -> AnswerExactlyUpdate:
+    """Ask the `label` model; a case without answers of more than half of its votes has failed."""
+    context = runtime.context
+    settings = context.settings.exact
+    case = context.cases[state["case_id"]]
+    type_ = demand_type(case)
+    texts = context.prompts["answer_exactly"]
+    instruction = {"instruction": texts.text(f"{type_}_{settings.instructions}")}
+    prompt = await question_prompt(
+        context,
+        case,
+        type_,
+        [one["text"] for one in state["snippets"]],
+        Wording(
+            prompt="answer_exactly",
+            role="label",
+            own=instruction,
+            of_shot=lambda shot: instruction | {"answer": shown_answer(shot, settings)},
+            reply_tokens=settings.max_tokens,
+            later_tokens=2 * settings.max_tokens,
+        ),
+    )
+    outcomes = await context.client.ask(
+        Ask(
+            role="label",
+            case_id=case.id,
+            messages=prompt.messages,
+            reply=exact_reply(type_),
+            samples=tuple(range(settings.votes)),
+            temperature=settings.sampled_at,
+            max_tokens=settings.max_tokens,
+            seed=context.settings.seed,
+        )
+    )
+    ballot = read_ballot(outcomes, default_yes=settings.default_yes and type_ == "yesno")
+    needed = settings.votes // 2 + 1
+    if ballot.usable < needed:
+        assert ballot.first_error is not None
+        raise NodeFailure(
+            ballot.first_error.error_class,
+            f"{ballot.usable} of {settings.votes} votes gave an answer, {needed} are needed:"
+            f" {ballot.first_error}",
+            ballot.calls,
+        )
+    raised = {
+        "missing_votes": ballot.failed,
+        "incomplete_replies": ballot.rescued,
+        "defaulted_to_yes": ballot.defaulted,
+    }
+    return {
+        "exact_votes": ballot.votes,
+        "decisions": decision(
+            "answer_exactly",
+            f"{ballot.usable} of {settings.votes} votes on one prompt of style {settings.style} with"
+            f" {prompt.told}",
+            {
+                "question_type": type_,
+                "style": settings.style,
+                "exact_votes": ballot.votes,
+                "failed_votes": ballot.failed,
+                "rescued_votes": ballot.rescued,
+                "defaulted_votes": ballot.defaulted,
+                **prompt.facts,
+            },
+            ballot.calls,
+            flags=[*(name for name, any_ in raised.items() if any_), *prompt.flags],
+        ),
+    }
+
+
+def read_ballot(outcomes: Sequence[Reply[Exact] | Failure], *, default_yes: bool) -> Ballot:
+    """Votes by the number of their sample.
+
+    Args:
+        outcomes: One a sample, in order.
+        default_yes: Whether a reply that could not be read counts as yes; one that never came does not.
+    """
+    votes: list[ExactVote] = []
+    failed: dict[str, str] = {}
+    rescued: dict[str, str] = {}
+    defaulted: list[int] = []
+    errors: list[CallError] = []
+    for sample, outcome in enumerate(outcomes):
+        answer: Exact | None = None
+        if isinstance(outcome, Reply):
+            answer = outcome.value
+            if outcome.rescued:
+                rescued[str(sample)] = outcome.rescued
+        elif default_yes and outcome.error.error_class == "invalid_output":
+            answer = "yes"
+            defaulted.append(sample)
+        else:
+            failed[str(sample)] = f"{outcome.error.error_class}: {outcome.error}"
+            errors.append(outcome.error)
+        votes.append(ExactVote(sample=sample, answer=answer))
+    calls = [call for outcome in outcomes for call in outcome.calls]
+    return Ballot(votes, failed, rescued, defaulted, calls, errors[0] if errors else None)
+
+
+def shown_answer(shot: Case, settings: ExactSettings) -> str:
+    """The gold answer of a shot in the form that a reply has.
+
+    Of a list, query template 1 shows one entry, and template 2 all that a reply may have.
+    """
+    gold = shot.gold.exact_answer
+    assert gold is not None and shot.biomedical is not None and shot.biomedical.type is not None
+    said: Any = gold
+    if not isinstance(gold, str):
+        said = first_synonyms(gold, shot.biomedical.type)
+        if shot.biomedical.type == "list" and not settings.hints:
+            said = said[:1]
+    return json.dumps({FIELD: said}, ensure_ascii=False)
+
+
+def first_synonyms(answer: ExactAnswer, type_: QuestionType) -> list[str]:
+    """One text for each entry, as many as an answer may have; a yes or no is its own."""
+    if isinstance(answer, str):
+        return [answer]
+    return [synonyms[0] for synonyms in answer if synonyms][: MOST_ENTRIES[type_]]

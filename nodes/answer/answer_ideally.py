@@ -1,0 +1,139 @@
+"""The answer in words (Verma et al. 2025, section 3.3); BioASQ calls it ideal."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from cases.biomedical import QuestionType
+from cases.records import Case
+from nodes.answer.answer_exactly import first_synonyms
+from nodes.answer.answer_rules import find_faults, shorten
+from nodes.answer.biomedical_records import ChosenSnippet
+from nodes.answer.exact_reply import Exact
+from nodes.answer.question_prompt import QuestionPrompt, Wording, question_prompt
+from nodes.core.context import Context
+from nodes.core.records import Decision, decision
+from nodes.core.settings import AnswerSettings
+from nodes.core.wording import one_line
+from nodes.core.written_text import Rules, WrittenText, write_text
+from nodes.question.question_type import demand_type
+from serving.reply import ReplyFormat, free_text
+
+IDEAL_REPLY = "ideal_answer"
+"""Name of the reply's format."""
+
+# A cut answer is held to its rules like any other.
+_FREE_TEXT = ReplyFormat(name=IDEAL_REPLY, schema=None, parse=free_text, may_be_cut=True)
+
+
+class AnswerIdeallyInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    snippets: list[ChosenSnippet]
+    exact_answer: NotRequired[Exact]
+
+
+class AnswerIdeallyUpdate(TypedDict):
+    """What the node owns."""
+
+    answer: str
+    decisions: list[Decision]
+
+
+async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -> AnswerIdeallyUpdate:
+    """Ask the `answer` model; an answer that breaks its rules goes back, then is cut and flagged."""
+    context = runtime.context
+    settings = context.settings.ideal
+    case = context.cases[state["case_id"]]
+    type_ = demand_type(case)
+    exact = state.get("exact_answer")
+    hint = _hint(context, type_, short_answer(exact) if exact else "")
+    prompt = await question_prompt(
+        context, case, type_, [one["text"] for one in state["snippets"]], _wording(context, type_, hint)
+    )
+    rules = Rules(
+        one_line,
+        lambda text: find_ideal_faults(text, settings.max_words),
+        lambda text: shorten(text, _rules(text, settings.max_words)),
+    )
+    written = await write_text(
+        context, case.id, "answer_ideally", prompt.messages, _FREE_TEXT, settings, rules
+    )
+    return {
+        "answer": written.text,
+        "decisions": decision(
+            "answer_ideally",
+            _because(written, prompt, hinted=bool(hint)),
+            {
+                "question_type": type_,
+                "style": context.settings.exact.style,
+                "hinted": bool(hint),
+                "attempts": len(written.faults) + (not written.cut),
+                "faults": written.faults,
+                "words": len(written.text.split()),
+                "most_words": settings.max_words,
+                **prompt.facts,
+            },
+            written.calls,
+            flags=[*(["answer_breaks_rules"] if written.cut else []), *prompt.flags],
+        ),
+    }
+
+
+def short_answer(exact: Exact) -> str:
+    """An exact answer on one line: yes, no, or its entries."""
+    return exact if isinstance(exact, str) else "; ".join(one_line(entry[0]) for entry in exact)
+
+
+def find_ideal_faults(text: str, max_words: int) -> list[str]:
+    """What breaks the rules, in words that can be quoted to the model; sentences are not limited."""
+    return find_faults(text, _rules(text, max_words))
+
+
+def _rules(text: str, max_words: int) -> AnswerSettings:
+    most = max(1, len(text.split()))
+    return AnswerSettings(max_words=max_words, min_sentences=1, max_sentences=most)
+
+
+def _wording(context: Context, type_: QuestionType, hint: str) -> Wording:
+    settings = context.settings.ideal
+    words = {"max_words": str(settings.max_words)}
+    instructions = context.settings.exact.instructions
+    same = {"instruction": context.prompts["answer_ideally"].text(f"ideal_{instructions}", words)}
+
+    def of_shot(shot: Case) -> dict[str, str]:
+        gold = shot.gold
+        assert gold.ideal_answers
+        entries = first_synonyms(gold.exact_answer, type_) if gold.exact_answer else []
+        known = {"hint": _hint(context, type_, "; ".join(entries))}
+        return same | known | {"answer": one_line(gold.ideal_answers[0])}
+
+    return Wording(
+        prompt="answer_ideally",
+        role="answer",
+        own=same | words | {"hint": hint},
+        of_shot=of_shot,
+        reply_tokens=settings.max_tokens,
+        later_tokens=2 * settings.max_tokens * settings.corrections,
+    )
+
+
+def _hint(context: Context, type_: QuestionType, answer: str) -> str:
+    """Of query template 2, for all but summaries; empty where there is none."""
+    if type_ == "summary" or not answer or not context.settings.exact.hints:
+        return ""
+    return context.prompts["answer_ideally"].text("hint", {"short_answer": answer})
+
+
+def _because(written: WrittenText, prompt: QuestionPrompt, *, hinted: bool) -> str:
+    hint = "with the exact answer as a hint" if hinted else "without a hint"
+    words = f"{len(written.text.split())} words from {prompt.told}, {hint}"
+    if written.cut:
+        corrections = len(written.faults) - 1
+        return f"{words}; cut after {corrections} corrections: {'; '.join(written.faults[-1])}"
+    if written.faults:
+        return f"{words}; after the fault was quoted: {'; '.join(written.faults[-1])}"
+    return words

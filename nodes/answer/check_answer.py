@@ -1,0 +1,63 @@
+"""Does the answer keep its rules? One that does not goes back once, then is repaired and flagged."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.answer.answer_rules import find_faults, shorten, strip_citations
+from nodes.answer.generate_answer import Attempt
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import Decision, decision
+
+
+class CheckAnswerInput(TypedDict):
+    """What the node reads."""
+
+    draft_answer: str
+    rejected_answers: NotRequired[list[Attempt]]
+
+
+class CheckAnswerUpdate(TypedDict):
+    """What the node owns. `answer` is set once the answer is accepted."""
+
+    answer: NotRequired[str]
+    rejected_answers: NotRequired[list[Attempt]]
+    decisions: list[Decision]
+
+
+async def check_answer(state: CheckAnswerInput, runtime: Runtime[Context]) -> CheckAnswerUpdate:
+    """Accept, send back with the faults quoted, or repair."""
+    rules = runtime.context.settings.answer
+    draft = state["draft_answer"]
+    text = strip_citations(draft)
+    faults = find_faults(text, rules)
+    rejected = state.get("rejected_answers", [])
+    stripped = text != " ".join(draft.split())
+    facts = {"faults": faults, "words": len(text.split()), "citations_stripped": stripped}
+    if not faults:
+        because = "the answer keeps its rules" + (" once its citations are stripped" if stripped else "")
+        return {
+            "answer": text,
+            "decisions": decision("check_answer", because, {**facts, "verdict": "accepted"}),
+        }
+    quoted = "; ".join(faults)
+    if len(rejected) < rules.corrections:
+        return {
+            "rejected_answers": [Attempt(text=draft, faults=faults)],
+            "decisions": decision("check_answer", f"sent back: {quoted}", {**facts, "verdict": "sent_back"}),
+        }
+    repaired = shorten(text, rules)
+    if not repaired:
+        raise NodeFailure("invalid_output", "the answer is empty once its citations are stripped")
+    return {
+        "answer": repaired,
+        "decisions": decision(
+            "check_answer",
+            f"accepted with a flag after {len(rejected)} corrections: {quoted}",
+            {**facts, "verdict": "repaired", "words_after": len(repaired.split())},
+            flags=["answer_breaks_rules"],
+        ),
+    }

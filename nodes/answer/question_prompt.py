@@ -1,0 +1,211 @@
+"""The prompt on a question and its snippets, with answered questions before it (Verma et al. 2025, figure 3).
+
+Where it does not fit the context window, shots go first, the last drawn first, then snippets from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cases.biomedical import QuestionType
+from cases.records import Case
+from nodes.answer.fit_sentences import fit_sentences
+from nodes.answer.shots import choose_shots
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.wording import one_line
+from serving.messages import Message
+from serving.model_name import Role
+
+_NO_SNIPPETS = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Snippets that are together no longer than a limit.
+
+    Attributes:
+        texts: In their order.
+        left_out: How many were left out from the end.
+        cut: Whether the first one alone was too long, and only its beginning is kept.
+    """
+
+    texts: list[str]
+    left_out: int
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a node words a prompt.
+
+    Attributes:
+        prompt: Name of the prompt.
+        role: Who is asked.
+        own: Variables of the question itself, beside its text and its snippets.
+        of_shot: The same of an answered question, with the answer.
+        reply_tokens: Room that the reply itself needs.
+        later_tokens: Room for later turns.
+    """
+
+    prompt: str
+    role: Role
+    own: dict[str, str]
+    of_shot: Callable[[Case], dict[str, str]]
+    reply_tokens: int
+    later_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPrompt:
+    """A prompt that fits.
+
+    Attributes:
+        messages: To be sent.
+        shots: Ids of the answered questions that it shows.
+        dropped_shots: Ids of those that the context window has no room for.
+        missing_shots: How many fewer there are than the recipe asks for.
+        shown_snippets: How many of the question's own.
+        left_out_snippets: Left out by the recipe's limit of characters.
+        dropped_snippets: Left out for want of room in the context window.
+        cut: Whether only the beginning of the first snippet is shown.
+    """
+
+    messages: tuple[Message, ...]
+    shots: list[str]
+    dropped_shots: list[str]
+    missing_shots: int
+    shown_snippets: int
+    left_out_snippets: int
+    dropped_snippets: int
+    cut: bool
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For a decision."""
+        return {
+            "demonstrations": self.shots,
+            "dropped_demonstrations": self.dropped_shots,
+            "missing_shots": self.missing_shots,
+            "shown_snippets": self.shown_snippets,
+            "left_out_snippets": self.left_out_snippets,
+            "dropped_snippets": self.dropped_snippets,
+        }
+
+    @property
+    def told(self) -> str:
+        """What the prompt shows, for readers."""
+        snippets = f"{self.shown_snippets} snippet{'' if self.shown_snippets == 1 else 's'}"
+        return f"{snippets} and {len(self.shots)} shot{'' if len(self.shots) == 1 else 's'}"
+
+    @property
+    def flags(self) -> list[str]:
+        """For a decision."""
+        raised = {
+            "few_shots": self.missing_shots,
+            "dropped_demonstrations": self.dropped_shots,
+            "left_out_snippets": self.left_out_snippets,
+            "dropped_snippets": self.dropped_snippets,
+            "cut_snippets": self.cut,
+        }
+        return [name for name, wanted in raised.items() if wanted]
+
+
+async def question_prompt(
+    context: Context, case: Case, type_: QuestionType, snippets: Sequence[str], wording: Wording
+) -> QuestionPrompt:
+    """Word the prompt and make it fit.
+
+    Args:
+        context: With the shots by type.
+        case: The question.
+        type_: Of the question; shots are of the same.
+        snippets: Texts, the most useful first.
+        wording: Of the node.
+
+    Raises:
+        NodeFailure: The question does not fit the context window with a single snippet.
+    """
+    settings = context.settings.exact
+    drawn = choose_shots(
+        context.shots.get(type_, ()), case, settings.shots, context.settings.seed, context.settings.held_out
+    )
+    shown = {shot.id: shot for shot in drawn}
+    within = limit_snippets(snippets, settings.max_snippet_characters)
+
+    def render(ids: Sequence[str], texts: Sequence[str]) -> tuple[Message, ...]:
+        shots = [
+            _variables(shown[id_], _snippets_of(shown[id_], settings.max_snippet_characters))
+            | wording.of_shot(shown[id_])
+            for id_ in ids
+        ]
+        turns = context.prompts[wording.prompt].render(_variables(case, texts) | wording.own, shots)
+        return tuple(Message(role, text) for role, text in turns)
+
+    prompt, count = await _fitted(context, wording, list(shown), within.texts, render)
+    return QuestionPrompt(
+        messages=prompt.messages,
+        shots=prompt.kept,
+        dropped_shots=prompt.dropped,
+        missing_shots=settings.shots - len(drawn),
+        shown_snippets=count,
+        left_out_snippets=within.left_out,
+        dropped_snippets=len(within.texts) - count,
+        cut=within.cut,
+    )
+
+
+async def _fitted(
+    context: Context,
+    wording: Wording,
+    shots: list[str],
+    texts: Sequence[str],
+    render: Callable[[Sequence[str], Sequence[str]], tuple[Message, ...]],
+) -> tuple[Fitted, int]:
+    room = {"reply_tokens": wording.reply_tokens, "later_tokens": wording.later_tokens}
+    try:
+        fitted = await fit_prompt(
+            context.client, wording.role, shots, lambda ids: (render(ids, texts), list(ids)), **room
+        )
+        return fitted, len(texts)
+    except NodeFailure as failure:
+        if failure.error_class != "context_length" or not texts:
+            raise
+    found = await fit_sentences(
+        context.client,
+        wording.role,
+        [str(place) for place in range(len(texts))],
+        lambda places: render((), texts[: len(places)]),
+        what="snippet",
+        **room,
+    )
+    return Fitted(found.messages, [], shots), len(found.shown)
+
+
+def limit_snippets(snippets: Sequence[str], most: int) -> Within:
+    """Keep snippets from the first on, as long as they have at most so many characters together."""
+    texts: list[str] = []
+    room = most
+    for snippet in snippets:
+        text = one_line(snippet)
+        if len(text) > room:
+            break
+        texts.append(text)
+        room -= len(text)
+    if snippets and not texts:
+        return Within([one_line(snippets[0])[:most]], len(snippets) - 1, cut=True)
+    return Within(texts, len(snippets) - len(texts))
+
+
+def _snippets_of(shot: Case, most: int) -> list[str]:
+    given = shot.biomedical.snippets if shot.biomedical else ()
+    return limit_snippets([one.text for one in given if one.text.strip()], most).texts
+
+
+def _variables(case: Case, snippets: Sequence[str]) -> dict[str, str]:
+    """Each snippet on one line, so that no text can look like a further one, or like the question."""
+    lines = [f"- {text}" for text in snippets]
+    return {"question": one_line(case.question), "snippets": "\n".join(lines) or _NO_SNIPPETS}

@@ -1,0 +1,149 @@
+"""Does the answer cite what it was shown, within its limits? Else it goes back once, then it is repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.answer.citations import CitedAnswer, CitedSentence, keep_within, read_citations, word_count
+from nodes.answer.generate_answer import Attempt
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import (
+    AlignedAnswer,
+    AnswerEvidence,
+    AnswerLine,
+    Decision,
+    decision,
+    same_evidence,
+)
+from nodes.core.settings import Settings
+
+
+class ValidateCitationsInput(TypedDict):
+    """What the node reads."""
+
+    draft_answer: str
+    answer_evidence: list[str]
+    rejected_answers: NotRequired[list[Attempt]]
+
+
+class ValidateCitationsUpdate(TypedDict):
+    """What the node owns. All but `rejected_answers` is set once the answer is accepted.
+
+    `answer` is without citations; those of its sentences are in `alignment`, in note order, and all of them
+    are the `evidence`.
+    """
+
+    answer: NotRequired[str]
+    answer_sentences: NotRequired[list[AnswerLine]]
+    alignment: NotRequired[dict[str, list[str]]]
+    aligned_answer: NotRequired[AlignedAnswer]
+    evidence: NotRequired[dict[AnswerEvidence, list[str]]]
+    rejected_answers: NotRequired[list[Attempt]]
+    decisions: list[Decision]
+
+
+def citation_faults(read: CitedAnswer, settings: Settings) -> list[str]:
+    """What cannot be repaired without loss, in words that can be quoted to the model.
+
+    Misplaced, repeated or unknown citations are none: they are mended without asking.
+    """
+    rules = settings.answer
+    sentences = read.sentences
+    if not sentences:
+        return ["it is empty"]
+    faults = []
+    words = word_count(sentences, count_citations=settings.citation.count_citations)
+    if words > rules.max_words:
+        counted = ", citations counted," if settings.citation.count_citations else ""
+        faults.append(f"it has {words} words{counted} and the limit is {rules.max_words}")
+    if not rules.min_sentences <= len(sentences) <= rules.max_sentences:
+        wanted = f"{rules.min_sentences} to {rules.max_sentences}"
+        faults.append(f"it has {len(sentences)} sentence{'s' * (len(sentences) > 1)} and needs {wanted}")
+    if not sentences[-1].whole:
+        faults.append("it does not end with a whole sentence")
+    if not read.cited:
+        faults.append("it cites no sentence of the note: put |id| behind each sentence, with ids of the note")
+    return faults
+
+
+async def validate_citations(
+    state: ValidateCitationsInput, runtime: Runtime[Context]
+) -> ValidateCitationsUpdate:
+    """Accept with citations in their place, send back with the faults quoted, or repair."""
+    settings = runtime.context.settings
+    read = read_citations(state["draft_answer"], state["answer_evidence"])
+    faults = citation_faults(read, settings)
+    rejected = state.get("rejected_answers", [])
+    facts = {
+        "faults": faults,
+        "words": word_count(read.sentences, count_citations=settings.citation.count_citations),
+        "unknown_ids": len(read.unknown),
+        "malformed_citations": read.malformed,
+    }
+    quoted = "; ".join(faults)
+    if faults and len(rejected) < settings.answer.corrections:
+        return {
+            "rejected_answers": [Attempt(text=state["draft_answer"], faults=faults)],
+            "decisions": decision(
+                "validate_citations", f"sent back: {quoted}", {**facts, "verdict": "sent_back"}
+            ),
+        }
+    kept = keep_within(
+        read.sentences,
+        settings.answer.max_words,
+        settings.answer.max_sentences,
+        count_citations=settings.citation.count_citations,
+    )
+    if not kept:
+        raise NodeFailure("invalid_output", "the answer is empty once its citations are taken out")
+    lines = [AnswerLine(id=str(number), text=one.text) for number, one in enumerate(kept, start=1)]
+    links = {line["id"]: list(one.cited) for line, one in zip(lines, kept, strict=True)}
+    cited = {id_ for ids in links.values() for id_ in ids}
+    evidence = [id_ for id_ in state["answer_evidence"] if id_ in cited]
+    return {
+        "answer": " ".join(line["text"] for line in lines),
+        "answer_sentences": lines,
+        "alignment": links,
+        "aligned_answer": "generated",
+        "evidence": same_evidence(evidence),
+        "decisions": decision(
+            "validate_citations",
+            _because(read, kept, evidence, faults),
+            {
+                **facts,
+                "verdict": "repaired" if faults else "accepted",
+                "links": links,
+                "cited": evidence,
+                "uncited_sentences": sum(not ids for ids in links.values()),
+                "dropped_answer_sentences": len(read.sentences) - len(kept),
+            },
+            flags=_flags(read, evidence, faults),
+        ),
+    }
+
+
+def _because(
+    read: CitedAnswer, kept: Sequence[CitedSentence], evidence: Sequence[str], faults: Sequence[str]
+) -> str:
+    because = f"{len(kept)} sentences cite {len(evidence)} of the note"
+    if faults:
+        because = f"accepted with a flag: {'; '.join(faults)}. {because}"
+    if read.unknown:
+        because += f"; {len(read.unknown)} ids that were not shown were dropped"
+    if read.malformed:
+        because += f"; {read.malformed} malformed citations were taken out"
+    return because
+
+
+def _flags(read: CitedAnswer, evidence: Sequence[str], faults: Sequence[str]) -> list[str]:
+    found = {
+        "answer_breaks_rules": bool(faults),
+        "no_citations": not evidence,
+        "unknown_citations": bool(read.unknown),
+        "malformed_citations": bool(read.malformed),
+    }
+    return [flag for flag, is_so in found.items() if is_so]

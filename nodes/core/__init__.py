@@ -1,0 +1,1 @@
+"""What every node needs: its specification, its context, records, prompts that fit."""

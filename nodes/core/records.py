@@ -1,0 +1,115 @@
+"""Small records that travel in the state: builtins only, texts by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, NotRequired, TypedDict, get_args
+
+from retrieval.demonstrations import Neighbour
+from serving.ask import CallRecord
+
+AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
+ReplyFormName = Literal["labels", "ids"]
+AlignedAnswer = Literal["generated", "clinician"]
+
+
+class Shown(TypedDict):
+    """A chosen demonstration: which, how far, and by which rule it was chosen."""
+
+    case_id: str
+    distance: float
+    intent: str | None
+    source: str
+    tier: Literal["similarity", "primary", "secondary", "fill"]
+
+
+class IntentChoice(TypedDict):
+    """What a question asks for; `primary` is None where the model named no known intent."""
+
+    primary: str | None
+    secondary: str | None
+    risk_level: str
+
+
+class Vote(TypedDict):
+    """One labelling of the whole note.
+
+    `essential` lists sentence ids in note order, `confidence` gives P(essential) by sentence id where the
+    recipe wants it and the model tells.
+    """
+
+    vote: int
+    essential: list[str]
+    confidence: NotRequired[dict[str, float]]
+
+
+class AnswerLine(TypedDict):
+    """One sentence of an answer; `id` is unique within the answer."""
+
+    id: str
+    text: str
+
+
+class Retrieved(TypedDict):
+    """A sentence of the note that was found for a query."""
+
+    id: str
+    score: float
+
+
+class Attribution(TypedDict):
+    """How well a sentence of an answer matches one of the note, part by part, each 0 to 1."""
+
+    id: str
+    lexical: float
+    fuzzy: float
+    semantic: float
+
+
+class ReviewRecord(TypedDict):
+    """A person's review that a case went on with; `changed` lists the ids that votes had otherwise."""
+
+    reviewer: str
+    reviewed_at: str
+    changed: list[str]
+
+
+class Decision(TypedDict):
+    """What a node decided and why: `because` is for people, `facts` for programs."""
+
+    node: str
+    because: str
+    facts: dict[str, Any]
+    calls: list[dict[str, Any]]
+    flags: NotRequired[list[str]]
+
+
+def same_evidence(ids: Sequence[str]) -> dict[AnswerEvidence, list[str]]:
+    """The same sentences for every evidence setting, where nobody votes."""
+    return {setting: list(ids) for setting in get_args(AnswerEvidence)}
+
+
+def shown(neighbour: Neighbour, tier: Literal["similarity", "primary", "secondary", "fill"]) -> Shown:
+    """A neighbour as it is kept in the state."""
+    return Shown(
+        case_id=neighbour.case_id,
+        distance=neighbour.distance,
+        intent=neighbour.intent,
+        source=neighbour.source,
+        tier=tier,
+    )
+
+
+def decision(
+    node: str,
+    because: str,
+    facts: Mapping[str, Any],
+    calls: Sequence[CallRecord] = (),
+    flags: Sequence[str] = (),
+) -> list[Decision]:
+    """A decision as an update of the state's `decisions`."""
+    made = Decision(node=node, because=because, facts=dict(facts), calls=[asdict(call) for call in calls])
+    if flags:
+        made["flags"] = list(flags)
+    return [made]

@@ -1,0 +1,1 @@
+"""Which sentences of a note are evidence: votes, rankers, people."""

@@ -1,0 +1,123 @@
+"""From votes to labels: essential iff at least T votes say so (TAMU 2026, equation 22)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.core.context import Context
+from nodes.core.records import AnswerEvidence, Decision, Vote, decision
+from nodes.core.settings import EvidenceSettings
+from nodes.evidence.label_confidence import mean_confidence
+
+
+class AggregateVotesInput(TypedDict):
+    """What the node reads. Without reflection there are no reflected votes."""
+
+    case_id: str
+    votes: NotRequired[list[Vote]]
+    reflected_votes: NotRequired[list[Vote]]
+    asked_votes: NotRequired[int]
+    ranker_vote: NotRequired[Vote]
+
+
+class AggregateVotesUpdate(TypedDict):
+    """What the node owns: counts for every sentence, and the sentences of each evidence setting.
+
+    `label_confidence` is the mean P(essential) over the votes, there if any vote told one.
+    """
+
+    vote_counts: dict[str, int]
+    usable_votes: int
+    evidence: dict[AnswerEvidence, list[str]]
+    label_confidence: NotRequired[dict[str, float | None]]
+    decisions: list[Decision]
+
+
+def count_votes(
+    votes: Sequence[Vote], sentence_ids: Sequence[str], ranked: Vote | None = None, weight: int = 0
+) -> dict[str, int]:
+    """How many votes call each sentence essential; every sentence has a count.
+
+    Args:
+        votes: Of the model.
+        sentence_ids: In note order.
+        ranked: A ranker's vote.
+        weight: Votes that it counts for.
+    """
+    named = Counter(id_ for vote in votes for id_ in vote["essential"])
+    if ranked is not None:
+        named.update(dict.fromkeys(ranked["essential"], weight))
+    return {id_: named[id_] for id_ in sentence_ids}
+
+
+def select(counts: Mapping[str, int], at_least: int) -> list[str]:
+    """Ids with at least so many votes, in note order."""
+    return [id_ for id_, count in counts.items() if count >= at_least]
+
+
+def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
+    """T for fewer votes than wanted: the same share of them, rounded up; never below 1.
+
+    A vote that failed is missing. Holding T fixed would count it as "not essential".
+    """
+    return max(1, math.ceil(threshold * usable / wanted))
+
+
+def effective_threshold(settings: EvidenceSettings, usable: int, asked: int) -> int:
+    """T where votes of the model have failed; `usable` and `asked` count those.
+
+    Votes that nobody asked for are not missing: T stays that of all R.
+    """
+    failed = asked - usable
+    return scaled_threshold(settings.vote_threshold, settings.all_votes - failed, settings.all_votes)
+
+
+async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context]) -> AggregateVotesUpdate:
+    """Count, and apply the threshold and the high- and low-recall settings."""
+    settings = runtime.context.settings.evidence
+    sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
+    votes = state.get("reflected_votes") or state.get("votes", [])
+    asked = state.get("asked_votes", settings.most_votes)
+    threshold = effective_threshold(settings, len(votes), asked)
+    ranked, weight = state.get("ranker_vote"), settings.ranker_weight
+    counts = count_votes(votes, sentence_ids, ranked, weight)
+    usable = len(votes) + weight
+    evidence: dict[AnswerEvidence, list[str]] = {
+        "threshold": select(counts, threshold),
+        "high_recall": select(counts, 1),
+        "low_recall": select(counts, max(1, usable - 1)),
+    }
+    chosen = evidence["threshold"]
+    because = f"{len(chosen)} of {len(sentence_ids)} sentences "
+    because += _by_votes(threshold, usable, asked + weight, weight) if votes else "are the ranker's selection"
+    facts: dict[str, Any] = {
+        "counts": counts,
+        "usable_votes": usable,
+        "threshold": threshold,
+        "essential": chosen,
+    }
+    if weight:
+        facts["ranker_votes"] = weight
+    if settings.adaptive:
+        saved = settings.most_votes - asked
+        because += f"; asked {asked} of at most {settings.most_votes} votes; {saved} saved"
+        facts |= {"asked_votes": asked, "saved_votes": saved}
+    update = AggregateVotesUpdate(vote_counts=counts, usable_votes=usable, evidence=evidence, decisions=[])
+    told = [vote["confidence"] for vote in votes if "confidence" in vote]
+    if told:
+        update["label_confidence"] = facts["label_confidence"] = mean_confidence(told, sentence_ids)
+    update["decisions"] = decision(
+        "aggregate_votes", because, facts, flags=[] if chosen else ["no_essential_sentence"]
+    )
+    return update
+
+
+def _by_votes(threshold: int, usable: int, asked: int, of_ranker: int) -> str:
+    named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
+    ranker = f" ({of_ranker} of them the ranker's)" if of_ranker else ""
+    return f"have at least {threshold} of {named}{ranker}"

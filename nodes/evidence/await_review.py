@@ -1,0 +1,103 @@
+"""A person labels the sentences of a case whose votes differ too much; until then the case waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+from pydantic import BaseModel, ConfigDict, Field
+
+from cases.records import Label
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import AnswerEvidence, Decision, ReviewRecord, decision
+from nodes.evidence.disagreement import contested, disagreement
+
+
+class ReviewedLabels(BaseModel):
+    """What the graph is resumed with.
+
+    Attributes:
+        reviewer: Who labelled.
+        reviewed_at: When, in ISO 8601.
+        labels: Of every sentence of the note.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reviewer: str = Field(min_length=1)
+    reviewed_at: str
+    labels: dict[str, Label]
+
+
+class AwaitReviewInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    vote_counts: dict[str, int]
+    usable_votes: int
+    evidence: dict[AnswerEvidence, list[str]]
+
+
+class AwaitReviewUpdate(TypedDict):
+    """What the node owns: who reviewed, and evidence that is the reviewer's in every setting."""
+
+    review: ReviewRecord
+    evidence: dict[AnswerEvidence, list[str]]
+    decisions: list[Decision]
+
+
+async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> AwaitReviewUpdate:
+    """Wait for a person, then take the person's labels.
+
+    Nothing is asked of a model here: LangGraph runs the node again from its start when it is resumed.
+
+    Raises:
+        NodeFailure: The labels are not those of this case's sentences.
+    """
+    limit = runtime.context.settings.review.disagreement
+    counts, usable = state["vote_counts"], state["usable_votes"]
+    open_ids = contested(counts, usable)
+    facts = {
+        "disagreement": round(disagreement(counts, usable), 4),
+        "limit": limit,
+        "contested": open_ids,
+        "counts": counts,
+        "usable_votes": usable,
+    }
+    differ = f"{usable} votes differ on {len(open_ids)} of {len(counts)} sentences (limit {limit})"
+    # A decision, so that traces and Studio show the wait as they show everything else.
+    (wait,) = decision("await_review", f"waits for a person: {differ}", facts, flags=["waits_for_review"])
+    given: ReviewedLabels = interrupt(dict(wait), response_schema=ReviewedLabels)
+    sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
+    _demand_all(given.labels, sentence_ids)
+    before = state["evidence"]["threshold"]
+    essential = [id_ for id_ in sentence_ids if given.labels[id_] == "essential"]
+    changed = [id_ for id_ in sentence_ids if (id_ in essential) != (id_ in before)]
+    because = (
+        f"{given.reviewer} labelled {len(essential)} of {len(sentence_ids)} sentences essential"
+        f" and changed {len(changed)}, as {differ}"
+    )
+    told: dict[str, Any] = facts | {
+        "reviewer": given.reviewer,
+        "reviewed_at": given.reviewed_at,
+        "before": before,
+        "essential": essential,
+        "changed": changed,
+    }
+    return {
+        "review": ReviewRecord(reviewer=given.reviewer, reviewed_at=given.reviewed_at, changed=changed),
+        "evidence": {"threshold": essential, "high_recall": essential, "low_recall": essential},
+        "decisions": decision("await_review", because, told, flags=["reviewed"]),
+    }
+
+
+def _demand_all(labels: Mapping[str, Label], sentence_ids: Sequence[str]) -> None:
+    unknown = [id_ for id_ in labels if id_ not in sentence_ids]
+    missing = [id_ for id_ in sentence_ids if id_ not in labels]
+    if unknown:
+        raise NodeFailure("invalid_input", f"the review labels sentence {unknown[0]!r}, which is not there")
+    if missing:
+        raise NodeFailure("invalid_input", f"the review leaves sentence {missing[0]!r} without a label")

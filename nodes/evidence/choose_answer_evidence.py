@@ -1,0 +1,40 @@
+"""Which evidence the answer is built on: the threshold's, high recall or low recall (section 5.4.2)."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.core.context import Context
+from nodes.core.records import AnswerEvidence, Decision, decision
+
+
+class ChooseAnswerEvidenceInput(TypedDict):
+    """What the node reads."""
+
+    evidence: dict[AnswerEvidence, list[str]]
+
+
+class ChooseAnswerEvidenceUpdate(TypedDict):
+    """What the node owns."""
+
+    answer_evidence: list[str]
+    decisions: list[Decision]
+
+
+async def choose_answer_evidence(
+    state: ChooseAnswerEvidenceInput, runtime: Runtime[Context]
+) -> ChooseAnswerEvidenceUpdate:
+    """Take the set that the recipe names."""
+    setting = runtime.context.settings.answer.evidence
+    chosen = state["evidence"][setting]
+    sizes = ", ".join(f"{name} {len(ids)}" for name, ids in state["evidence"].items())
+    return {
+        "answer_evidence": chosen,
+        "decisions": decision(
+            "choose_answer_evidence",
+            f"the recipe builds answers on {setting} evidence: {len(chosen)} sentences ({sizes})",
+            {"setting": setting, "chosen": chosen},
+        ),
+    }

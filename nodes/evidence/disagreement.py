@@ -1,0 +1,36 @@
+"""How far the votes on a case differ, and whether a person is to look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodes.core.settings import ReviewSettings
+
+
+def contested(counts: Mapping[str, int], usable: int) -> list[str]:
+    """Ids of the sentences that some usable votes call essential and others do not, in note order.
+
+    Args:
+        counts: Votes for each sentence; a ranker's counts with its weight.
+        usable: Votes that there were, counted in the same way.
+    """
+    return [id_ for id_, count in counts.items() if 0 < count < usable]
+
+
+def disagreement(counts: Mapping[str, int], usable: int) -> float:
+    """Share of a case's sentences on which its usable votes differ: 0 where all agree, 1 where none do.
+
+    One vote, as of a ranker that stands alone, differs from nothing: 0. So does a note without sentences.
+
+    Args:
+        counts: As in `contested`.
+        usable: As in `contested`.
+    """
+    return len(contested(counts, usable)) / len(counts) if counts else 0.0
+
+
+def needs_review(settings: ReviewSettings, counts: Mapping[str, int], usable: int) -> bool:
+    """Whether votes differ on more than the recipe's share of sentences; never where it has no limit."""
+    return settings.disagreement is not None and disagreement(counts, usable) > settings.disagreement

@@ -1,0 +1,148 @@
+"""Weak labels: a sentence is essential iff it supports the clinician's answer (TAMU 2026, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict, get_args
+
+from langgraph.runtime import Runtime
+
+from cases.records import Case, LabelSource
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.fitting import fit_prompt
+from nodes.core.records import AnswerEvidence, Decision, Vote, decision
+from nodes.core.wording import case_variables, one_line
+from nodes.evidence.reply_form import REPLY_FORMS
+from nodes.evidence.voting import ask_for_votes, vote_tokens
+from serving.messages import Message
+
+
+class LabelFromAnswerInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+
+
+class LabelFromAnswerUpdate(TypedDict):
+    """What the node owns.
+
+    Votes where a model was asked, evidence where citations say it all, neither where people have labelled
+    the case: it has no `label_source` then.
+    """
+
+    votes: NotRequired[list[Vote]]
+    asked_votes: NotRequired[int]
+    evidence: NotRequired[dict[AnswerEvidence, list[str]]]
+    label_source: NotRequired[LabelSource]
+    decisions: list[Decision]
+
+
+def labelled_by_people(case: Case) -> bool:
+    """Whether the case has labels that weak ones must never replace."""
+    return bool(case.gold.labels) and case.gold.label_source == "gold"
+
+
+def cited_sentences(case: Case) -> list[str] | None:
+    """Ids that the answer cites, in note order; None where the key does not give every sentence's citations.
+
+    Citations that are all empty count as not given: no answer rests on nothing.
+
+    Raises:
+        NodeFailure: A citation is of no sentence of the note.
+    """
+    sentences = case.gold.answer_sentences or ()
+    cited = {id_ for sentence in sentences for id_ in sentence.citations or ()}
+    if not cited or any(sentence.citations is None for sentence in sentences):
+        return None
+    unknown = sorted(cited - set(case.sentence_ids))
+    if unknown:
+        raise NodeFailure(
+            "invalid_input",
+            f"its clinician answer cites sentence {unknown[0]!r}, which the note does not have:"
+            " give the key of this very case",
+        )
+    return [id_ for id_ in case.sentence_ids if id_ in cited]
+
+
+def answer_statements(case: Case) -> list[str]:
+    """The sentences of the clinician's answer, one line each; the whole answer where they are not given.
+
+    Raises:
+        NodeFailure: The case has no answer.
+    """
+    texts = [sentence.text for sentence in case.gold.answer_sentences or ()] or [case.gold.answer or ""]
+    statements = [line for line in map(one_line, texts) if line]
+    if not statements:
+        raise NodeFailure(
+            "invalid_input",
+            "the case has no clinician answer to label from: add one to its key, or `answer` to its line",
+        )
+    return statements
+
+
+async def label_from_answer(state: LabelFromAnswerInput, runtime: Runtime[Context]) -> LabelFromAnswerUpdate:
+    """Label by the answer's citations, else by votes of the `label` model, which sees no labels of people."""
+    context = runtime.context
+    case = context.cases[state["case_id"]]
+    if labelled_by_people(case):
+        facts = {"labels_from": "people"}
+        because = "already labelled by people; left alone"
+        return {"decisions": decision("label_from_answer", because, facts, flags=["labelled_by_people"])}
+    if not case.sentences:
+        raise NodeFailure("invalid_input", "the note has no sentences")
+    statements = answer_statements(case)
+    cited = cited_sentences(case)
+    if cited is not None:
+        return _by_citations(case, cited)
+    return await _by_votes(context, case, statements)
+
+
+def _by_citations(case: Case, cited: list[str]) -> LabelFromAnswerUpdate:
+    because = (
+        f"{len(cited)} of {len(case.sentences)} sentences are cited by the clinician's answer;"
+        " weak labels from its citations, no model asked"
+    )
+    facts = {"labels_from": "citations", "label_source": "weak", "essential": cited}
+    return {
+        "evidence": dict.fromkeys(get_args(AnswerEvidence), cited),
+        "label_source": "weak",
+        "decisions": decision("label_from_answer", because, facts),
+    }
+
+
+async def _by_votes(context: Context, case: Case, statements: Sequence[str]) -> LabelFromAnswerUpdate:
+    settings = context.settings.evidence
+    prompt = await fit_prompt(
+        context.client,
+        "label",
+        (),
+        lambda _: (_messages(context, case, statements), []),
+        reply_tokens=vote_tokens(context, case),
+        later_tokens=0,
+    )
+    asked = settings.first_votes
+    ballot = await ask_for_votes(context, case, prompt.messages, range(asked))
+    ballot.demand(len(ballot.votes), asked, settings.needed_votes(asked))
+    because = (
+        f"{len(ballot.votes)} of {asked} votes on what in the note supports the clinician's answer;"
+        " weak labels from a model"
+    )
+    facts = {"labels_from": "model", "label_source": "weak", "statements": len(statements), **ballot.facts}
+    return {
+        "votes": ballot.votes,
+        "asked_votes": asked,
+        "label_source": "weak",
+        "decisions": decision("label_from_answer", because, facts, ballot.calls, flags=ballot.flags),
+    }
+
+
+def _messages(context: Context, case: Case, statements: Sequence[str]) -> tuple[Message, ...]:
+    turns = context.prompts["label_from_answer"].render(
+        {
+            **case_variables(case, case.question),
+            "answer": "\n".join(f"- {statement}" for statement in statements),
+            "reply_form": REPLY_FORMS[context.settings.evidence.reply].instruction,
+        }
+    )
+    return tuple(Message(role, text) for role, text in turns)

@@ -1,0 +1,106 @@
+"""A ranker's vote on which sentences of the note are essential (TAMU 2026, sections 4.1.1 and 4.1.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NotRequired, TypedDict
+
+import numpy as np
+from langgraph.runtime import Runtime
+
+from cases.records import Case
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import Decision, Vote, decision
+from ranking.cutoffs import Cutoff, select
+from ranking.ranker import Ranked, Ranker, Scores
+
+_DIGITS = 4
+
+
+class RankEvidenceInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+
+
+class RankEvidenceUpdate(TypedDict):
+    """What the node owns.
+
+    `ranker_vote` is numbered after the votes of the model. Its `confidence` is the sigmoid of the scores: a
+    probability where the ranker was trained for one, and of BM25 or similarity none.
+    """
+
+    ranker_vote: Vote
+    ranker_scores: dict[str, float]
+    decisions: list[Decision]
+
+
+async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> RankEvidenceUpdate:
+    """Score every sentence for the question, in a thread, and cut the ranking."""
+    context = runtime.context
+    ranker = context.ranker
+    assert ranker is not None, "a recipe that ranks is given a ranker"
+    case = context.cases[state["case_id"]]
+    if not case.sentences:
+        raise NodeFailure("invalid_input", "the note has no sentences")
+    question = state.get("patient_question", case.question)
+    ranked = await asyncio.to_thread(ranker.rank, question, [sentence.text for sentence in case.sentences])
+    if not np.isfinite(ranked.scores).all():
+        raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
+    settings = context.settings.evidence
+    cutoff = settings.cutoff or ranker.cutoff
+    essential = [case.sentence_ids[position] for position in select(cutoff, ranked.scores)]
+    cut = [case.sentence_ids[position] for position in ranked.cut_sentences]
+    scores = _by_id(case, ranked.scores)
+    return {
+        "ranker_vote": Vote(
+            vote=settings.most_votes,
+            essential=essential,
+            confidence=_by_id(case, _probabilities(ranked.scores)),
+        ),
+        "ranker_scores": scores,
+        "decisions": decision(
+            "rank_evidence",
+            _because(len(essential), len(scores), ranker, cutoff),
+            {
+                "vote": settings.most_votes,
+                "essential": essential,
+                "scores": scores,
+                "cutoff": cutoff.model_dump(),
+                "cutoff_of": "ranker" if settings.cutoff is None else "recipe",
+                "ranker": ranker.identity,
+                "cut_sentences": cut,
+            },
+            flags=_flags(ranked),
+        ),
+    }
+
+
+def _by_id(case: Case, values: Scores) -> dict[str, float]:
+    # Rounded, so that a difference in the last bit between two machines is none between two runs.
+    return {
+        id_: round(float(value), _DIGITS) + 0.0 for id_, value in zip(case.sentence_ids, values, strict=True)
+    }
+
+
+def _probabilities(scores: Scores) -> Scores:
+    """The logistic function, without overflow."""
+    halves: Scores = 0.5 * (1.0 + np.tanh(0.5 * scores))
+    return halves
+
+
+def _flags(ranked: Ranked) -> list[str]:
+    cut = ["cut_sentences"] if ranked.cut_sentences else []
+    return [*cut, *(["cut_question"] if ranked.query_cut else [])]
+
+
+def _because(chosen: int, sentences: int, ranker: Ranker, cutoff: Cutoff) -> str:
+    name, _, _ = ranker.identity.partition("@")
+    values = ", ".join(
+        f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
+        for field, value in cutoff.model_dump(exclude={"rule"}, exclude_none=True).items()
+    )
+    rule = f"{cutoff.rule} ({values})" if values else cutoff.rule
+    return f"{chosen} of {sentences} sentences by {name}, cut-off {rule}"

@@ -1,0 +1,128 @@
+"""A vote looks at its own labels once more (TAMU 2026, stage 2 of section 4.1.3)."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+from langgraph.errors import NodeError
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure, as_failure
+from nodes.core.records import Decision, Vote, decision
+from nodes.core.settings import EvidenceSettings
+from nodes.core.wording import case_variables
+from nodes.evidence.labelling_prompt import labelling_prompt
+from nodes.evidence.reply_form import REPLY_FORMS, read_vote
+from serving.ask import Ask, Failure
+from serving.messages import Message
+
+
+class ReflectOnLabelsInput(TypedDict):
+    """One vote of the fan-out, with what is needed to rebuild its conversation."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    shown_demonstrations: list[str]
+    vote: Vote
+
+
+class ReflectOnLabelsUpdate(TypedDict):
+    """What the node owns."""
+
+    reflected_votes: list[Vote]
+    decisions: list[Decision]
+
+
+async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Context]) -> ReflectOnLabelsUpdate:
+    """Ask the `reflect` model; without a usable reply the vote keeps its first labels."""
+    context = runtime.context
+    case = context.cases[state["case_id"]]
+    vote = state["vote"]
+    question = state.get("patient_question", case.question)
+    prompt = context.prompts["reflect_on_labels"]
+    form = REPLY_FORMS[context.settings.evidence.reply]
+    labels = form.write(case.sentence_ids, vote["essential"])
+    turns = prompt.render(
+        {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
+    )
+    earlier: tuple[Message, ...] = ()
+    if prompt.file.continues is not None:
+        conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
+        earlier = (*conversation, Message("assistant", labels))
+    (outcome,) = await context.client.ask(
+        Ask(
+            role="reflect",
+            case_id=case.id,
+            messages=(*earlier, *(Message(role, text) for role, text in turns)),
+            reply=form.reply(case.sentence_ids, vote["essential"]),
+            samples=(vote["vote"],),
+            temperature=context.settings.evidence.reflection_temperature,
+            max_tokens=form.tokens(case.sentence_ids),
+            seed=context.settings.seed,
+            logprobs=context.settings.evidence.confidence,
+        )
+    )
+    if isinstance(outcome, Failure):
+        raise NodeFailure.of(outcome)
+    added = [id_ for id_ in outcome.value if id_ not in vote["essential"]]
+    removed = [id_ for id_ in vote["essential"] if id_ not in outcome.value]
+    return {
+        "reflected_votes": [read_vote(form, vote["vote"], outcome, case.sentence_ids)],
+        "decisions": decision(
+            "reflect_on_labels",
+            _because(added, removed),
+            {
+                "vote": vote["vote"],
+                "before": vote["essential"],
+                "after": outcome.value,
+                "added": added,
+                "removed": removed,
+                "rescued": outcome.rescued,
+            },
+            outcome.calls,
+            flags=["incomplete_replies"] if outcome.rescued else [],
+        ),
+    }
+
+
+def after_reflection(settings: EvidenceSettings) -> Literal["check_votes", "aggregate_votes"]:
+    """Where a vote goes once it is final."""
+    return "check_votes" if settings.adaptive else "aggregate_votes"
+
+
+async def keep_first_labels(
+    state: ReflectOnLabelsInput, error: NodeError, runtime: Runtime[Context]
+) -> Command[Literal["check_votes", "aggregate_votes"]]:
+    """A reflection that failed: its vote stands as it was, and its siblings go on."""
+    vote = state["vote"]
+    failure = as_failure(error.error)
+    return Command(
+        update={
+            "reflected_votes": [vote],
+            "decisions": decision(
+                "reflect_on_labels",
+                f"no usable reflection ({failure.error_class}: {failure}); the first labels stand",
+                {
+                    "vote": vote["vote"],
+                    "before": vote["essential"],
+                    "after": vote["essential"],
+                    "added": [],
+                    "removed": [],
+                    "error_class": failure.error_class,
+                },
+                failure.calls,
+                flags=["failed_reflections"],
+            ),
+        },
+        goto=after_reflection(runtime.context.settings.evidence),
+    )
+
+
+def _because(added: list[str], removed: list[str]) -> str:
+    if not added and not removed:
+        return "reflection changed nothing"
+    parts = [f"added {', '.join(added)}"] if added else []
+    parts += [f"removed {', '.join(removed)}"] if removed else []
+    return f"reflection {' and '.join(parts)}"

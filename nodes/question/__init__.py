@@ -1,0 +1,1 @@
+"""What is asked: interpretation, intent, type, further queries."""

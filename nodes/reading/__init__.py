@@ -1,0 +1,1 @@
+"""Passages read one by one, and the verdict they come to."""

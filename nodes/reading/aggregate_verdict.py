@@ -1,0 +1,116 @@
+"""The answer that most passages give, and how far they differ (Vladika and Matthes 2024, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from cases.records import Verdict
+from nodes.core.context import Context
+from nodes.core.records import Decision, decision
+from nodes.reading.literature_records import (
+    Disagreement,
+    EvidencePassage,
+    FoundDocument,
+    Passage,
+    PassageReading,
+    ReadingCounts,
+)
+from nodes.reading.verdict_votes import count_readings, majority, measure_disagreement, weigh
+from nodes.retrieval.study_strength import strength_of
+
+_DIGITS = 4
+
+
+class AggregateVerdictInput(TypedDict):
+    """What the node reads; the last two only where a document was left."""
+
+    case_id: str
+    kept_documents: list[FoundDocument]
+    passages: NotRequired[list[Passage]]
+    readings: NotRequired[list[PassageReading]]
+
+
+class AggregateVerdictUpdate(TypedDict):
+    """What the node owns; passages in the order of reading."""
+
+    verdict: Verdict
+    reading_counts: ReadingCounts
+    evidence_passages: list[EvidencePassage]
+    disagreement: Disagreement
+    decisions: list[Decision]
+
+
+async def aggregate_verdict(
+    state: AggregateVerdictInput, runtime: Runtime[Context]
+) -> AggregateVerdictUpdate:
+    """Count the readings."""
+    settings = runtime.context.settings.verdict
+    passages = join_evidence(state["kept_documents"], state.get("passages", ()), state.get("readings", ()))
+    votes = weigh(passages, settings.weighting)
+    verdict = majority(votes, settings.classes)
+    counts = count_readings(passages)
+    disagreement = measure_disagreement(passages)
+    disputed = bool(counts["supports"] and counts["refutes"])
+    return {
+        "verdict": verdict,
+        "reading_counts": counts,
+        "evidence_passages": passages,
+        "disagreement": disagreement,
+        "decisions": decision(
+            "aggregate_verdict",
+            _because(verdict, counts, bool(passages)),
+            {
+                "verdict": verdict,
+                "reading_counts": counts,
+                "weights": {name: round(vote, _DIGITS) for name, vote in votes.items()},
+                "classes": settings.classes,
+                "weighting": settings.weighting,
+                "disagreement": disagreement,
+                "released_behaviour": list(runtime.context.settings.reading.released),
+            },
+            flags=[
+                *(["no_evidence"] if not passages else []),
+                *(["evidence_disagrees"] if disputed else []),
+            ],
+        ),
+    }
+
+
+def join_evidence(
+    documents: Sequence[FoundDocument], passages: Sequence[Passage], readings: Sequence[PassageReading]
+) -> list[EvidencePassage]:
+    """Each passage with its document and what was made of it."""
+    sources = {one["id"]: one for one in documents}
+    made = {one["passage"]: one for one in readings}
+    return [_joined(passage, sources[passage["document"]], made.get(passage["id"])) for passage in passages]
+
+
+def _joined(passage: Passage, document: FoundDocument, made: PassageReading | None) -> EvidencePassage:
+    return EvidencePassage(
+        id=passage["id"],
+        document=document["id"],
+        title=document["title"],
+        year=document["year"],
+        citations=document["citations"],
+        strength=strength_of(document["study_types"]),
+        source=document["source"],
+        rank=document["rank"],
+        sentences=passage["sentences"],
+        text=passage["text"],
+        similarity=passage["similarity"],
+        reading=made["reading"] if made else None,
+        probability=made["probability"] if made else None,
+    )
+
+
+def _because(verdict: Verdict, counts: ReadingCounts, any_passage: bool) -> str:
+    if not any_passage:
+        return f"{verdict}: there is no evidence to read"
+    missing = f", {counts['missing']} could not be read" if counts["missing"] else ""
+    return (
+        f"{verdict}: {counts['supports']} support, {counts['neutral']} do not tell,"
+        f" {counts['refutes']} refute{missing}"
+    )

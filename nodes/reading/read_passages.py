@@ -1,0 +1,175 @@
+"""What each passage makes of the question, by itself (Vladika and Matthes 2024, section 3.3).
+
+A language model is asked once for each passage and sees no other. So each is one vote, as with a classifier;
+a reading does not depend on what else was found; and a recipe that reads more, or fewer, replays the calls
+that it shares with another. All calls of a case begin alike up to the passage, so that prefix caches hit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+import numpy as np
+from langgraph.runtime import Runtime
+
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import Decision, decision
+from nodes.core.wording import one_line
+from nodes.reading.literature_records import Passage, PassageReading
+from nodes.reading.reading_reply import READING_REPLY, reading_probabilities
+from nodes.reading.verdict_votes import READINGS
+from ranking.entailment_seam import EntailmentModel
+from serving.ask import Ask, CallRecord, Failure, Reply
+from serving.errors import CallError
+from serving.messages import Message
+
+_DIGITS = 4
+
+
+class ReadPassagesInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    passages: list[Passage]
+
+
+class ReadPassagesUpdate(TypedDict):
+    """What the node owns; passages that could not be read are missing."""
+
+    readings: list[PassageReading]
+    decisions: list[Decision]
+
+
+class _Read(NamedTuple):
+    """What came of reading; `failed` has error class and message by passage."""
+
+    readings: list[PassageReading]
+    reader: str
+    failed: Mapping[str, str] = MappingProxyType({})
+    first_error: CallError | None = None
+    calls: Sequence[CallRecord] = ()
+    cut: Sequence[str] = ()
+
+
+async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> ReadPassagesUpdate:
+    """Read every passage; a case without readings of most of them has failed."""
+    context = runtime.context
+    case = context.cases[state["case_id"]]
+    question = state.get("patient_question", case.question)
+    passages = state["passages"]
+    if context.settings.reading.asks_model:
+        read = await _ask(context, case.id, question, passages)
+    else:
+        assert context.entailment is not None, "a recipe with a classifier is given one"
+        read = await asyncio.to_thread(_judge, context.entailment, question, passages)
+    needed = len(passages) // 2 + 1
+    if len(read.readings) < needed:
+        assert read.first_error is not None
+        raise NodeFailure(
+            read.first_error.error_class,
+            f"{len(read.readings)} of {len(passages)} passages could be read, {needed} are needed:"
+            f" {read.first_error}",
+            read.calls,
+        )
+    missing = ["missing_readings"] if read.failed else []
+    facts: dict[str, Any] = {
+        "readings": read.readings,
+        "failed_readings": dict(read.failed),
+        "reader": read.reader,
+        "cut_passages": list(read.cut),
+    }
+    return {
+        "readings": read.readings,
+        "decisions": decision(
+            "read_passages",
+            f"{len(read.readings)} of {len(passages)} passages read, each by itself",
+            facts,
+            read.calls,
+            flags=[*missing, *(["cut_passages"] if read.cut else [])],
+        ),
+    }
+
+
+async def _ask(context: Context, case_id: str, question: str, passages: Sequence[Passage]) -> _Read:
+    tasks = [
+        asyncio.create_task(_ask_once(context, case_id, question, passage["text"])) for passage in passages
+    ]
+    try:
+        outcomes = await asyncio.gather(*tasks)
+    finally:
+        # An end of the run, such as a spent budget, comes up from one of them.
+        for task in tasks:
+            task.cancel()
+    readings: list[PassageReading] = []
+    failed: dict[str, str] = {}
+    errors: list[CallError] = []
+    for passage, outcome in zip(passages, outcomes, strict=True):
+        if isinstance(outcome, Failure):
+            failed[passage["id"]] = f"{outcome.error.error_class}: {outcome.error}"
+            errors.append(outcome.error)
+        else:
+            readings.append(_reading(passage, outcome))
+    return _Read(
+        readings,
+        str(context.client.backends["label"].name),
+        failed,
+        errors[0] if errors else None,
+        [call for outcome in outcomes for call in outcome.calls],
+    )
+
+
+async def _ask_once(context: Context, case_id: str, question: str, passage: str) -> Any:
+    settings = context.settings.reading
+    turns = context.prompts["read_passages"].render(
+        {"question": one_line(question), "passage": one_line(passage)}
+    )
+    (outcome,) = await context.client.ask(
+        Ask(
+            role="label",
+            case_id=case_id,
+            messages=tuple(Message(role, text) for role, text in turns),
+            reply=READING_REPLY,
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            seed=context.settings.seed,
+            logprobs=settings.confidence,
+        )
+    )
+    return outcome
+
+
+def _reading(passage: Passage, reply: Reply[Any]) -> PassageReading:
+    shares = reading_probabilities(reply.logprobs)
+    reading = PassageReading(
+        passage=passage["id"],
+        reading=reply.value,
+        probability=None if shares is None else shares[reply.value],
+    )
+    return reading if shares is None else {**reading, "probabilities": shares}
+
+
+def _judge(model: EntailmentModel, question: str, passages: Sequence[Passage]) -> _Read:
+    """By a classifier: the likeliest of the three, the first of equals.
+
+    Raises:
+        NodeFailure: It gave something that is no number.
+    """
+    verdicts, cut = model.judge(question, [passage["text"] for passage in passages])
+    if not np.isfinite(verdicts).all():
+        raise NodeFailure("invalid_output", f"reader {model.identity} gave a probability that is no number")
+    readings = []
+    for passage, row in zip(passages, verdicts, strict=True):
+        shares = {name: round(float(share), _DIGITS) for name, share in zip(READINGS, row, strict=True)}
+        said = READINGS[int(np.argmax(row))]
+        readings.append(
+            PassageReading(
+                passage=passage["id"], reading=said, probability=shares[said], probabilities=shares
+            )
+        )
+    in_part = [passage["id"] for passage, was_cut in zip(passages, cut, strict=True) if was_cut]
+    return _Read(readings, model.identity, cut=in_part)

@@ -1,0 +1,85 @@
+"""Phase B of BioASQ begins with the snippets that a question comes with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypedDict
+
+from langgraph.runtime import Runtime
+
+from cases.biomedical import Snippet
+from nodes.answer.biomedical_records import ChosenSnippet
+from nodes.core.context import Context
+from nodes.core.records import Decision, decision
+from nodes.core.wording import one_line
+
+
+class AdoptSnippetsInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+
+
+class AdoptSnippetsUpdate(TypedDict):
+    """What the node owns."""
+
+    snippets: list[ChosenSnippet]
+    decisions: list[Decision]
+
+
+class Adopted(NamedTuple):
+    """Snippets of use, and how many are not."""
+
+    snippets: list[ChosenSnippet]
+    empty: int
+    repeated: int
+
+
+async def adopt_snippets(state: AdoptSnippetsInput, runtime: Runtime[Context]) -> AdoptSnippetsUpdate:
+    """Take them over; without any the models answer from what they know, as their system line lets them."""
+    case = runtime.context.cases[state["case_id"]]
+    given = case.biomedical.snippets if case.biomedical else ()
+    adopted = adopt(given)
+    kept = adopted.snippets
+    return {
+        "snippets": kept,
+        "decisions": decision(
+            "adopt_snippets",
+            _because(len(given), adopted),
+            {
+                "given": len(given),
+                "empty": adopted.empty,
+                "repeated": adopted.repeated,
+                "sources": list(dict.fromkeys(one["document"] for one in kept)),
+            },
+            flags=[] if kept else ["no_snippets"],
+        ),
+    }
+
+
+def adopt(given: Sequence[Snippet]) -> Adopted:
+    """Snippets in their order, without empty ones and without the same text of the same document again."""
+    found: dict[tuple[str, str], ChosenSnippet] = {}
+    empty = 0
+    for one in given:
+        text = one_line(one.text)
+        if not text:
+            empty += 1
+            continue
+        found.setdefault(
+            (one.document, text),
+            ChosenSnippet(
+                document=one.document, section=one.section, begin=one.begin, end=one.end, text=one.text
+            ),
+        )
+    return Adopted(list(found.values()), empty, len(given) - empty - len(found))
+
+
+def _because(given: int, adopted: Adopted) -> str:
+    if not adopted.snippets:
+        told = f"none of {given} snippets has a text" if given else "the question comes without snippets"
+        return f"{told}: it is answered from what the models know"
+    counted = ((adopted.empty, "empty"), (adopted.repeated, "repeated"))
+    left_out = [f"{count} {word}" for count, word in counted if count]
+    without = f", {' and '.join(left_out)} left out" if left_out else ""
+    return f"the question comes with {given} snippets{without}"

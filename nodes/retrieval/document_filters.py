@@ -1,0 +1,112 @@
+"""Which documents may be evidence, and why others may not (Vladika and Matthes 2024, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nodes.reading.literature_records import FoundDocument
+from nodes.reading.literature_settings import LiteratureSettings
+from nodes.retrieval.study_strength import at_least, strength_of
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A document that may not be evidence; `reason` has no text of it."""
+
+    id: str
+    rank: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Documents in the order of the search."""
+
+    kept: list[FoundDocument]
+    dropped: list[Dropped]
+
+
+def last_year(settings: LiteratureSettings, of_case: int | None) -> int | None:
+    """The last year that evidence may be from: the earlier one of the recipe's and the case's."""
+    if settings.as_of is None:
+        return None
+    years = [of_case, None if settings.as_of == "case" else settings.as_of]
+    return min((year for year in years if year is not None), default=None)
+
+
+def filter_found(
+    found: Sequence[FoundDocument], settings: LiteratureSettings, of_case: int | None
+) -> Filtered:
+    """Part what may be evidence from what may not.
+
+    Args:
+        found: Best first; with a refill more than `k`.
+        settings: The filters.
+        of_case: Last year that the case's evidence may be from.
+
+    Returns:
+        At most `k` documents that are kept. Documents below the last of those were never candidates, and are
+        in neither list.
+    """
+    latest = last_year(settings, of_case)
+    filtered = Filtered([], [])
+    for document in found:
+        if len(filtered.kept) == settings.k:
+            break
+        reason = _reason(document, settings, latest)
+        if reason is None:
+            filtered.kept.append(document)
+        else:
+            filtered.dropped.append(Dropped(document["id"], document["rank"], reason))
+    return filtered
+
+
+def _reason(document: FoundDocument, settings: LiteratureSettings, latest: int | None) -> str | None:
+    """The first filter that a document does not pass."""
+    filters: tuple[Callable[[], str | None], ...] = (
+        lambda: None if document["text"].strip() else "no abstract",
+        lambda: _too_old(document["year"], settings.minimum_year),
+        lambda: _too_new(document["year"], latest),
+        lambda: _too_few(document["citations"], settings.minimum_citations),
+        lambda: _other_type(document["study_types"], settings.study_types),
+        lambda: _too_weak(document, settings),
+    )
+    return next((reason for one in filters if (reason := one()) is not None), None)
+
+
+def _too_old(year: int | None, earliest: int | None) -> str | None:
+    if earliest is None or (year or 0) >= earliest:
+        return None
+    return f"year unknown, {earliest} is the earliest" if year is None else f"of {year}, before {earliest}"
+
+
+def _too_new(year: int | None, latest: int | None) -> str | None:
+    """Without a year nothing shows that a document is not newer than the question."""
+    if latest is None or (year is not None and year <= latest):
+        return None
+    return f"year unknown, {latest} is the last" if year is None else f"of {year}, after {latest}"
+
+
+def _too_few(citations: int | None, fewest: int | None) -> str | None:
+    if fewest is None or (citations or 0) >= fewest:
+        return None
+    counted = "citations unknown" if citations is None else f"{citations} citations"
+    return f"{counted}, fewer than {fewest}"
+
+
+def _other_type(types: Sequence[str], wanted: Sequence[str]) -> str | None:
+    if not wanted:
+        return None
+    if not types:
+        return "study type unknown"
+    named = {name.lower() for name in types}
+    return None if any(name.lower() in named for name in wanted) else "of another study type"
+
+
+def _too_weak(document: FoundDocument, settings: LiteratureSettings) -> str | None:
+    weakest = settings.minimum_strength
+    strength = strength_of(document["study_types"])
+    if weakest is None or at_least(strength, weakest):
+        return None
+    return f"kind of study {strength or 'unknown'}, weaker than {weakest}"

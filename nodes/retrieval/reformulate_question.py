@@ -1,0 +1,143 @@
+"""Further queries for the same question, in other words (Verma et al. 2025 leave this to future work).
+
+A question and its documents may share no word. What a model adds is searched for beside the question, never
+in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.core.context import Context
+from nodes.core.records import Decision, decision
+from nodes.core.wording import one_line
+from serving.ask import Ask, Failure
+from serving.errors import InvalidReply
+from serving.messages import Message
+from serving.reply import ReplyFormat, first_json_object
+
+QUERIES_REPLY = "queries"
+"""Name of the reply's format, and of its field."""
+
+_LONGEST = 300
+"""Characters of a query."""
+
+
+class ReformulateQuestionInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+
+
+class ReformulateQuestionUpdate(TypedDict):
+    """What the node owns; the question itself is the first of the queries."""
+
+    queries: list[str]
+    decisions: list[Decision]
+
+
+async def reformulate_question(
+    state: ReformulateQuestionInput, runtime: Runtime[Context]
+) -> ReformulateQuestionUpdate:
+    """Ask the `label` model for further queries; without them the question alone is searched for."""
+    context = runtime.context
+    settings = context.settings.documents
+    case = context.cases[state["case_id"]]
+    question = state.get("patient_question", case.question)
+    turns = context.prompts["reformulate_question"].render(
+        {"question": one_line(question), "count": str(settings.reformulations)}
+    )
+    (outcome,) = await context.client.ask(
+        Ask(
+            role="label",
+            case_id=case.id,
+            messages=tuple(Message(role, text) for role, text in turns),
+            reply=queries_reply(settings.reformulations),
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            seed=context.settings.seed,
+        )
+    )
+    if isinstance(outcome, Failure):
+        return {
+            "queries": [question],
+            "decisions": decision(
+                "reformulate_question",
+                "the question alone is searched for: the model gave no further queries",
+                {
+                    "further": 0,
+                    "asked_for": settings.reformulations,
+                    "error_class": outcome.error.error_class,
+                },
+                outcome.calls,
+                flags=["no_reformulation"],
+            ),
+        }
+    further = new_queries(question, outcome.value)[: settings.reformulations]
+    return {
+        "queries": [question, *further],
+        "decisions": decision(
+            "reformulate_question",
+            f"{len(further)} further queries of {settings.reformulations} asked for",
+            {
+                "queries": further,
+                "further": len(further),
+                "repeated": len(outcome.value) - len(further),
+                "asked_for": settings.reformulations,
+            },
+            outcome.calls,
+            flags=[] if further else ["no_reformulation"],
+        ),
+    }
+
+
+def queries_reply(count: int) -> ReplyFormat[list[str]]:
+    """The format `{"queries": ["...", "..."]}`."""
+    return ReplyFormat(
+        name=QUERIES_REPLY,
+        schema={
+            "type": "object",
+            "properties": {
+                QUERIES_REPLY: {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": count,
+                    "maxItems": count,
+                }
+            },
+            "required": [QUERIES_REPLY],
+            "additionalProperties": False,
+        },
+        parse=parse_queries,
+    )
+
+
+def parse_queries(text: str) -> list[str]:
+    """Read the queries, each on one line and none empty.
+
+    Raises:
+        InvalidReply: No JSON, or no list of texts.
+    """
+    found = first_json_object(text).get(QUERIES_REPLY)
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise InvalidReply(f"{QUERIES_REPLY!r} must be a list of texts")
+    return [line[:_LONGEST] for one in found if (line := one_line(one))]
+
+
+def new_queries(question: str, queries: Sequence[str]) -> list[str]:
+    """Those that repeat neither the question nor each other, letter case and marks at the end aside."""
+    seen = {_bare(question)}
+    kept = []
+    for query in queries:
+        if _bare(query) not in seen:
+            seen.add(_bare(query))
+            kept.append(query)
+    return kept
+
+
+def _bare(query: str) -> str:
+    return one_line(query).casefold().rstrip(" ?.!")

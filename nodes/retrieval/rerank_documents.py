@@ -1,0 +1,91 @@
+"""Documents in the order of a cross-encoder (Verma et al. 2025, sections 3.2.1 and 3.2.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NotRequired, TypedDict
+
+import numpy as np
+from langgraph.runtime import Runtime
+
+from nodes.answer.biomedical_records import RankedDocument
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import Decision, decision
+from nodes.reading.literature_records import FoundDocument
+from nodes.retrieval.document_texts import of_documents, passage, ranked
+
+
+class RerankDocumentsInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    found_documents: list[FoundDocument]
+
+
+class RerankDocumentsUpdate(TypedDict):
+    """What the node owns; of the documents that were found only those of the ranking go on."""
+
+    found_documents: list[FoundDocument]
+    cross_encoder_ranking: list[RankedDocument]
+    decisions: list[Decision]
+
+
+async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context]) -> RerankDocumentsUpdate:
+    """Score every document for the question, in a thread, and hand the best on.
+
+    Scores are logits. Without a cross-encoder the order of the search stays, and its scores.
+
+    Raises:
+        NodeFailure: The ranker gave something that is no number.
+    """
+    context = runtime.context
+    wanted = context.settings.documents.reranked
+    documents = state["found_documents"]
+    ranker = context.document_reranker
+    if ranker is None:
+        kept = documents[:wanted]
+        because = f"no cross-encoder: the best {len(kept)} of {len(documents):,} as the search found them"
+        return _update(kept, of_documents(kept), because, {"reranker": None, "scored": 0})
+    question = state.get("patient_question", context.cases[state["case_id"]].question)
+    texts = [passage(one["title"], one["text"]) for one in documents]
+    result = await asyncio.to_thread(ranker.rank, question, texts)
+    if not np.isfinite(result.scores).all():
+        raise NodeFailure("invalid_output", f"reranker {ranker.identity} gave a score that is no number")
+    # Of equal scores the one that the search found first.
+    order = np.argsort(-result.scores, kind="stable")[:wanted].tolist()
+    kept = [documents[place] for place in order]
+    ranking = ranked([one["id"] for one in kept], result.scores[order].tolist())
+    cut = len(result.cut_sentences)
+    return _update(
+        kept,
+        ranking,
+        f"the best {len(kept)} of {len(documents):,} documents by {ranker.identity}",
+        {
+            "reranker": ranker.identity,
+            "scored": len(documents),
+            "found_at": {one["id"]: one["rank"] for one in kept},
+            "cut_passages": cut,
+        },
+        flags=[*(["cut_documents"] if cut else []), *(["cut_question"] if result.query_cut else [])],
+    )
+
+
+def _update(
+    kept: list[FoundDocument],
+    ranking: list[RankedDocument],
+    because: str,
+    facts: dict[str, object],
+    flags: list[str] | None = None,
+) -> RerankDocumentsUpdate:
+    return {
+        "found_documents": kept,
+        "cross_encoder_ranking": ranking,
+        "decisions": decision(
+            "rerank_documents",
+            because,
+            {"ranking": ranking, "stage": "cross_encoder" if facts["reranker"] else "retrieved", **facts},
+            flags=flags or [],
+        ),
+    }

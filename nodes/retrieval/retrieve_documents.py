@@ -1,0 +1,144 @@
+"""Documents for a question: by their vectors, by their words, or by both (Verma et al. 2025, section 3.1).
+
+Where a cross-encoder reads the texts of what was found, the state carries them for one step: a thousand
+abstracts are 2 MB, and it hands on the few that anybody reads after it. Without a cross-encoder only those
+few are kept. The trace names the best and counts the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.answer.biomedical_records import RankedDocument
+from nodes.core.context import Context
+from nodes.core.records import Decision, decision
+from nodes.reading.literature_records import FoundDocument
+from nodes.retrieval.document_texts import SCORE_DIGITS, SHOWN_IN_TRACE, of_documents
+from ranking.fusion import Fused, reciprocal_rank_fusion
+from retrieval.corpus.seam import Hit
+
+Retriever = Literal["dense", "words"]
+
+
+class RetrieveDocumentsInput(TypedDict):
+    """What the node reads; without queries the question is the only one."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+    queries: NotRequired[list[str]]
+
+
+class RetrieveDocumentsUpdate(TypedDict):
+    """What the node owns; documents best first. Without a cross-encoder their order stands in for its own."""
+
+    found_documents: list[FoundDocument]
+    cross_encoder_ranking: NotRequired[list[RankedDocument]]
+    decisions: list[Decision]
+
+
+class _Found(NamedTuple):
+    """What one retriever found for one query; `query` counts from 0, which is the question."""
+
+    query: int
+    retriever: Retriever
+    hits: list[Hit]
+
+
+async def retrieve_documents(
+    state: RetrieveDocumentsInput, runtime: Runtime[Context]
+) -> RetrieveDocumentsUpdate:
+    """Search for every query with every retriever of the recipe, and fuse what they find by rank."""
+    context = runtime.context
+    settings = context.settings.documents
+    question = state.get("patient_question", context.cases[state["case_id"]].question)
+    queries = state.get("queries", [question])
+    retrievers: tuple[Retriever, ...] = (
+        ("dense", "words") if settings.retriever == "hybrid" else (settings.retriever,)
+    )
+    searches = [
+        _search(context, number, query, retriever, settings.depth)
+        for number, query in enumerate(queries)
+        for retriever in retrievers
+    ]
+    lists = await asyncio.gather(*searches)
+    ranking = _ranking(lists, settings.rrf_k)
+    found = _records(lists, ranking[: settings.depth])
+    update: RetrieveDocumentsUpdate = {
+        "found_documents": found,
+        "decisions": decision(
+            "retrieve_documents",
+            _because(settings.retriever, lists, len(ranking), len(found)),
+            {
+                "documents": of_documents(found[:SHOWN_IN_TRACE]),
+                "lists": [
+                    {"query": one.query, "retriever": one.retriever, "found": len(one.hits)} for one in lists
+                ],
+                "different": len(ranking),
+                "found": len(found),
+                "depth": settings.depth,
+                "corpus": context.literature.identity if context.literature else None,
+                "index": context.index.identity if context.index else None,
+            },
+            flags=[] if found else ["nothing_found"],
+        ),
+    }
+    if settings.reranker is None:
+        kept = found[: settings.reranked]
+        update["found_documents"] = kept
+        update["cross_encoder_ranking"] = of_documents(kept)
+    return update
+
+
+async def _search(context: Context, number: int, query: str, retriever: Retriever, depth: int) -> _Found:
+    if retriever == "dense":
+        assert context.index is not None, "a recipe that compares vectors is given an index"
+        return _Found(number, retriever, await context.index.asearch(query, depth))
+    assert context.literature is not None, "a recipe that searches by words is given a corpus"
+    return _Found(number, retriever, await asyncio.to_thread(context.literature.search, query, depth))
+
+
+def _ranking(lists: Sequence[_Found], k: int) -> list[Fused]:
+    """One list keeps its own scores; several are fused by their places."""
+    if len(lists) == 1:
+        return [Fused(hit.document.id, hit.score) for hit in lists[0].hits]
+    return reciprocal_rank_fusion([[hit.document.id for hit in one.hits] for one in lists], k)
+
+
+def _records(lists: Sequence[_Found], ranking: Sequence[Fused]) -> list[FoundDocument]:
+    by_id = {hit.document.id: hit.document for one in reversed(lists) for hit in one.hits}
+    return [
+        FoundDocument(
+            id=fused.id,
+            rank=rank,
+            score=round(fused.score, SCORE_DIGITS),
+            title=document.title,
+            text=document.text,
+            year=document.year,
+            citations=document.citations,
+            study_types=list(document.study_types),
+            source=document.source,
+        )
+        for rank, fused in enumerate(ranking, start=1)
+        for document in (by_id[fused.id],)
+    ]
+
+
+def _because(retriever: str, lists: Sequence[_Found], different: int, kept: int) -> str:
+    if not kept:
+        return f"the search by {_told(retriever)} found no document"
+    if len(lists) == 1:
+        return f"{kept:,} documents by {_told(retriever)}"
+    queries = len({one.query for one in lists})
+    asked = "the question" if queries == 1 else f"{queries} queries"
+    return (
+        f"the best {kept:,} of {different:,} documents by {_told(retriever)} for {asked}: {len(lists)} lists,"
+        " fused by rank"
+    )
+
+
+def _told(retriever: str) -> str:
+    return {"dense": "vectors", "words": "words", "hybrid": "vectors and words"}[retriever]

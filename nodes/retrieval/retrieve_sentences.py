@@ -1,0 +1,190 @@
+"""Sentences of the note for a query, as many as the scores say (heiDS 2025, sections 2.2 and 2.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+import numpy as np
+from langgraph.runtime import Runtime
+
+from cases.records import Case
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
+from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, same_evidence
+from nodes.retrieval.retrieval_settings import RetrievalSettings
+from ranking.cutoffs import Cutoff, select
+from ranking.prefixes import Floats, ranking_order
+from ranking.prepared import Preparation, preparation
+from ranking.ranker import Ranker
+from ranking.retrieval_query import Query, retrieval_query
+
+_DIGITS = 4
+_TOLD = 60
+"""Scores that a decision tells; the longest note of ArchEHR-QA has 54 sentences."""
+
+
+class RetrieveSentencesInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+
+
+class RetrieveSentencesUpdate(TypedDict):
+    """What the node owns.
+
+    `retrieved` begins with the best sentence. `evidence` has the same ones in note order; where the graph
+    goes on to an answer, what that cites takes its place.
+    """
+
+    retrieved: list[Retrieved]
+    evidence: dict[AnswerEvidence, list[str]]
+    decisions: list[Decision]
+
+
+class Ranking(NamedTuple):
+    """The best sentences of a note.
+
+    Attributes:
+        order: Positions in the note, the best first.
+        scores: Of these, in the same order; those of the reranker where there is one.
+        kept: How many are retrieved.
+        by_rule: How many the cut-off would keep without a floor.
+        cut: Positions of sentences that were read in part.
+        query_cut: Whether the query was read in part.
+    """
+
+    order: list[int]
+    scores: list[float]
+    kept: int
+    by_rule: int
+    cut: tuple[int, ...]
+    query_cut: bool
+
+
+async def retrieve_sentences(
+    state: RetrieveSentencesInput, runtime: Runtime[Context]
+) -> RetrieveSentencesUpdate:
+    """Rank the note for the query, in a thread, and cut the ranking."""
+    context = runtime.context
+    settings = context.settings.retrieval
+    case = context.cases[state["case_id"]]
+    if not case.sentences:
+        raise NodeFailure("invalid_input", "the note has no sentences")
+    # The patient's own question is asked only where there is no message that holds it.
+    patient = case.narrative.strip() or state.get("patient_question", "")
+
+    def work() -> tuple[Query, Ranking]:
+        query = retrieval_query(settings.query, patient, case.question, _preparation(context))
+        return query, _rank(context, case, query.text)
+
+    query, ranking = await asyncio.to_thread(work)
+    ids = [case.sentence_ids[position] for position in ranking.order]
+    scored = dict(zip(ids, (round(score, _DIGITS) + 0.0 for score in ranking.scores), strict=True))
+    retrieved = [Retrieved(id=id_, score=scored[id_]) for id_ in ids[: ranking.kept]]
+    in_order = [case.sentence_ids[position] for position in sorted(ranking.order[: ranking.kept])]
+    flags = _flags(settings, query, ranking)
+    return {
+        "retrieved": retrieved,
+        "evidence": same_evidence(in_order),
+        "decisions": decision(
+            "retrieve_sentences",
+            _because(context, case, ranking),
+            {
+                "k": ranking.kept,
+                "k_of_cutoff": ranking.by_rule,
+                "sentences": len(case.sentences),
+                "ranked": len(ids),
+                "retrieved": ids[: min(ranking.kept, _TOLD)],
+                "scores": {id_: scored[id_] for id_ in ids[:_TOLD]},
+                "query": list(query.parts),
+                "cutoff": settings.cutoff.model_dump(),
+                "clean": settings.clean,
+                "retriever": _identity(context.retriever),
+                "reranker": _identity(context.reranker),
+                "cut_sentences": [case.sentence_ids[position] for position in ranking.cut[:_TOLD]],
+            },
+            flags=flags,
+        ),
+    }
+
+
+def _preparation(context: Context) -> Preparation:
+    """What is done to texts before they are compared; what the model reads stays as it is."""
+    return preparation(clean=context.settings.retrieval.clean == "heids", acronyms=context.acronyms)
+
+
+def _rank(context: Context, case: Case, query: str) -> Ranking:
+    settings = context.settings.retrieval
+    retriever, reranker = context.retriever, context.reranker
+    assert retriever is not None, "a graph that retrieves is given a retriever"
+    prepare = _preparation(context)
+    texts = [prepare(sentence.text) for sentence in case.sentences]
+    ranked = retriever.rank(query, texts)
+    scores = _finite(ranked.scores, retriever)
+    order = ranking_order(scores)[: settings.ranked]
+    cut, query_cut = set(ranked.cut_sentences), ranked.query_cut
+    found = scores[order]
+    if reranker is not None:
+        again = reranker.rank(query, [texts[position] for position in order])
+        found = _finite(again.scores, reranker)
+        cut |= {int(order[place]) for place in again.cut_sentences}
+        query_cut |= again.query_cut
+        better = ranking_order(found)
+        order, found = order[better], found[better]
+    kept, by_rule = _keep(settings.cutoff, found)
+    return Ranking(order.tolist(), found.tolist(), kept, by_rule, tuple(sorted(cut)), query_cut)
+
+
+def _keep(cutoff: Cutoff, scores: Floats) -> tuple[int, int]:
+    """How many are kept, one at least, and how many the rule would keep without its floor."""
+    kept = len(select(cutoff, scores))
+    if getattr(cutoff, "minimum", 1) == 1:
+        return max(kept, 1), kept
+    return kept, len(select(cutoff.model_copy(update={"minimum": 1}), scores))
+
+
+def _finite(scores: np.ndarray[Any, np.dtype[np.floating[Any]]], ranker: Ranker) -> Floats:
+    if not np.isfinite(scores).all():
+        raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
+    return scores.astype(np.float64)
+
+
+def _identity(ranker: Ranker | None) -> str | None:
+    return None if ranker is None else ranker.identity
+
+
+def _flags(settings: RetrievalSettings, query: Query, ranking: Ranking) -> list[str]:
+    wanted = ("patient", "clinician") if settings.query == "both" else (settings.query,)
+    found = {
+        "incomplete_query": any(part not in query.parts for part in wanted),
+        "cut_sentences": bool(ranking.cut),
+        "cut_question": ranking.query_cut,
+    }
+    return [flag for flag, is_so in found.items() if is_so]
+
+
+def _because(context: Context, case: Case, ranking: Ranking) -> str:
+    settings = context.settings.retrieval
+    rankers = [_name(ranker) for ranker in (context.retriever, context.reranker) if ranker is not None]
+    because = (
+        f"{ranking.kept} of {len(case.sentences)} sentences by {', then '.join(rankers)},"
+        f" cut-off {_rule(settings)}"
+    )
+    if ranking.kept > ranking.by_rule:
+        because += f"; without its floor {ranking.by_rule}"
+    return because
+
+
+def _name(ranker: Ranker) -> str:
+    return ranker.identity.partition("@")[0]
+
+
+def _rule(settings: RetrievalSettings) -> str:
+    values: Sequence[str] = [
+        f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
+        for field, value in settings.cutoff.model_dump(exclude={"rule"}, exclude_none=True).items()
+    ]
+    return f"{settings.cutoff.rule} ({', '.join(values)})" if values else settings.cutoff.rule

@@ -1,0 +1,73 @@
+"""The documents that are nearest to a question by their words (Vladika and Matthes 2024, section 3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NotRequired, TypedDict
+
+from langgraph.runtime import Runtime
+
+from nodes.core.context import Context
+from nodes.core.records import Decision, decision
+from nodes.reading.literature_records import FoundDocument
+from retrieval.corpus.seam import Hit
+
+_DIGITS = 4
+
+
+class SearchLiteratureInput(TypedDict):
+    """What the node reads."""
+
+    case_id: str
+    patient_question: NotRequired[str]
+
+
+class SearchLiteratureUpdate(TypedDict):
+    """What the node owns; documents best first."""
+
+    found_documents: list[FoundDocument]
+    decisions: list[Decision]
+
+
+async def search_literature(
+    state: SearchLiteratureInput, runtime: Runtime[Context]
+) -> SearchLiteratureUpdate:
+    """Search the corpus for the question, in a thread."""
+    context = runtime.context
+    literature = context.literature
+    assert literature is not None, "a recipe that searches is given a corpus"
+    question = state.get("patient_question", context.cases[state["case_id"]].question)
+    wanted = context.settings.literature.searched
+    hits = await asyncio.to_thread(literature.search, question, wanted)
+    found = [_record(hit) for hit in hits]
+    return {
+        "found_documents": found,
+        "decisions": decision(
+            "search_literature",
+            f"{len(found)} of {len(literature):,} documents share words with the question; {wanted} wanted",
+            {
+                "documents": [
+                    {name: one[name] for name in ("id", "year", "citations", "rank", "score")}
+                    for one in found
+                ],
+                "corpus": literature.identity,
+                "asked_for": wanted,
+            },
+            flags=[] if found else ["nothing_found"],
+        ),
+    }
+
+
+def _record(hit: Hit) -> FoundDocument:
+    document = hit.document
+    return FoundDocument(
+        id=document.id,
+        rank=hit.rank,
+        score=round(hit.score, _DIGITS),
+        title=document.title,
+        text=document.text,
+        year=document.year,
+        citations=document.citations,
+        study_types=list(document.study_types),
+        source=document.source,
+    )

@@ -1,0 +1,1 @@
+"""What is searched: demonstrations, corpora, indexes of vectors and their stores, embedders."""

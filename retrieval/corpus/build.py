@@ -1,0 +1,332 @@
+"""Builds a corpus in parts: what a kill loses is the part in hand, and a second build goes on after it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import importlib.metadata
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from cases.citations import CitationTable, read_citations
+from cases.errors import InputError
+from cases.files import opened
+from cases.hashes import hash64
+from cases.literature import Document, Skipped
+from cases.literature_files import ReaderName, find_literature, reader_of
+from cases.packed_files import Meter
+from retrieval.corpus.finish import finish, scores_name
+from retrieval.corpus.manifest import (
+    MANIFEST,
+    Manifest,
+    Place,
+    Settings,
+    Source,
+    Tally,
+    read_manifest,
+    write,
+)
+from retrieval.corpus.part import Part, PartWriter, part_folder
+from retrieval.corpus.postings import K1, B
+
+# Ids that are looked for in all earlier parts at once.
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How a corpus is built.
+
+    Attributes:
+        min_df: Words of fewer documents than this are left out.
+        part_size: Documents of a part: memory grows with it, and a kill loses as many at most.
+        citations: Table of citation counts; they take the place of those in the documents.
+        reader: None where the names of the files decide.
+    """
+
+    min_df: int = 1
+    part_size: int = 50_000
+    citations: Path | None = None
+    reader: ReaderName | None = None
+
+
+class Progress(NamedTuple):
+    """How far a build is.
+
+    Attributes:
+        stage: Reading counts bytes of the sources; scoring counts parts; encoding, of an index, documents.
+        documents: In the corpus so far.
+    """
+
+    stage: Literal["reading", "scoring", "encoding"]
+    done: int
+    total: int
+    documents: int
+
+
+class Built(NamedTuple):
+    """A finished corpus.
+
+    Attributes:
+        found: Documents that an earlier build had left.
+        unchanged: Whether there was nothing to do.
+    """
+
+    manifest: Manifest
+    found: int
+    unchanged: bool
+
+
+def build(
+    inputs: Sequence[Path],
+    folder: Path,
+    options: BuildOptions | None = None,
+    *,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Built:
+    """Build a corpus at `folder`, or go on with one that was left; files that are new to it are added.
+
+    Raises:
+        InputError: An input cannot be read or holds no document, or `folder` holds something else, is being
+            built by another process, or was built from other files or in another way.
+    """
+    options = options or BuildOptions()
+    files = find_literature(inputs, options.reader)
+    settings = Settings(
+        k1=K1,
+        b=B,
+        min_df=options.min_df,
+        reader=options.reader,
+        citations=_sha256(options.citations) if options.citations else None,
+    )
+    try:
+        with _locked(folder):
+            return _Build(folder, files, settings, options, report).run()
+    except OSError as error:
+        remedy = "Build again once it can be written: what is finished stays"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "Free some space and build again: what is finished stays"
+        raise InputError(folder, f"cannot be written: {error.strerror or error}", remedy) from error
+
+
+class _Build:
+    """One build: what it was given, and where it is."""
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Sequence[Path],
+        settings: Settings,
+        options: BuildOptions,
+        report: Callable[[Progress], None],
+    ) -> None:
+        self._folder, self._files, self._options, self._report = folder, files, options, report
+        self._sizes = [path.stat().st_size for path in files]
+        self._manifest = read_manifest(folder) or Manifest(settings=settings)
+        self._parts = _finished_parts(folder)
+        self._settings = settings
+        self._tally = Tally()
+
+    def run(self) -> Built:
+        self._check()
+        found = sum(len(part) for part in self._parts)
+        manifest = self._manifest
+        if manifest.complete and manifest.settings == self._settings:
+            name = scores_name(self._parts, self._settings)
+            if len(manifest.sources) == len(self._files) and manifest.scores == name:
+                return Built(manifest, found, unchanged=True)
+        manifest.complete, manifest.settings = False, self._settings
+        self._save()
+        for part in self._parts:
+            self._tally.merge(part.manifest.tally)
+        self._read(self._parts[-1].manifest.after if self._parts else Place())
+        if not self._tally.documents:
+            (self._folder / MANIFEST).unlink()
+            faults = [*self._tally.damaged, *self._tally.faults]
+            reason = f"; skipped {faults[0]}" if faults else ""
+            raise InputError(_names(self._files), f"no document in {len(self._files)} files{reason}")
+        self._finish()
+        return Built(manifest, found, unchanged=False)
+
+    def _check(self) -> None:
+        """Compare what was built so far with what is asked for."""
+        before = self._manifest.settings.model_copy(update={"min_df": self._settings.min_df})
+        if self._parts and before != self._settings:
+            names = [name for name, value in self._settings if value != getattr(before, name)]
+            fault = f"was built with another value of {', '.join(names)}"
+            raise InputError(self._folder, fault, "Build into another folder")
+        if not self._parts:
+            self._manifest.sources = []
+        sources = self._manifest.sources
+        if len(sources) > len(self._files):
+            fault = f"was built from {len(sources)} files, and {len(self._files)} are given"
+            raise InputError(self._folder, fault, "Give all of them in the same order, or another folder")
+        for number, (source, path) in enumerate(zip(sources, self._files, strict=False)):
+            if not _same(source, path):
+                fault = f"file {number + 1} of this corpus was {source.path}, and {path} has other content"
+                raise InputError(
+                    self._folder, fault, "Give the same files in the same order, or another folder"
+                )
+
+    def _read(self, place: Place) -> None:
+        """Read the sources from `place` on, into parts."""
+        stream = self._records(place)
+        for first in stream:
+            number = len(self._parts)
+            with PartWriter(part_folder(self._folder, number)) as part:
+                after = self._fill(part, itertools.chain([first], stream))
+                self._tally.merge(part.tally)
+                if not part.tally.documents:
+                    return  # what was skipped behind the last document is counted, and belongs to no part
+                part.finish(after)
+            self._parts.append(Part(part_folder(self._folder, number)))
+
+    def _fill(self, part: PartWriter, stream: Iterator[_Record]) -> Place:
+        """Take records until the part is full or there are no more."""
+        after = Place()
+        seen: set[str] = set()
+        while room := self._options.part_size - part.tally.documents:
+            batch = list(itertools.islice(stream, min(room, _BATCH)))
+            if not batch:
+                break
+            after = batch[-1].after
+            known = self._known([one.item.id for one in batch if isinstance(one.item, Document)])
+            for one in batch:
+                if isinstance(one.item, Skipped):
+                    part.tally.skip(one.item)
+                elif one.item.id in seen or one.item.id in known:
+                    part.tally.skip_duplicate()
+                else:
+                    seen.add(one.item.id)
+                    part.add(one.item)
+            done = sum(self._sizes[: after.source]) + batch[-1].position
+            documents = self._tally.documents + part.tally.documents
+            self._report(Progress("reading", done, sum(self._sizes), documents))
+        return after
+
+    def _known(self, document_ids: Sequence[str]) -> set[str]:
+        """Those that a document of an earlier part has."""
+        hashes = np.array([hash64(document_id) for document_id in document_ids], dtype=np.uint64)
+        return {
+            document_id
+            for part in self._parts
+            for document_id, number in zip(document_ids, part.find_all(document_ids, hashes), strict=True)
+            if number is not None
+        }
+
+    def _records(self, place: Place) -> Iterator[_Record]:
+        citations = read_citations(self._options.citations) if self._options.citations else None
+        for number in range(place.source, len(self._files)):
+            path = self._files[number]
+            if number == len(self._manifest.sources):
+                self._manifest.sources.append(_source(path))
+                self._save()
+            start = place.records if number == place.source else 0
+            meter = Meter()
+            items = reader_of(path, self._options.reader)(path, start, meter)
+            for records, item in enumerate(items, start=start + 1):
+                after = Place(source=number, records=records)
+                yield _Record(_cited(item, citations), after, meter.bytes)
+
+    def _finish(self) -> None:
+        documents = self._tally.documents
+
+        def report(done: int) -> None:
+            self._report(Progress("scoring", done, len(self._parts), documents))
+
+        finished = finish(self._folder, self._parts, self._settings, report)
+        manifest = self._manifest
+        manifest.complete = True
+        self._tally.years = dict(sorted(self._tally.years.items()))
+        manifest.tally = self._tally
+        manifest.parts = len(self._parts)
+        manifest.scores, manifest.terms = finished.scores, finished.terms
+        manifest.postings, manifest.mean_length = finished.postings, finished.mean_length
+        manifest.versions = {
+            name: importlib.metadata.version(name) for name in ("bm25s", "PyStemmer", "pyarrow", "numpy")
+        }
+        self._save()
+        for part in self._parts:
+            part.drop_scores(but=finished.scores)
+
+    def _save(self) -> None:
+        write(self._folder / MANIFEST, self._manifest)
+
+
+class _Record(NamedTuple):
+    """A record, the place after it, and the bytes of its file that have been read."""
+
+    item: Document | Skipped
+    after: Place
+    position: int
+
+
+def _cited(item: Document | Skipped, citations: CitationTable | None) -> Document | Skipped:
+    if citations is None or isinstance(item, Skipped):
+        return item
+    return replace(item, citations=citations.count(item.id))
+
+
+def _finished_parts(folder: Path) -> list[Part]:
+    parts: list[Part] = []
+    while part_folder(folder, len(parts)).is_dir():
+        parts.append(Part(part_folder(folder, len(parts))))
+    return parts
+
+
+def _source(path: Path) -> Source:
+    stat = path.stat()
+    return Source(path=str(path), bytes=stat.st_size, modified_ns=stat.st_mtime_ns, sha256=_sha256(path))
+
+
+def _same(source: Source, path: Path) -> bool:
+    stat = path.stat()
+    if stat.st_size != source.bytes:
+        return False
+    return stat.st_mtime_ns == source.modified_ns or _sha256(path) == source.sha256
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with opened(path) as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _names(files: Sequence[Path]) -> str:
+    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder of a corpus, made if need be; leftovers of a killed build are removed.
+
+    Raises:
+        InputError: It is held by another process, or is a folder of something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(folder, "is a file", "Name a folder for the corpus")
+    if folder.is_dir() and read_manifest(folder) is None and any(_foreign(folder)):
+        raise InputError(folder, "is a folder of something else", "Name a new folder for the corpus")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(folder, "is being built by another process", "Wait for its end") from error
+        for left in (folder / "parts").glob(".*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _foreign(folder: Path) -> Iterator[Path]:
+    return (entry for entry in folder.iterdir() if entry.name not in (".lock", "parts"))

@@ -1,0 +1,191 @@
+"""One part of a corpus: a folder that exists as a whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cases.files import write_atomically
+from cases.hashes import hash64
+from cases.literature import Document
+from retrieval.corpus.arrays import npy, write_array
+from retrieval.corpus.document_store import DocumentReader, DocumentWriter
+from retrieval.corpus.manifest import PART, PartManifest, Place, Tally, read_part, write
+from retrieval.corpus.postings import Hashes, Postings, PostingsBuilder
+
+
+def part_folder(corpus: Path, number: int) -> Path:
+    """Where a part lies."""
+    return corpus / "parts" / f"{number:05}"
+
+
+class PartWriter:
+    """Collects the documents of a part in a temporary folder; a context manager.
+
+    Nothing is left of a part that was not finished.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Begin a part that will lie at `folder`."""
+        self._folder = folder
+        self._temporary = folder.with_name(f".{folder.name}.tmp")
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir(parents=True)
+        self._texts = DocumentWriter(self._temporary)
+        self._postings = PostingsBuilder()
+        self._ids: list[int] = []
+        self.tally = Tally()
+
+    def add(self, document: Document) -> None:
+        """Append a document."""
+        self._texts.add(document)
+        self._postings.add(f"{document.title} {document.text}")
+        self._ids.append(hash64(document.id))
+        self.tally.add(document)
+
+    def finish(self, after: Place) -> None:
+        """Put the part in its place; the next one begins at `after`."""
+        self._texts.close()
+        postings = self._postings.build()
+        ids = np.array(self._ids, dtype=np.uint64)
+        order = np.argsort(ids, kind="stable")
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": ids[order],
+            "numbers": order.astype(np.int32),
+            "terms": postings.terms,
+            "occurrences": occurrences(postings),
+            "starts": postings.starts,
+            "documents": postings.documents,
+            "counts": np.minimum(postings.counts, np.iinfo(np.uint16).max).astype(np.uint16),
+        }
+        for name, values in arrays.items():
+            write_array(self._temporary / f"{name}.npy", values)
+        write(self._temporary / PART, PartManifest(tally=self.tally, after=after))
+        self._temporary.rename(self._folder)
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._texts.close(broken=error is not None)
+        finally:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def occurrences(postings: Postings) -> NDArray[np.int64]:
+    """How often each term stands in all documents together; shape (terms,)."""
+    sums = np.concatenate([[0], np.cumsum(postings.counts, dtype=np.int64)])
+    return np.diff(sums[postings.starts])
+
+
+class Part:
+    """A finished part, its arrays mapped when they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Look at a folder.
+
+        Raises:
+            InputError: It holds no part.
+        """
+        self.folder = folder
+        self.manifest: PartManifest = read_part(folder)
+
+    def __len__(self) -> int:
+        """Documents in it."""
+        return self.manifest.tally.documents
+
+    @cached_property
+    def texts(self) -> DocumentReader:
+        """The documents themselves."""
+        return DocumentReader(self.folder)
+
+    @cached_property
+    def terms(self) -> Hashes:
+        """Hashes of its terms, ascending; shape (terms,)."""
+        return self._array("terms")
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the postings of each term begin, and the end of the last; shape (terms + 1,)."""
+        return self._array("starts")
+
+    @cached_property
+    def occurrences(self) -> NDArray[np.int64]:
+        """How often each term stands in all its documents together; shape (terms,)."""
+        return self._array("occurrences")
+
+    @cached_property
+    def documents(self) -> NDArray[np.int32]:
+        """Numbers of documents, by term; shape (postings,)."""
+        return self._array("documents")
+
+    @cached_property
+    def ids(self) -> Hashes:
+        """Hashes of the ids of its documents, ascending; shape (documents,)."""
+        return self._array("ids")
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int32]:
+        """The document of each of `ids`; shape (documents,)."""
+        return self._array("numbers")
+
+    def postings(self) -> Postings:
+        """All of them, with the counts in memory."""
+        counts = self._array("counts").astype(np.int32)
+        return Postings(self.terms, self.starts, self.documents, counts)
+
+    def scores(self, name: str) -> NDArray[np.float32]:
+        """The score of each posting; shape (postings,)."""
+        return self._array(f"scores-{name}")
+
+    def has_scores(self, name: str) -> bool:
+        """Whether they have been written."""
+        return self._path(f"scores-{name}").is_file()
+
+    def write_scores(self, name: str, scores: NDArray[np.float32]) -> None:
+        """Keep the score of each posting.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        write_atomically(self._path(f"scores-{name}"), npy(scores))
+
+    def drop_scores(self, but: str) -> None:
+        """Remove the scores of earlier statistics."""
+        for path in self.folder.glob("scores-*.npy"):
+            if path != self._path(f"scores-{but}"):
+                path.unlink()
+
+    def find(self, document_id: str) -> int | None:
+        """The number of the document with this id; None where there is none."""
+        hashed = np.array([hash64(document_id)], dtype=np.uint64)
+        return self.find_all([document_id], hashed)[0]
+
+    def find_all(self, document_ids: Sequence[str], hashes: Hashes) -> list[int | None]:
+        """The number of the document with each id, whose hashes are given too."""
+        places = np.minimum(np.searchsorted(self.ids, hashes), len(self) - 1)
+        found: list[int | None] = [None] * len(document_ids)
+        for position in np.flatnonzero(self.ids[places] == hashes).tolist():
+            number = int(self.numbers[places[position]])
+            # Two ids may share a hash.
+            if self.texts.read(number).id == document_ids[position]:
+                found[position] = number
+        return found
+
+    def _array(self, name: str) -> NDArray[Any]:
+        # Slices of a memmap cost several times those of the array that it is.
+        mapped: NDArray[Any] = np.load(self._path(name), mmap_mode="r")
+        return mapped.view(np.ndarray)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.npy"

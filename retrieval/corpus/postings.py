@@ -1,0 +1,112 @@
+"""Which document holds which term how often, and the scores of BM25 that follow from it. Pure."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from retrieval.corpus.words import Vocabulary
+
+K1 = 1.2
+B = 0.75
+
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The documents of one part by term.
+
+    Attributes:
+        terms: Hashes of the terms, ascending; shape (terms,).
+        starts: Where the postings of each term begin, and the end of the last; shape (terms + 1,).
+        documents: Numbers of documents within the part, ascending for each term; shape (postings,).
+        counts: How often each of them holds the term; shape (postings,).
+    """
+
+    terms: Hashes
+    starts: NDArray[np.int64]
+    documents: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+    @property
+    def document_frequencies(self) -> NDArray[np.int64]:
+        """Documents that hold each term; shape (terms,)."""
+        return np.diff(self.starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What scores need to know of the whole corpus.
+
+    Attributes:
+        documents: Their number, those without any term included.
+        mean_length: Terms of a document on average; terms that are left out do not count.
+        terms: Hashes of the terms, ascending; shape (terms,).
+        frequencies: Documents that hold each; shape (terms,).
+        min_df: Terms of fewer documents than this are left out.
+    """
+
+    documents: int
+    mean_length: float
+    terms: Hashes
+    frequencies: NDArray[np.int64]
+    min_df: int = 1
+
+
+class PostingsBuilder:
+    """Takes the texts of one part in their order."""
+
+    def __init__(self) -> None:
+        """No document yet."""
+        self._vocabulary = Vocabulary()
+        self._numbers = array("i")
+        self._ends = array("q", [0])
+
+    def add(self, text: str) -> None:
+        """The next document."""
+        self._numbers.extend(self._vocabulary.number(text))
+        self._ends.append(len(self._numbers))
+
+    def build(self) -> Postings:
+        """The postings of all documents so far."""
+        hashes = np.array(self._vocabulary.hashes(), dtype=np.uint64)
+        order = np.argsort(hashes)
+        column = np.empty(order.size, dtype=np.int32)
+        column[order] = np.arange(order.size, dtype=np.int32)
+        numbers = np.frombuffer(self._numbers, dtype=np.int32)
+        kept = numbers != Vocabulary.STOPPED
+        ends = np.concatenate([[0], np.cumsum(kept)])[np.frombuffer(self._ends, dtype=np.int64)]
+        columns = column[numbers[kept]]
+        shape = (len(self._ends) - 1, order.size)
+        by_term = csr_array((np.ones(columns.size, dtype=np.int32), columns, ends), shape=shape).tocsc()
+        by_term.sum_duplicates()
+        return Postings(
+            terms=hashes[order],
+            starts=by_term.indptr.astype(np.int64),
+            documents=by_term.indices.astype(np.int32),
+            counts=by_term.data.astype(np.int32),
+        )
+
+
+def scores(postings: Postings, statistics: Statistics) -> NDArray[np.float32]:
+    """BM25 of each posting, idf * tf (k1 + 1) / (tf + k1 (1 - b + b length / mean)); shape (postings,).
+
+    The idf is ln(1 + (N - df + 0.5) / (df + 0.5)). A posting of a term that is left out has 0.
+    """
+    places = np.searchsorted(statistics.terms, postings.terms)
+    frequencies = statistics.frequencies[places]
+    kept = frequencies >= statistics.min_df
+    idf = np.log1p((statistics.documents - frequencies + 0.5) / (frequencies + 0.5)) * kept
+    sizes = postings.document_frequencies
+    counts = postings.counts.astype(np.float64)
+    present = np.repeat(kept, sizes)
+    size = int(postings.documents.max(initial=-1)) + 1
+    lengths = np.bincount(postings.documents, weights=counts * present, minlength=size)
+    norms = K1 * (1 - B + B * lengths / (statistics.mean_length or 1.0))
+    found = np.repeat(idf, sizes) * counts * (K1 + 1) / (counts + norms[postings.documents])
+    return found.astype(np.float32)

@@ -1,0 +1,292 @@
+"""Builds an index in chunks: what a kill loses is the chunk in hand, and a second build goes on after it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib.metadata
+import itertools
+import resource
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from cases.errors import InputError
+from cases.literature import Document
+from retrieval.corpus.build import Progress
+from retrieval.corpus.corpus import Corpus
+from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, Vectors, connect_embedder
+from retrieval.index.connect_store import check_store, connect_store
+from retrieval.index.encode import encode, passage
+from retrieval.index.lock import locked
+from retrieval.index.manifest import (
+    IndexedCorpus,
+    Manifest,
+    Quantisation,
+    read_manifest,
+    write_manifest,
+)
+from retrieval.index.store import VectorStore
+from retrieval.index.vector_source import VectorSource
+
+_QUERIES = 20
+_FOUND = 100
+_VERSIONS = ("numpy", "torch", "sentence-transformers", "chromadb", "qdrant-client")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How an index is built.
+
+    Attributes:
+        store: Where vectors lie; `retrieval.index.connect_store` knows the names.
+        embedding: What makes them, as `retrieval.embeddings.connect_embedder` has it.
+        quantisation: Of the store `numpy`.
+        chunk: Documents between two marks of progress on disk.
+        vectors_of: A finished index whose vectors are taken; what it lacks is encoded.
+    """
+
+    store: str = "numpy"
+    embedding: str = DEFAULT_EMBEDDING
+    quantisation: Quantisation | None = None
+    chunk: int = 1024
+    vectors_of: Path | None = None
+
+
+class Built(NamedTuple):
+    """A finished index.
+
+    Attributes:
+        found: Documents that an earlier build had left.
+        unchanged: Whether there was nothing to do.
+    """
+
+    manifest: Manifest
+    found: int
+    unchanged: bool
+
+
+async def build_index(
+    corpus_folder: Path,
+    folder: Path,
+    options: BuildOptions | None = None,
+    *,
+    embedder: Embedder | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Built:
+    """Build an index at `folder`, or go on with one that was left; documents new to the corpus are added.
+
+    Args:
+        corpus_folder: A finished corpus.
+        folder: Of the index.
+        options: How.
+        embedder: In the place of the one that the options name, where it is open already.
+        report: Told of the progress.
+
+    Raises:
+        InputError: The corpus, or `folder`: it holds something else, is being built by another process, or
+            was built from another corpus or in another way.
+        ModelError, WeightsError: The store or the embedding cannot be used.
+        CallError: A server does not answer.
+    """
+    options = options or BuildOptions()
+    check_store(options.store, options.quantisation)
+    corpus = Corpus.open(corpus_folder)
+    embedder = embedder or connect_embedder(options.embedding)
+    try:
+        with locked(folder):
+            return await _build(corpus, folder, options, embedder, report)
+    except OSError as error:
+        remedy = "Build again once it can be written: what is finished stays"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "Free some space and build again: what is finished stays"
+        raise InputError(folder, f"cannot be written: {error.strerror or error}", remedy) from error
+
+
+async def _build(
+    corpus: Corpus,
+    folder: Path,
+    options: BuildOptions,
+    embedder: Embedder,
+    report: Callable[[Progress], None],
+) -> Built:
+    current = IndexedCorpus.of(corpus)
+    manifest = read_manifest(folder)
+    if manifest is None:
+        manifest = await _begun(current, options, embedder)
+    else:
+        refuse_others(folder, manifest, current, options, embedder)
+        if manifest.complete and manifest.corpus == current:
+            return Built(manifest, manifest.documents, unchanged=True)
+    found = manifest.documents
+    source = None
+    if options.vectors_of is not None:
+        source = VectorSource.open(options.vectors_of, manifest.embedder, manifest.dimensions)
+    manifest.complete, manifest.corpus = False, current
+    write_manifest(folder, manifest)
+    store = connect_store(folder, manifest)
+    try:
+        if store.count < found:
+            fault = f"its store holds {store.count:,} vectors, and {found:,} were stored"
+            raise InputError(folder, fault, "Build into another folder")
+        build = _Build(corpus, folder, manifest, store, embedder, source, options.chunk, report)
+        await build.run()
+        manifest.query_ms = await asyncio.to_thread(_query_ms, store)
+    finally:
+        store.close()
+        if source is not None:
+            source.close()
+    manifest.complete = True
+    manifest.versions = _versions()
+    write_manifest(folder, manifest)
+    return Built(manifest, found, unchanged=False)
+
+
+async def _begun(corpus: IndexedCorpus, options: BuildOptions, embedder: Embedder) -> Manifest:
+    dimensions = (await embedder.aembed(["one"])).shape[1]
+    return Manifest(
+        store=options.store,
+        collection=f"evigraph-{secrets.token_hex(6)}",
+        embedding=options.embedding,
+        embedder=embedder.identity,
+        dimensions=dimensions,
+        quantisation=options.quantisation,
+        corpus=corpus,
+    )
+
+
+def refuse_others(
+    folder: Path, manifest: Manifest, corpus: IndexedCorpus, options: BuildOptions, embedder: Embedder
+) -> None:
+    """Compare what was built so far with what is asked for.
+
+    Raises:
+        InputError: An index cannot go on from the one to the other.
+    """
+    pairs = (
+        ("embedder", manifest.embedder, embedder.identity),
+        ("store", manifest.store, options.store),
+        ("quantisation", manifest.quantisation or "none", options.quantisation or "none"),
+    )
+    for name, before, now in pairs:
+        if before != now:
+            fault = f"was built with {name} {before}, and {now} is asked for"
+            raise InputError(folder, fault, "Build into another folder")
+    if not manifest.corpus.grew_to(corpus):
+        fault = f"was built from another corpus than {corpus.folder}, that of {manifest.corpus.folder}"
+        raise InputError(folder, fault, "Build into another folder")
+
+
+class _Build:
+    """One session: reading goes ahead of the encoding, and storing comes after it, each in a thread."""
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        folder: Path,
+        manifest: Manifest,
+        store: VectorStore,
+        embedder: Embedder,
+        source: VectorSource | None,
+        chunk: int,
+        report: Callable[[Progress], None],
+    ) -> None:
+        self._folder, self._manifest, self._store = folder, manifest, store
+        self._embedder, self._source, self._chunk, self._report = embedder, source, chunk, report
+        self._total = len(corpus)
+        self._documents = corpus.since(manifest.documents)
+        # Chunks are stored in their order, so nothing lies behind the first gap.
+        self._stored_before = store.count
+
+    async def run(self) -> None:
+        """Store what is missing."""
+        first = self._manifest.documents
+        reading = asyncio.create_task(asyncio.to_thread(self._next))
+        storing: asyncio.Task[None] | None = None
+        self._begin, self._before = time.perf_counter(), self._manifest.effort.model_copy()
+        self._tell(first)
+        try:
+            while documents := await reading:
+                reading = asyncio.create_task(asyncio.to_thread(self._next))
+                known = await self._known(first, documents)
+                vectors = await self._vectors(first + known, documents[known:])
+                if storing:
+                    await storing
+                storing = asyncio.create_task(self._add(first + known, documents[known:], vectors))
+                first += len(documents)
+            if storing:
+                await storing
+        finally:
+            for task in filter(None, (reading, storing)):
+                await asyncio.gather(task, return_exceptions=True)
+
+    def _next(self) -> list[Document]:
+        return list(itertools.islice(self._documents, self._chunk))
+
+    async def _known(self, first: int, documents: Sequence[Document]) -> int:
+        """How many of them are stored: a kill may have come between their storing and its mark."""
+        if first >= self._stored_before:
+            return 0
+        ids = [document.id for document in documents]
+        stored = await asyncio.to_thread(self._store.stored, first, ids)
+        return len(documents) if stored.all() else int(np.argmin(stored))
+
+    async def _vectors(self, first: int, documents: Sequence[Document]) -> Vectors:
+        effort, begin = self._manifest.effort, time.perf_counter()
+        if not documents:
+            return np.empty((0, self._manifest.dimensions), dtype=np.float32)
+        if self._source is not None:
+            ids = [document.id for document in documents]
+            copies = await asyncio.to_thread(self._source.take, first, ids)
+            if copies is not None:
+                effort.copied = True
+                self._tell(first + len(documents))
+                return copies
+        texts = [passage(document) for document in documents]
+        vectors = await encode(self._embedder, texts, lambda done: self._tell(first + done))
+        effort.encoding_seconds += time.perf_counter() - begin
+        return vectors
+
+    async def _add(self, first: int, documents: Sequence[Document], vectors: Vectors) -> None:
+        begin = time.perf_counter()
+        if documents:
+            ids = [document.id for document in documents]
+            await asyncio.to_thread(self._store.add, first, ids, vectors)
+        now = time.perf_counter()
+        effort = self._manifest.effort
+        effort.documents += len(documents)
+        effort.storing_seconds += now - begin
+        effort.seconds = self._before.seconds + now - self._begin
+        effort.peak_mb = max(effort.peak_mb, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        self._manifest.documents = first + len(documents)
+        write_manifest(self._folder, self._manifest)
+
+    def _tell(self, done: int) -> None:
+        self._report(Progress("encoding", done, self._total, done))
+
+
+def _query_ms(store: VectorStore) -> float | None:
+    """The store's median time for the nearest of vectors that it holds."""
+    count = store.count
+    times = []
+    for query in range(min(_QUERIES, count)):
+        vector = store.vectors(query * count // _QUERIES, 1)
+        begin = time.perf_counter()
+        store.search(vector, _FOUND)
+        times.append(1000 * (time.perf_counter() - begin))
+    return round(float(np.median(times)), 3) if times else None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _VERSIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,149 @@
+"""An index on disk, opened for searching."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from cases.errors import InputError
+from retrieval.corpus.corpus import Corpus
+from retrieval.corpus.seam import Hit
+from retrieval.embeddings import Embedder, Vectors, connect_embedder
+from retrieval.index.connect_store import connect_store
+from retrieval.index.manifest import IndexedCorpus, Manifest, read_manifest
+from retrieval.index.store import Nearest, VectorStore
+
+
+class Index:
+    """Documents by the cosine of their vectors with a query's; their texts are read from the corpus."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, corpus: Corpus, embedder: Embedder, store: VectorStore
+    ) -> None:
+        """Use `Index.open`."""
+        self.folder, self.manifest, self.corpus = folder, manifest, corpus
+        self.store = store
+        self._embedder = embedder
+
+    @classmethod
+    def open(cls, folder: Path, corpus: Corpus | None = None) -> Index:
+        """Open a finished index; its weights are loaded at the first question.
+
+        Args:
+            folder: Of the index.
+            corpus: The corpus of its documents; None opens the one that the index names.
+
+        Raises:
+            InputError: There is no whole index at `folder`, or the corpus is another, or has changed.
+            ModelError, WeightsError: The embedder is not there or has other weights; the store's package is
+                missing.
+            CallError: The server of the vectors does not answer.
+        """
+        manifest = finished_manifest(folder)
+        found = corpus or open_corpus(folder, manifest)
+        refuse_other_corpus(folder, manifest, found)
+        embedder = connect_embedder(manifest.embedding)
+        if embedder.identity != manifest.embedder:
+            fault = f"its vectors were made by {manifest.embedder}, and {manifest.embedding} is now"
+            raise InputError(folder, f"{fault} {embedder.identity}", "Build an index anew, in another folder")
+        store = connect_store(folder, manifest)
+        if store.count != manifest.documents:
+            fault = f"its store holds {store.count:,} vectors, and {manifest.documents:,} were stored"
+            store.close()
+            raise InputError(folder, fault, "Build it anew, in another folder")
+        return cls(folder, manifest, found, embedder, store)
+
+    @property
+    def identity(self) -> str:
+        """Equal for the same documents embedded by the same weights."""
+        manifest = self.manifest
+        given = [manifest.passages, manifest.embedder, manifest.corpus.sources, manifest.corpus.reader]
+        return "dense:" + hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        """Documents in it."""
+        return self.manifest.documents
+
+    async def asearch(self, query: str, k: int) -> list[Hit]:
+        """The `k` nearest documents, nearest first, equals in the order of the corpus.
+
+        Raises:
+            CallError: The server of the embedding or of the vectors does not answer.
+        """
+        if k < 1:
+            return []
+        vector = await self._embedder.aembed([query])
+        return await asyncio.to_thread(self._hits, vector, k)
+
+    async def aembed(self, queries: list[str]) -> Vectors:
+        """Vectors of queries; shape (queries, dimensions).
+
+        Raises:
+            CallError: The server of the embedding does not answer.
+        """
+        return await self._embedder.aembed(queries)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    def _hits(self, vector: Vectors, k: int) -> list[Hit]:
+        (found,) = self.store.search(vector, min(k, len(self)))
+        return self._read(found)
+
+    def _read(self, found: Nearest) -> list[Hit]:
+        pairs = zip(found.numbers.tolist(), np.asarray(found.similarities).tolist(), strict=True)
+        return [
+            Hit(rank, score, self.corpus.read(number)) for rank, (number, score) in enumerate(pairs, start=1)
+        ]
+
+
+def finished_manifest(folder: Path) -> Manifest:
+    """The manifest of an index that can be searched.
+
+    Raises:
+        InputError: There is none.
+    """
+    manifest = read_manifest(folder)
+    if manifest is None:
+        fault = "is no index" if folder.exists() else "no such folder"
+        raise InputError(folder, fault, f"Build one: evigraph index build CORPUS --out {folder}")
+    if not manifest.complete:
+        remedy = "Give the command that builds it once more: it goes on"
+        raise InputError(folder, "this index is not finished", remedy)
+    return manifest
+
+
+def open_corpus(folder: Path, manifest: Manifest) -> Corpus:
+    """The corpus that an index names.
+
+    Raises:
+        InputError: It is not where it was.
+    """
+    place = Path(manifest.corpus.folder)
+    if not place.is_dir():
+        raise InputError(folder, f"its corpus is no longer at {place}", "Say where it is: --corpus FOLDER")
+    return Corpus.open(place)
+
+
+def refuse_other_corpus(folder: Path, manifest: Manifest, corpus: Corpus) -> None:
+    """Compare the corpus that an index was built from with one that is there.
+
+    Raises:
+        InputError: They differ.
+    """
+    if manifest.corpus.identity == corpus.identity:
+        return
+    current = IndexedCorpus.of(corpus)
+    if manifest.corpus.grew_to(current):
+        fault = f"the corpus {corpus.folder} was built again since, and has {len(corpus):,} documents now"
+        raise InputError(folder, fault, "Give the command that builds the index once more: it goes on")
+    raise InputError(
+        folder,
+        f"was built from another corpus than {corpus.folder}, that of {manifest.corpus.folder}",
+        f"Give that one, or build an index of this: evigraph index build {corpus.folder} --out OTHER",
+    )

@@ -1,0 +1,134 @@
+"""What an index says of itself: `index.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cases.errors import InputError
+from cases.files import opened, write_atomically
+from cases.json_border import first_fault
+from retrieval.corpus.corpus import Corpus
+
+MANIFEST = "index.json"
+PASSAGES = "title, full stop, text"
+"""Whoever changes what of a document becomes its vector changes this too: it tells indexes apart."""
+
+Quantisation = Literal["int8"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class IndexedCorpus(_Model):
+    """The corpus whose documents are in the index.
+
+    Attributes:
+        folder: Where it was.
+        identity: Of the corpus as it was when the index was finished.
+        documents: In it.
+        sources: SHA-256 of the files that it was built from; a corpus that grew has more behind them.
+        reader: How those files were read.
+    """
+
+    folder: str
+    identity: str
+    documents: int
+    sources: list[str]
+    reader: str | None = None
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> IndexedCorpus:
+        """What an index records of an opened corpus."""
+        manifest = corpus.manifest
+        return cls(
+            folder=str(corpus.folder.resolve()),
+            identity=corpus.identity,
+            documents=len(corpus),
+            sources=[source.sha256 for source in manifest.sources],
+            reader=manifest.settings.reader,
+        )
+
+    def grew_to(self, other: IndexedCorpus) -> bool:
+        """Whether `other` has the same documents at the same places, and perhaps more behind them."""
+        return self.reader == other.reader and self.sources == other.sources[: len(self.sources)]
+
+
+class Effort(_Model):
+    """What all sessions of the build took together; a session that was killed counts to its last chunk.
+
+    Attributes:
+        documents: That were stored.
+        copied: Whether vectors of another index are among them, which nobody encoded here.
+        seconds: From the first chunk to the last, loading aside.
+        encoding_seconds: Of those, while texts were encoded.
+        storing_seconds: While vectors were stored; most of it beside the encoding.
+        peak_mb: The most resident memory of a session, in MB of 2**20 bytes.
+    """
+
+    documents: int = 0
+    copied: bool = False
+    seconds: float = 0.0
+    encoding_seconds: float = 0.0
+    storing_seconds: float = 0.0
+    peak_mb: float = 0.0
+
+
+class Manifest(_Model):
+    """The content of `index.json`.
+
+    Attributes:
+        complete: Whether it can be searched; False while it is built.
+        store: `numpy`, `chroma`, `qdrant` or `qdrant@URL`.
+        collection: Name of the collection on a server.
+        embedding: Name of the embedder, as it was given.
+        embedder: Its identity, which tells its weights.
+        documents: Stored, counted at the end of each chunk.
+        query_ms: Median time of the store for the first hundred of a query, measured at the end.
+        versions: Of the packages that vectors and their files depend on.
+    """
+
+    format: Literal[1] = 1
+    passages: str = PASSAGES
+    complete: bool = False
+    store: str
+    collection: str = ""
+    embedding: str
+    embedder: str
+    dimensions: int
+    quantisation: Quantisation | None = None
+    corpus: IndexedCorpus
+    documents: int = 0
+    effort: Effort = Effort()
+    query_ms: float | None = None
+    versions: dict[str, str] = {}
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of an index, finished or not; None where `folder` holds none.
+
+    Raises:
+        InputError: It is not of this format.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    with opened(path) as file:
+        content = file.read()
+    try:
+        return Manifest.model_validate_json(content)
+    except ValidationError as error:
+        fault = first_fault(error)
+        raise InputError(path, fault, "It is damaged or of another version: build the index anew") from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest as a whole.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    write_atomically(folder / MANIFEST, [manifest.model_dump_json(indent=1).encode() + b"\n"])

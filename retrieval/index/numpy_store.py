@@ -1,0 +1,176 @@
+"""Vectors in mapped files, compared one by one: the exact reference, and a quantised scan beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cases.errors import InputError
+from cases.hashes import hash64
+from retrieval.embeddings import Vectors
+from retrieval.index.int8 import Quantised, quantise, scan
+from retrieval.index.store import DIGITS, NONE, Nearest, best, exact
+
+ROWS = 50_000
+"""Vectors of a part."""
+
+RESCORED = 4
+"""So many times the wanted documents are found by bytes and compared by their floats."""
+
+_PRODUCTS = 4_000_000
+"""Similarities that are in memory at once."""
+
+
+class NumpyStore:
+    """Float vectors in parts of `ROWS`; with `quantised`, a byte a dimension is scanned instead of four.
+
+    A part is files of equal rows: `.f32` the vectors, `.ids` a hash of each document's id, and if quantised
+    `.i8` and `.scale`. A row that a kill has torn is cut off when the store is opened for writing.
+    """
+
+    def __init__(self, folder: Path, dimensions: int, *, quantised: bool = False, rows: int = ROWS) -> None:
+        """Open or begin a store."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._dimensions, self._rows, self.quantised = folder, dimensions, rows, quantised
+        self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
+            "f32": (np.dtype("<f4"), (dimensions,)),
+            "ids": (np.dtype("<u8"), ()),
+        }
+        if quantised:
+            self._kinds |= {"i8": (np.dtype("i1"), (dimensions,)), "scale": (np.dtype("<f4"), ())}
+        self._parts: list[dict[str, NDArray[Any]]] = []
+        self._map()
+
+    @property
+    def count(self) -> int:
+        """Rows that are whole in every file."""
+        return sum(len(part["ids"]) for part in self._parts)
+
+    def stored(self, first: int, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """By the hash of the id at each number."""
+        known = min(max(self.count - first, 0), len(ids))
+        hashes = np.array([hash64(id_) for id_ in ids[:known]], dtype=np.uint64)
+        kept = np.concatenate([np.empty(0, dtype=np.uint64), *self._slices("ids", first, known)])
+        other = np.flatnonzero(kept != hashes)
+        if other.size:
+            raise InputError(
+                self._folder,
+                f"holds another document where the corpus has {ids[int(other[0])]!r}",
+                "Build into another folder",
+            )
+        return np.arange(len(ids)) < known
+
+    def add(self, first: int, ids: Sequence[str], vectors: Vectors) -> None:
+        """Append, behind the last whole row.
+
+        Raises:
+            ValueError: The first of them is not the next: rows have no gaps.
+        """
+        if first != self.count:
+            raise ValueError(f"the next vector has number {self.count}, not {first}")
+        hashes = np.array([hash64(id_) for id_ in ids], dtype=np.uint64)
+        for start, end in self._pieces(first, len(ids)):
+            rows = slice(start - first, end - first)
+            columns: dict[str, NDArray[Any]] = {"f32": vectors[rows], "ids": hashes[rows]}
+            if self.quantised:
+                small = quantise(vectors[rows])
+                columns |= {"i8": small.values, "scale": small.scales}
+            for kind, values in columns.items():
+                self._append(start, kind, values)
+        self._map(first // self._rows)
+
+    def vectors(self, first: int, count: int) -> Vectors:
+        """A copy."""
+        empty = np.empty((0, self._dimensions), dtype=np.float32)
+        return np.concatenate([empty, *self._slices("f32", first, count)])
+
+    def search(self, queries: Vectors, k: int) -> list[Nearest]:
+        """Exact; quantised, the best `RESCORED` k by bytes are compared again by their floats."""
+        if k < 1:
+            return [NONE] * len(queries)
+        if not self.quantised:
+            return exact(self._blocks(len(queries)), queries, k)
+        rough = scan(self._small(), queries, RESCORED * k)
+        return [self._rescored(query, one, k) for query, one in zip(queries, rough, strict=True)]
+
+    def close(self) -> None:
+        """Let go of the mappings."""
+        self._parts = []
+
+    def rough(self, queries: Vectors, k: int) -> list[Nearest]:
+        """What bytes alone find: for those who measure what the floats are worth."""
+        return scan(self._small(), queries, k)
+
+    def _rescored(self, query: Vectors, found: Nearest, k: int) -> Nearest:
+        numbers = np.sort(found.numbers)
+        parts, rows = np.divmod(numbers, self._rows)
+        vectors = np.empty((numbers.size, self._dimensions), dtype=np.float32)
+        for part in np.unique(parts).tolist():
+            vectors[parts == part] = self._parts[part]["f32"][rows[parts == part]]
+        return best(Nearest(numbers, np.round(vectors @ query, DIGITS)), k)
+
+    def _blocks(self, queries: int) -> Sequence[tuple[int, Vectors]]:
+        size = max(1, _PRODUCTS // max(1, queries))
+        return [
+            (number * self._rows + start, part["f32"][start : start + size])
+            for number, part in enumerate(self._parts)
+            for start in range(0, len(part["f32"]), size)
+        ]
+
+    def _small(self) -> Iterator[tuple[int, Quantised]]:
+        for number, part in enumerate(self._parts):
+            yield number * self._rows, Quantised(part["i8"], part["scale"])
+
+    def _slices(self, kind: str, first: int, count: int) -> list[NDArray[Any]]:
+        return [
+            self._parts[start // self._rows][kind][start % self._rows : start % self._rows + end - start]
+            for start, end in self._pieces(first, min(count, self.count - first))
+        ]
+
+    def _pieces(self, first: int, count: int) -> Iterator[tuple[int, int]]:
+        """Split a range of numbers where parts end."""
+        end = first + count
+        while first < end:
+            border = min(end, (first // self._rows + 1) * self._rows)
+            yield first, border
+            first = border
+
+    def _append(self, first: int, kind: str, values: NDArray[Any]) -> None:
+        number, row = divmod(first, self._rows)
+        dtype, shape = self._kinds[kind]
+        path = self._path(number, kind)
+        with path.open("r+b" if path.exists() else "x+b") as file:
+            # What stands behind the last whole row was torn by a kill.
+            file.truncate(row * dtype.itemsize * int(np.prod(shape)))
+            file.seek(0, os.SEEK_END)
+            file.write(np.ascontiguousarray(values, dtype=dtype).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _map(self, first: int = 0) -> None:
+        """Map the parts from this one on; a part that is not full is the last."""
+        del self._parts[first:]
+        while len(self._parts) == first and (rows := self._whole_rows(first)):
+            self._parts.append({kind: self._mapped(first, kind, rows) for kind in self._kinds})
+            first += rows == self._rows
+
+    def _whole_rows(self, number: int) -> int:
+        counts = []
+        for kind, (dtype, shape) in self._kinds.items():
+            path = self._path(number, kind)
+            size = path.stat().st_size if path.exists() else 0
+            counts.append(size // (dtype.itemsize * int(np.prod(shape))))
+        return min(counts)
+
+    def _mapped(self, number: int, kind: str, rows: int) -> NDArray[Any]:
+        dtype, shape = self._kinds[kind]
+        # Slices of a memmap cost several times those of the array that it is.
+        return np.memmap(self._path(number, kind), dtype, "r", shape=(rows, *shape)).view(np.ndarray)
+
+    def _path(self, number: int, kind: str) -> Path:
+        return self._folder / f"{number:05}.{kind}"

@@ -1,0 +1,129 @@
+"""Every store gives the same answers about the same vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cases.errors import InputError
+from retrieval.embeddings import Vectors
+from retrieval.index.chroma_store import ChromaStore
+from retrieval.index.connect_store import check_store
+from retrieval.index.int8 import quantise
+from retrieval.index.numpy_store import NumpyStore
+from retrieval.index.qdrant_store import QdrantStore
+from retrieval.index.store import VectorStore
+from serving.errors import CallError, ModelError
+from tests.retrieval.index.conftest import COUNT, DIMENSIONS, TWINS, ids
+
+KINDS = ("numpy", "parts", "int8", "chroma", "qdrant", "server")
+Stores = dict[str, VectorStore]
+
+
+def ranking(vectors: Vectors, query: Vectors) -> list[int]:
+    """By the definition: cosines to six figures, equals in the order of the corpus."""
+    cosines = [round(float(np.dot(vector.astype(float), query.astype(float))), 6) for vector in vectors]
+    return sorted(range(len(cosines)), key=lambda number: (-cosines[number], number))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ten_nearest_are_those_of_the_definition(
+    kind: str, stores: Stores, vectors: Vectors, queries: Vectors
+) -> None:
+    found = stores[kind].search(queries, 10)
+    assert [one.numbers.tolist() for one in found] == [ranking(vectors, query)[:10] for query in queries]
+    best = found[0].numbers[0]
+    assert found[0].similarities[0] == pytest.approx(float(vectors[best] @ queries[0]), abs=2e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_query_and_many_give_the_same(kind: str, stores: Stores, queries: Vectors) -> None:
+    together = stores[kind].search(queries, 10)
+    alone = [stores[kind].search(query[None, :], 10)[0] for query in queries]
+    assert [one.numbers.tolist() for one in alone] == [one.numbers.tolist() for one in together]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_come_in_the_order_of_the_corpus(
+    kind: str, count: int, stores: Stores, vectors: Vectors
+) -> None:
+    (found,) = stores[kind].search(vectors[TWINS[2]][None, :], count)
+    assert tuple(found.numbers.tolist()) == TWINS[:count]
+    assert found.similarities.tolist() == pytest.approx([1.0] * count, abs=2e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_than_there_are_is_all_of_them(kind: str, stores: Stores, queries: Vectors) -> None:
+    assert sorted(stores[kind].search(queries[:1], 10 * COUNT)[0].numbers.tolist()) == list(range(COUNT))
+    assert stores[kind].search(queries[:1], 0)[0].numbers.size == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_stored_is_known_by_its_document(kind: str, stores: Stores, vectors: Vectors) -> None:
+    store = stores[kind]
+    assert store.count == COUNT
+    assert store.stored(COUNT - 2, [*ids(COUNT - 2), "new"]).tolist() == [True, True, False]
+    with pytest.raises(InputError, match=r"another document|holds the document 'pmid3'"):
+        store.stored(3, ["other"])
+    assert np.allclose(store.vectors(85, 10), vectors[85:95], atol=1e-6)
+    assert store.vectors(COUNT - 1, 10).shape == (1, DIMENSIONS)
+
+
+def test_chromas_index_finds_nearly_all(stores: Stores, vectors: Vectors, queries: Vectors) -> None:
+    chroma = stores["chroma"]
+    assert isinstance(chroma, ChromaStore)
+    found = chroma.approximate(queries, 10)
+    pairs = zip(found, queries, strict=True)
+    hits = [len({*one.numbers.tolist()} & {*ranking(vectors, query)[:10]}) for one, query in pairs]
+    assert sum(hits) >= 0.95 * 10 * len(queries)
+
+
+def test_bytes_are_within_half_a_step_of_their_floats(vectors: Vectors) -> None:
+    small = quantise(np.vstack([vectors, np.zeros((1, DIMENSIONS), dtype=np.float32)]))
+    back = small.values[:-1] * small.scales[:-1, None]
+    assert np.all(np.abs(back - vectors) <= small.scales[:-1, None] / 2 + 1e-7)
+    assert not small.values[-1].any()
+
+
+def test_a_row_that_a_kill_has_torn_is_written_anew(tmp_path: Path, vectors: Vectors) -> None:
+    store = NumpyStore(tmp_path, DIMENSIONS, rows=32)
+    store.add(0, ids(0, 40), vectors[:40])
+    store.close()
+    with (tmp_path / "00001.f32").open("ab") as file:
+        file.write(b"\x01" * 200)
+    again = NumpyStore(tmp_path, DIMENSIONS, rows=32)
+    assert again.count == 40
+    again.add(40, ids(40, 70), vectors[40:70])
+    assert np.array_equal(NumpyStore(tmp_path, DIMENSIONS, rows=32).vectors(0, 70), vectors[:70])
+
+
+def test_rows_have_no_gaps(tmp_path: Path, vectors: Vectors) -> None:
+    with pytest.raises(ValueError, match="the next vector has number 0, not 1"):
+        NumpyStore(tmp_path, DIMENSIONS).add(1, ["a"], vectors[:1])
+
+
+@pytest.mark.parametrize("name", ["", "faiss", "numpy@http://one", "qdrant@", "qdrant@host:6333"])
+def test_an_unknown_store_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match=r"unknown store|no URL of a server"):
+        check_store(name)
+
+
+def test_only_numpy_quantises() -> None:
+    check_store("numpy", "int8")
+    with pytest.raises(ModelError, match="chroma takes no quantised vectors"):
+        check_store("chroma", "int8")
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    with pytest.raises(CallError, match=r"Qdrant at http://127\.0\.0\.1:9") as caught:
+        QdrantStore("http://127.0.0.1:9", "one", DIMENSIONS)
+    assert caught.value.error_class == "connection"
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "qdrant_client", None)
+    with pytest.raises(ModelError, match=r"pip install 'evigraph\[qdrant\]'"):
+        QdrantStore(tmp_path, "one", DIMENSIONS)
