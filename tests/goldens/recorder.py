@@ -1,0 +1,212 @@
+"""Runs commands in one process and keeps what they print and write, less what differs from run to run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cli.main import main
+from runs.trace_file import pack
+
+ROOT = Path(__file__).parents[2]
+
+# To make parsers of all commands takes a tenth of a second, which is most of what many a command takes.
+typer.main.get_command = functools.cache(typer.main.get_command)
+
+WIDTH = 200
+"""So wide that no absolute path is wrapped: its length is that of the checkout."""
+
+VARYING = tuple(
+    (re.compile(pattern, re.MULTILINE | re.DOTALL), replacement)
+    for pattern, replacement in (
+        # Spaces that fill the cells of tables; first, as the widths of cells vary with what is in them.
+        (r"[ \t]+$", ""),
+        # Durations that commands measure and print at once.
+        (r"^time( +)\d[^\n]*$", r"time\1<time>"),
+        (r'"((?:\w+_)?seconds|query_(?:p95_)?ms|processor_p95_ms)": [\d.e-]+', r'"\1": "<time>"'),
+        (r"^(build +)[\d.]+ seconds for (\d+ documents), [\d,.]+ a second$", r"\1<time> for \2"),
+        (r"^(a query +|a query: |processor time of a query: )[^\n]* ms$", r"\1<time>"),
+        (r'"reviewed_at": "(?!2026-01-01T00:00:00)[^"]*"', '"reviewed_at": "<time>"'),
+        # Memory, and sizes of files that hold paths, times or compressed bytes.
+        (r"^(memory of the build +)[\d,]+ MB$", r"\1<memory>"),
+        (r'"peak_mb": [\d.]+', '"peak_mb": "<memory>"'),
+        (r"^(on disk +)[\d.]+ [kM]B", r"\1<size>"),
+        (r'"bytes": \d+', '"bytes": "<size>"'),
+        (r"[\d.]+ MB in (\d+ files)", r"<size> in \1"),
+        # Versions of this program and of others, but for the runs: `settle` gives them some.
+        (r'"versions": \{[^}]*\}', '"versions": "<versions>"'),
+        (r'("(?:service|gen_ai\.agent)\.version", "value": \{"stringValue": )"[^"]*"', r'\1"<version>"'),
+        # Drawings, in coordinates of the installed fonts.
+        (r"<svg.*?</svg>", "<svg></svg>"),
+        # The last digits of a sum depend on the processor.
+        (r"(\d\.\d{11})\d+(?![\de])", r"\1~"),
+    )
+)
+"""What no two runs have alike, and what stands for it."""
+
+STARTED = "2026-01-01T00:00:00+00:00"
+FINISHED = "2026-01-01T00:00:01+00:00"
+STARTED_AT = 1_767_225_600.0
+
+
+class Recorder:
+    """The goldens so far, by name, and the folder that commands run in."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.goldens: dict[str, str] = {}
+        self.folder = folder
+        self._shapes: dict[str, str] = {}
+        self._places = [(str(folder), "<work>"), (str(cache), "<cache>"), (str(ROOT), "<checkout>")]
+
+    def command(self, name: str, *arguments: str, width: int = WIDTH) -> None:
+        """Run a command; keep its exit code and both of its streams."""
+        code, out, err = evigraph(arguments, width)
+        parts = [f"$ evigraph {' '.join(arguments)}\nexit code {code}\n", readable(out)]
+        if err:
+            parts.append(f"standard error:\n{err}")
+        self.keep(f"{name}.txt", "\n".join(parts))
+
+    def run(self, name: str, *arguments: str) -> None:
+        """Start a run in a folder of that name, give it fixed times, and keep its three files."""
+        self.command(f"{name}/run", *arguments, *ONE_AT_A_TIME, "--out", name)
+        self.run_files(name, name)
+
+    def run_files(self, name: str, run: str) -> None:
+        """Give a run fixed times and keep its files; the shape of a graph only once."""
+        settle(self.folder / run)
+        manifest = json.loads((self.folder / run / "run.json").read_text("utf-8"))
+        if (shape := json.dumps(manifest["graph"])) in self._shapes:
+            manifest["graph"] = f"that of {self._shapes[shape]}"
+        self._shapes.setdefault(shape, name)
+        self.keep(f"{name}/run.json", _manifest_text(manifest))
+        self.file(f"{name}/cases.jsonl", f"{run}/cases.jsonl")
+        trace = gzip.decompress((self.folder / run / "trace.jsonl.gz").read_bytes()).decode()
+        self.keep(f"{name}/trace.jsonl", trace)
+
+    def file(self, name: str, path: str) -> None:
+        """Keep a file that a command wrote."""
+        self.keep(name, (self.folder / path).read_text("utf-8"))
+
+    def rows(self, name: str, path: str) -> None:
+        """Keep a table of Parquet, its types and its rows."""
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(self.folder / path)
+        types = "".join(f"{field.name}: {field.type}\n" for field in table.schema)
+        rows = "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in table.to_pylist())
+        self.keep(name, f"{types}\n{rows}")
+
+    def listing(self, name: str, folder: str) -> None:
+        """Keep the names of all files below a folder; of styles and scripts the hash as well."""
+        place = self.folder / folder
+        lines = []
+        for path in sorted(place.rglob("*")):
+            line = path.relative_to(place).as_posix()
+            if path.parent.name == "assets":
+                line += f" {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            lines += [line] if path.is_file() else []
+        self.keep(name, "\n".join(lines))
+
+    def keep(self, name: str, text: str) -> None:
+        """Add a golden.
+
+        Raises:
+            ValueError: There is one of this name.
+        """
+        if name in self.goldens:
+            raise ValueError(f"two goldens are called {name}")
+        for path, place in self._places:
+            text = text.replace(path, place)
+        for pattern, replacement in VARYING:
+            text = pattern.sub(replacement, text)
+        self.goldens[name] = text.rstrip("\n") + "\n"
+
+
+ONE_AT_A_TIME = ("--concurrency", "1")
+"""Cases of a trace stand in the order in which they ended."""
+
+
+def evigraph(arguments: Iterable[str], width: int) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command that runs in this process."""
+    os.environ["COLUMNS"] = str(width)
+    sys.argv = ["evigraph", *arguments]
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return code, out.getvalue(), err.getvalue()
+
+
+def readable(text: str) -> str:
+    """JSON in lines, where it is one object in one line, as `--json` promises; else the text as it is."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    if text != json.dumps(value, ensure_ascii=False) + "\n":
+        return text
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+def settle(run: Path) -> None:
+    """Write fixed times and versions into a run folder, so that all that is told of it is fixed as well.
+
+    Raises:
+        ValueError: A file is laid out as this function would not write it.
+    """
+    manifest = run / "run.json"
+    content = json.loads(manifest.read_text("utf-8"))
+    _check_layout(manifest.read_text("utf-8"), _manifest_text(content), manifest)
+    content |= {"evigraph": "0", "versions": {"python": "0"}}
+    for session in content["sessions"]:
+        session |= {"started": STARTED, "finished": FINISHED}
+    manifest.write_text(_manifest_text(content), "utf-8")
+    for name in ("reviews.jsonl", "cases.jsonl"):
+        if (path := run / name).is_file():
+            path.write_text(_REVIEWED_AT.sub(f"\\g<1>{STARTED}", path.read_text("utf-8")), "utf-8")
+    trace = run / "trace.jsonl.gz"
+    passes: list[list[dict[str, Any]]] = [[]]
+    for line in gzip.decompress(trace.read_bytes()).decode().splitlines():
+        read = json.loads(line)
+        _check_layout(line, json.dumps(read, ensure_ascii=False), trace)
+        passes[-1].append(_timed(read))
+        if read["node"] == "__end__":
+            passes.append([])
+    trace.write_bytes(b"".join(pack(lines) for lines in passes if lines))
+    # It is made anew.
+    (run / "index.sqlite").unlink(missing_ok=True)
+
+
+_REVIEWED_AT = re.compile(r'("reviewed_at": ?")[^"]*')
+
+
+def _manifest_text(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def _check_layout(found: str, expected: str, path: Path) -> None:
+    if found != expected:
+        raise ValueError(f"{path}: another layout of JSON than before: {found[:200]}")
+
+
+def _timed(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of a trace: a quarter of a second a step, half of which its calls take."""
+    if line["node"] == "__end__":
+        return {**line, "started_at": STARTED_AT, "seconds": 0.25 * line["step"]}
+    calls = [call | {"seconds": 0.125} for call in line["calls"]]
+    return {**line, "started": 0.25 * line["step"], "seconds": 0.25, "calls": calls}
