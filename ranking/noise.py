@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cases.definitions import Section
 from ranking.examples import Example
 
 
-class NoiseSettings(BaseModel):
+class NoiseSettings(Section):
     """How noisy queries get.
 
     Attributes:
@@ -26,8 +27,6 @@ class NoiseSettings(BaseModel):
             is then evidence.
         share: Of the queries that get any noise: 1 to test with, 0.1 to train with as the paper does.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     drop: float = Field(0.1, ge=0, le=1)
     reorder: float = Field(0.1, ge=0, le=1)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from cases.definitions import Section
 from ranking.examples import Example
 
 Objective = Literal["pointwise", "pairwise", "listwise", "pointwise+pairwise", "pointwise+listwise"]
 
 
-class ObjectiveSettings(BaseModel):
+class ObjectiveSettings(Section):
     """The objective and its constants; the defaults are the paper's where it gives them.
 
     Attributes:
@@ -21,8 +22,6 @@ class ObjectiveSettings(BaseModel):
         hard_negatives: How many of the highest negative sentences each positive one is held against.
         pos_weight: Weight of a positive sentence in the pointwise part; see `balanced_pos_weight`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     objective: Objective = "pointwise"
     alpha: float = Field(0.1, ge=0, le=1)

@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from cases.definitions import DefinitionKind, Section
 from evals.experiments.errors import ExperimentError
 
 Table = Literal["3", "4", "6", "7", "bioasq-4", "bioasq-5"]
@@ -24,11 +24,7 @@ CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=
 """Also the name of the cell's folder."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Cell(_Section):
+class Cell(Section):
     """One run of the grid.
 
     Attributes:
@@ -47,7 +43,7 @@ class Cell(_Section):
         return values
 
 
-class Experiment(_Section):
+class Experiment(Section):
     """A grid. Paths are relative to the file.
 
     Attributes:
@@ -103,12 +99,14 @@ class Experiment(_Section):
         return {**self.cells, **of_grid}
 
 
+_KIND = DefinitionKind(
+    "experiment", "experiments", resources.files("evals").joinpath("experiments", "packaged"), ExperimentError
+)
+
+
 def packaged_experiments() -> list[str]:
     """Names of the experiments that come with the package."""
-    folder = resources.files("evals").joinpath("experiments", "packaged")
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )
+    return _KIND.packaged_names()
 
 
 def load_experiment(name_or_path: str) -> Experiment:
@@ -117,25 +115,8 @@ def load_experiment(name_or_path: str) -> Experiment:
     Raises:
         ExperimentError: It does not exist, is no YAML, or a field is unknown or wrong.
     """
-    if name_or_path in packaged_experiments():
-        path = Path(str(resources.files("evals").joinpath("experiments", "packaged", f"{name_or_path}.yaml")))
-    else:
-        path = Path(name_or_path)
-    try:
-        values = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        known = ", ".join(packaged_experiments())
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ExperimentError(f"experiment {name_or_path}: {reason}; packaged experiments: {known}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ExperimentError(f"experiment {name_or_path}: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise ExperimentError(f"experiment {name_or_path}: it must be a mapping of fields to values")
-    try:
-        experiment = Experiment.model_validate(_strings(values))
-    except ValidationError as error:
-        raise ExperimentError(f"experiment {name_or_path}: {_explain(error)}") from None
-    return _located(experiment, path.parent)
+    read = _KIND.read(name_or_path)
+    return _located(_KIND.check(Experiment, _strings(read.values), name_or_path), read.folder)
 
 
 def _strings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,9 +148,3 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
 def _grid_name(fields: Mapping[str, Any]) -> str:
     parts = (f"{field.rpartition('.')[2]}={value}" for field, value in fields.items())
     return re.sub(r"[^A-Za-z0-9_.+=,-]", "-", ",".join(parts))
-
-
-def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"]) or "experiment"
-    return f"{field}: {first['msg'].removeprefix('Value error, ')}"

@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from cases.definitions import DefinitionKind, Section
 from evals.studies.errors import StudyError
 
 TableName = Literal["tamu-1", "tamu-2", "abridge-2", "abridge-3", "abridge-5", "abridge-9"]
@@ -22,11 +22,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{
 """Also the name of a folder."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Parts(_Section):
+class Parts(Section):
     """How the groups of examples are parted; all rows and seeds have the same parts.
 
     Attributes:
@@ -40,7 +36,7 @@ class Parts(_Section):
     seed: int = 42
 
 
-class Domain(_Section):
+class Domain(Section):
     """Examples of one kind, for the table of domain shift.
 
     Attributes:
@@ -57,7 +53,7 @@ class Domain(_Section):
     limit: int | None = Field(None, ge=1)
 
 
-class PretrainingData(_Section):
+class PretrainingData(Section):
     """What `pretrain: true` learns from before its training.
 
     Attributes:
@@ -73,7 +69,7 @@ class PretrainingData(_Section):
     head: Literal["carry", "fresh"] = "carry"
 
 
-class Row(_Section):
+class Row(Section):
     """A row of tables: a training, or a baseline that needs none.
 
     Attributes:
@@ -104,7 +100,7 @@ class Row(_Section):
         return self
 
 
-class Study(_Section):
+class Study(Section):
     """A grid of trainings. Paths are relative to the file.
 
     Attributes:
@@ -157,12 +153,14 @@ class Study(_Section):
         )
 
 
+_KIND = DefinitionKind(
+    "study", "studies", resources.files("evals").joinpath("studies", "packaged"), StudyError
+)
+
+
 def packaged_studies() -> list[str]:
     """Names of the studies that come with the package."""
-    folder = resources.files("evals").joinpath("studies", "packaged")
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )
+    return _KIND.packaged_names()
 
 
 def load_study(name_or_path: str) -> Study:
@@ -171,32 +169,13 @@ def load_study(name_or_path: str) -> Study:
     Raises:
         StudyError: It does not exist, is no YAML, or a field is unknown or wrong.
     """
-    if name_or_path in packaged_studies():
-        path = Path(str(resources.files("evals").joinpath("studies", "packaged", f"{name_or_path}.yaml")))
-    else:
-        path = Path(name_or_path)
-    try:
-        values = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        known = ", ".join(packaged_studies())
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StudyError(f"study {name_or_path}: {reason}; packaged studies: {known}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise StudyError(f"study {name_or_path}: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise StudyError(f"study {name_or_path}: it must be a mapping of fields to values")
-    try:
-        study = Study.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "study"
-        message = first["msg"].removeprefix("Value error, ")
-        raise StudyError(f"study {name_or_path}: {field}: {message}") from None
+    read = _KIND.read(name_or_path)
+    study = _KIND.check(Study, read.values, name_or_path)
     rows = {
-        row: values.model_copy(update={"recipe": _located(values.recipe, path.parent)})
+        row: values.model_copy(update={"recipe": _located(values.recipe, read.folder)})
         for row, values in study.rows.items()
     }
-    return study.model_copy(update={"recipe": _located(study.recipe, path.parent), "rows": rows})
+    return study.model_copy(update={"recipe": _located(study.recipe, read.folder), "rows": rows})
 
 
 def _located(recipe: str, folder: Path) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from cases.definitions import Section
 
 Fusion = Literal["early", "mid", "late", "window"]
 DocumentContext = Literal["none", "lstm", "transformer"]
 Pooling = Literal["cls", "mean"]
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(Section):
     """The architecture; its weights are elsewhere.
 
     Attributes:
@@ -28,8 +30,6 @@ class ModelConfig(BaseModel):
         max_window_tokens: Of `window` alone: query, sentences and separators.
         dropout: Before the head.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fusion: Fusion = "early"
     encoder: str = "minilm"

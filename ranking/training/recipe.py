@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import json
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from cases.definitions import DefinitionKind, Section, values_sha256
 from ranking.errors import RankerError
 from ranking.models.config import ModelConfig
 from ranking.noise import NoiseSettings
@@ -23,11 +19,7 @@ Metric = Literal["average_precision", "micro_f1"]
 CutoffRule = Literal["best", "threshold", "gap", "adaptive", "top_k"]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SplitSettings(_Section):
+class SplitSettings(Section):
     """What is held out for early stopping, for tuning the cut-off and for the reported figures.
 
     Attributes:
@@ -39,7 +31,7 @@ class SplitSettings(_Section):
     seed: int = 42
 
 
-class Pretraining(_Section):
+class Pretraining(Section):
     """Question answering as sentence classification, before the training proper (Abridge 2025, section 4.3).
 
     Attributes:
@@ -55,7 +47,7 @@ class Pretraining(_Section):
     head: Literal["carry", "fresh"] = "carry"
 
 
-class TrainingRecipe(_Section):
+class TrainingRecipe(Section):
     """A recipe.
 
     Attributes:
@@ -119,16 +111,17 @@ class TrainingRecipe(_Section):
     @property
     def sha256(self) -> str:
         """Of all values, defaults included; comments and order do not count."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+        return values_sha256(self)
+
+
+_KIND = DefinitionKind(
+    "training recipe", "recipes", resources.files("ranking").joinpath("recipes"), RankerError
+)
 
 
 def packaged_training_recipes() -> list[str]:
     """Names of the recipes that come with the package."""
-    return sorted(
-        entry.name.removesuffix(".yaml")
-        for entry in resources.files("ranking").joinpath("recipes").iterdir()
-        if entry.name.endswith(".yaml")
-    )
+    return _KIND.packaged_names()
 
 
 def load_training_recipe(name_or_path: str) -> TrainingRecipe:
@@ -137,24 +130,7 @@ def load_training_recipe(name_or_path: str) -> TrainingRecipe:
     Raises:
         RankerError: It does not exist, is no YAML, or has an unknown field or a wrong value.
     """
-    known = packaged_training_recipes()
-    if name_or_path in known:
-        text = resources.files("ranking").joinpath("recipes", f"{name_or_path}.yaml").read_text("utf-8")
-    else:
-        try:
-            text = Path(name_or_path).read_text("utf-8")
-        except (OSError, ValueError) as error:
-            near = difflib.get_close_matches(name_or_path, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"packaged recipes: {', '.join(known)}"
-            reason = getattr(error, "strerror", None) or str(error)
-            raise RankerError(f"training recipe {name_or_path}: {reason}; {hint}") from None
-    try:
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise RankerError(f"training recipe {name_or_path}: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise RankerError(f"training recipe {name_or_path}: it must be a mapping of fields to values")
-    return make_training_recipe(values, name_or_path)
+    return _KIND.load(TrainingRecipe, name_or_path)
 
 
 def make_training_recipe(values: Mapping[str, Any], origin: str) -> TrainingRecipe:
@@ -163,10 +139,7 @@ def make_training_recipe(values: Mapping[str, Any], origin: str) -> TrainingReci
     Raises:
         RankerError: Names the first wrong field, and the nearest known one for a typo.
     """
-    try:
-        return TrainingRecipe.model_validate(values)
-    except ValidationError as error:
-        raise RankerError(f"training recipe {origin}: {_explain(error)}") from None
+    return _KIND.check(TrainingRecipe, values, origin)
 
 
 def override(recipe: TrainingRecipe, changes: Mapping[str, Any], origin: str) -> TrainingRecipe:
@@ -180,37 +153,4 @@ def override(recipe: TrainingRecipe, changes: Mapping[str, Any], origin: str) ->
     Raises:
         RankerError: A new value is wrong.
     """
-    if not changes:
-        return recipe
-    values = recipe.model_dump(mode="json")
-    for field, value in changes.items():
-        *sections, name = field.split(".")
-        place = values
-        for section in sections:
-            if place.get(section) is None:
-                place[section] = {}
-            place = place[section]
-        place[name] = value
-    return make_training_recipe(values, origin)
-
-
-def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = [str(part) for part in first["loc"]]
-    field = ".".join(place) or "recipe"
-    if first["type"] != "extra_forbidden":
-        return f"{field}: {first['msg'].removeprefix('Value error, ')}"
-    known = list(_SECTIONS.get(".".join(place[:-1]), TrainingRecipe).model_fields)
-    near = difflib.get_close_matches(place[-1], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    return f"unknown field {field!r}; {hint}"
-
-
-_SECTIONS: dict[str, type[BaseModel]] = {
-    "": TrainingRecipe,
-    "model": ModelConfig,
-    "objective": ObjectiveSettings,
-    "noise": NoiseSettings,
-    "split": SplitSettings,
-    "pretrain": Pretraining,
-}
+    return _KIND.override(recipe, changes, origin)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from math import prod
-from pathlib import Path
 
-import yaml
-
+from cases.definitions import Definition, DefinitionKind
 from serving.errors import ModelError
 from serving.vllm_server.find import Build
 
 Flag = bool | int | float | str | list[str | int] | dict[str, object]
 
-_FOLDER = resources.files("serving.vllm_server").joinpath("recipes")
+_KIND = DefinitionKind(
+    "serve recipe", "recipes", resources.files("serving.vllm_server").joinpath("recipes"), ModelError
+)
 _PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
 
 
@@ -60,8 +59,7 @@ class ServeRecipe:
 
 def packaged_recipes() -> list[ServeRecipe]:
     """The recipes that come with the package, by name."""
-    names = [entry.name.removesuffix(".yaml") for entry in _FOLDER.iterdir() if entry.name.endswith(".yaml")]
-    return [load_serve_recipe(name) for name in sorted(names)]
+    return [load_serve_recipe(name) for name in _KIND.packaged_names()]
 
 
 def packaged_recipe(model: str, build: Build, gpus: int) -> ServeRecipe | None:
@@ -77,19 +75,10 @@ def load_serve_recipe(name_or_path: str) -> ServeRecipe:
     Raises:
         ModelError: It does not exist, is no YAML, or is no mapping of flags to values.
     """
-    packaged = _FOLDER.joinpath(f"{name_or_path}.yaml")
-    try:
-        is_name = Path(name_or_path).name == name_or_path and packaged.is_file()
-        text = packaged.read_text("utf-8") if is_name else Path(name_or_path).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        known = [entry.name.removesuffix(".yaml") for entry in _FOLDER.iterdir()]
-        near = difflib.get_close_matches(name_or_path, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see: evigraph serve --recipes"
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ModelError(f"serve recipe {name_or_path}: {reason}; {hint}") from None
-    first = text.partition("\n")[0]
+    read = _KIND.read(name_or_path)
+    first = read.text.partition("\n")[0]
     summary = first.removeprefix("#").strip() if first.startswith("#") else ""
-    return ServeRecipe(name_or_path, summary, _flags(text, name_or_path), is_name)
+    return ServeRecipe(name_or_path, summary, _flags(read), name_or_path in _KIND.packaged_names())
 
 
 def render_flags(flags: Mapping[str, Flag]) -> list[str]:
@@ -105,16 +94,10 @@ def render_flags(flags: Mapping[str, Flag]) -> list[str]:
     return arguments
 
 
-def _flags(text: str, origin: str) -> dict[str, Flag]:
-    try:
-        values = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ModelError(f"serve recipe {origin}: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise ModelError(f"serve recipe {origin}: it must be a mapping of vLLM's flags to values")
-    for name, value in values.items():
+def _flags(read: Definition) -> dict[str, Flag]:
+    for name, value in read.values.items():
         if not isinstance(name, str) or name.startswith("-"):
-            raise ModelError(f"serve recipe {origin}: write flag {name!r} by its long name without dashes")
+            raise _KIND.fault(read.origin, f"write flag {name!r} by its long name without dashes")
         if not isinstance(value, bool | int | float | str | list | dict):
-            raise ModelError(f"serve recipe {origin}: flag {name!r} has no value that a flag can take")
-    return {name.replace("_", "-"): value for name, value in values.items()}
+            raise _KIND.fault(read.origin, f"flag {name!r} has no value that a flag can take")
+    return {name.replace("_", "-"): value for name, value in read.values.items()}

@@ -58,9 +58,13 @@ def test_unknown_fields_are_refused(tmp_path: Path) -> None:
         load_study(written(tmp_path, "{recipe: pointwise, sedes: [1], rows: {x: {}}, tables: {}}"))
 
 
-def test_an_unknown_name_lists_the_packaged_studies() -> None:
-    with pytest.raises(StudyError, match="packaged studies: fusion, objectives, smoke"):
-        load_study("objective")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("objective", "did you mean 'objectives'"), ("x", "packaged studies: fusion, objectives, smoke")],
+)
+def test_an_unknown_name_gets_the_nearest_study_or_all(name: str, hint: str) -> None:
+    with pytest.raises(StudyError, match=hint):
+        load_study(name)
 
 
 def test_a_recipe_beside_the_study_is_found_there(tmp_path: Path) -> None:

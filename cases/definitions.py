@@ -1,0 +1,186 @@
+"""Definitions are YAML files that a schema checks: recipes, studies, experiments, flags of a server.
+
+A kind of definition has a folder of packaged ones, which go by their names; a user's own go by their paths.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """A part of a definition: it refuses unknown fields and does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A file that was read and not yet checked against a schema.
+
+    Attributes:
+        origin: The name or path it was asked for by.
+        folder: Where it lies, for paths in it that are relative to it.
+        text: All of it, comments included.
+        values: Its fields.
+    """
+
+    origin: str
+    folder: Path
+    text: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionKind:
+    """One kind of definition.
+
+    Attributes:
+        name: What messages call one, such as `training recipe`.
+        plural: What they call several, such as `recipes`.
+        packaged: Folder of those that come with the package.
+        error: Raised with one line that names the file, the field and the nearest known name.
+    """
+
+    name: str
+    plural: str
+    packaged: Traversable
+    error: type[Exception]
+
+    def packaged_names(self) -> list[str]:
+        """Names of those that come with the package."""
+        entries = (entry.name for entry in self.packaged.iterdir())
+        return sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml"))
+
+    def read(self, name_or_path: str) -> Definition:
+        """Read a packaged definition by its name, or a file of the user's.
+
+        Raises:
+            Exception: An `error`: it does not exist, or is no YAML mapping.
+        """
+        known = self.packaged_names()
+        try:
+            if name_or_path in known:
+                folder = Path(str(self.packaged))
+                text = self.packaged.joinpath(f"{name_or_path}.yaml").read_text("utf-8")
+            else:
+                folder = Path(name_or_path).parent
+                text = Path(name_or_path).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            near = difflib.get_close_matches(name_or_path, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"packaged {self.plural}: {', '.join(known)}"
+            reason = getattr(error, "strerror", None) or str(error)
+            raise self.fault(name_or_path, f"{reason}; {hint}") from None
+        try:
+            values = yaml.safe_load(text)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            # A ValueError is that of a value which looks like a date and is none.
+            raise self.fault(name_or_path, " ".join(str(error).split())) from None
+        if not isinstance(values, dict):
+            raise self.fault(name_or_path, "it must be a mapping of fields to values")
+        return Definition(name_or_path, folder, text, values)
+
+    def load(self, schema: type[Schema], name_or_path: str) -> Schema:
+        """Read a definition and check it.
+
+        Raises:
+            Exception: An `error`: it cannot be read, or a field is unknown or wrong.
+        """
+        return self.check(schema, self.read(name_or_path).values, name_or_path)
+
+    def check(self, schema: type[Schema], values: Mapping[str, Any], origin: str) -> Schema:
+        """Check fields against a schema.
+
+        Raises:
+            Exception: An `error` that names the first wrong field, and for an unknown one the nearest known.
+        """
+        try:
+            return schema.model_validate(values)
+        except ValidationError as error:
+            raise self.fault(origin, _first_fault(error, schema)) from None
+
+    def override(self, definition: Schema, changes: Mapping[str, Any], origin: str) -> Schema:
+        """A checked definition with some values replaced, checked again.
+
+        Args:
+            definition: Where all other values come from.
+            changes: New values by dotted field, such as `model.encoder`.
+            origin: Where the definition came from, for messages.
+
+        Raises:
+            Exception: An `error`: a new value is wrong, or contradicts another.
+        """
+        if not changes:
+            return definition
+        values = definition.model_dump(mode="json")
+        for field, value in changes.items():
+            *sections, name = field.split(".")
+            place = values
+            for section in sections:
+                # A section that is not there is refused with all other unknown fields.
+                if place.get(section) is None:
+                    place[section] = {}
+                place = place[section]
+                if not isinstance(place, dict):
+                    fault = f"there is no field {field!r}: {section!r} is no section"
+                    raise self.fault(origin, fault)
+            place[name] = value
+        return self.check(type(definition), values, origin)
+
+    def fault(self, origin: str, message: str) -> Exception:
+        """What to raise where a definition is wrong."""
+        return self.error(f"{self.name} {origin}: {message}")
+
+
+def values_sha256(definition: BaseModel) -> str:
+    """Of all values of a definition, defaults included; comments and order do not count."""
+    text = json.dumps(definition.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _first_fault(error: ValidationError, schema: type[BaseModel]) -> str:
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    field = ".".join(place)
+    if first["type"] != "extra_forbidden":
+        message = first["msg"].removeprefix("Value error, ")
+        return f"{field}: {message}" if field else message
+    known = _known_fields(schema, place[:-1])
+    if not known:
+        return f"unknown field {field!r}"
+    near = difflib.get_close_matches(place[-1], known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"unknown field {field!r}; {hint}"
+
+
+def _known_fields(schema: type[BaseModel], place: list[str]) -> list[str]:
+    """Of a section; none where it can be of several kinds."""
+    for part in place:
+        if part not in schema.model_fields:
+            # The key of a mapping, or the position in a list: what lies there was found one step before.
+            continue
+        sections = _sections(schema.model_fields[part].annotation)
+        if len(sections) != 1:
+            return []
+        schema = sections[0]
+    return list(schema.model_fields)
+
+
+def _sections(annotation: object) -> list[type[BaseModel]]:
+    """The schemas in a type: that itself, or those in an optional one, a mapping or a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for inner in typing.get_args(annotation) for section in _sections(inner)]
