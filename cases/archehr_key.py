@@ -17,7 +17,7 @@ from cases.json_border import Identifier, IntentFields, Text, fault, first_fault
 from cases.records import AnswerSentence, Gold, Label, LabelSource
 
 _RANGE = re.compile(r"([0-9]+)\s*[-\u2013]\s*([0-9]+)")
-_LONGEST_RANGE = 10_000
+_MAX_RANGE = 10_000
 _INLINE = re.compile(r"\s*\[\s*[0-9]+(?:\s*[-\u2013,;]\s*[0-9]+)*\s*\]")
 
 
@@ -80,7 +80,7 @@ def _expanded(part: str) -> Iterable[str]:
     if bounds is None:
         return (part,) if part else ()
     first, last = int(bounds[1]), int(bounds[2])
-    if not 0 <= last - first < _LONGEST_RANGE:
+    if not 0 <= last - first < _MAX_RANGE:
         raise fault(f"{part!r} is not a range of sentence ids")
     return map(str, range(first, last + 1))
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from cases.json_border import Identifier, Line, Text, first_fault
 from cases.literature import Document, Skipped
-from cases.packed_files import LONGEST, DamagedFile, Meter, lines
+from cases.packed_files import MAX_LINE_BYTES, DamagedFile, Meter, lines
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "pmid", "doc_id", "pmcid"),
@@ -78,8 +78,8 @@ class _Fields(BaseModel):
 
 
 def _record(place: str, line: bytes) -> Document | Skipped:
-    if len(line) > LONGEST:
-        return Skipped(place, f"longer than {LONGEST >> 20} MB", "unreadable")
+    if len(line) > MAX_LINE_BYTES:
+        return Skipped(place, f"longer than {MAX_LINE_BYTES >> 20} MB", "unreadable")
     try:
         given = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -13,7 +13,7 @@ from typing import IO
 from cases.files import opened
 
 _PIECE = 1 << 20
-LONGEST = 1 << 26
+MAX_LINE_BYTES = 1 << 26
 """Bytes of a line or record; a longer one is none that anybody wrote on purpose."""
 
 
@@ -57,7 +57,7 @@ def _read(read: Callable[[int], bytes], file: IO[bytes], meter: Meter) -> Iterat
 
 
 def lines(path: Path, meter: Meter) -> Iterator[bytes]:
-    """The lines of `path` without their ends; one above `LONGEST` is cut behind it, so that readers see it.
+    """The lines of `path` without their ends; a longer one is cut one byte above `MAX_LINE_BYTES`.
 
     Raises:
         InputError: The file cannot be opened.
@@ -67,6 +67,6 @@ def lines(path: Path, meter: Meter) -> Iterator[bytes]:
     for piece in pieces(path, meter):
         *whole, rest = (rest + piece).split(b"\n")
         yield from whole
-        rest = rest[: LONGEST + 1]
+        rest = rest[: MAX_LINE_BYTES + 1]
     if rest:
         yield rest

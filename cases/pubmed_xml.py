@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from cases.literature import Document, Skipped
-from cases.packed_files import LONGEST, DamagedFile, Meter, pieces
+from cases.packed_files import MAX_LINE_BYTES, DamagedFile, Meter, pieces
 from cases.texts import one_line
 
 _OPEN, _CLOSE = b"<PubmedArticle>", b"</PubmedArticle>"
@@ -76,7 +76,7 @@ def _elements(path: Path, meter: Meter) -> Iterator[_Cut]:
         keep = begin.start() if begin else max(done, len(rest) - _KEEP)
         line += rest.count(b"\n", done, keep)
         rest = rest[keep:]
-        if len(rest) > LONGEST:
+        if len(rest) > MAX_LINE_BYTES:
             yield _Cut(b"", line, whole=False)
             line += rest.count(b"\n", 0, -_KEEP)
             rest = rest[-_KEEP:]

@@ -15,7 +15,7 @@ from ranking.cutoffs import Cutoff
 from ranking.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
 from ranking.logistic import LogisticWeights
-from ranking.models.build import build_model
+from ranking.models.fusions import build_model
 from ranking.stacking import StackWeights
 from ranking.training.recipe import TrainingRecipe
 from ranking.training.validation import Validation

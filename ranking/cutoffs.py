@@ -18,11 +18,7 @@ from ranking.prefixes import (
     threshold_prefix,
     top_prefix,
 )
-from ranking.truncation.autocut import autocut
-from ranking.truncation.autocut_star import autocut_star
-from ranking.truncation.elbow import elbow
-from ranking.truncation.surprise import surprise
-from ranking.truncation.surprise_clean import surprise_clean
+from ranking.truncation.rules import autocut, autocut_star, elbow, surprise, surprise_clean
 
 
 class _Rule(BaseModel):

@@ -18,7 +18,7 @@ from ranking.entailment_seam import InputForm, Judged
 from ranking.errors import RankerError
 from weights.registry import fingerprint
 
-MOST_TOKENS = 1024
+MAX_TOKENS = 1024
 """Of question and passage together, as in the released code; models with fewer positions take those."""
 
 _BATCH = 8
@@ -67,7 +67,7 @@ class EntailmentReader:
         self._hash = fingerprint(self._folder)
         self._model: Any = None
         self._tokenizer: Any = None
-        self._limit = MOST_TOKENS
+        self._limit = MAX_TOKENS
         self._loading = threading.Lock()
         self._lock = threading.Lock()
 
@@ -97,7 +97,7 @@ class EntailmentReader:
             if self._model is not None:
                 return
             tokenizer, model = load_classifier(self._folder)
-            self._limit = token_limit(tokenizer, model.config, MOST_TOKENS)
+            self._limit = token_limit(tokenizer, model.config, MAX_TOKENS)
             self._tokenizer = tokenizer
             self._model = model
 

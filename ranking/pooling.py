@@ -15,7 +15,7 @@ _MODULES = "modules.json"
 _LIMIT = "sentence_bert_config.json"
 _FLAG = "pooling_mode_"
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
-_MOST_TOKENS = 512
+_MAX_TOKENS = 512
 
 
 class SentenceEncoding(NamedTuple):
@@ -23,11 +23,11 @@ class SentenceEncoding(NamedTuple):
 
     Attributes:
         mode: Mean over the token states, or the state of the first token.
-        most_tokens: Longer texts are cut.
+        max_tokens: Longer texts are cut.
     """
 
     mode: PoolingMode
-    most_tokens: int
+    max_tokens: int
 
 
 def read_sentence_encoding(folder: Path) -> SentenceEncoding:
@@ -45,7 +45,7 @@ def read_sentence_encoding(folder: Path) -> SentenceEncoding:
                 f"{folder / _MODULES}: module {kind!r} is not supported; supported are {known}"
             )
     limit = _fields(folder / _LIMIT).get("max_seq_length")
-    most = limit if isinstance(limit, int) and 2 < limit < _MOST_TOKENS else _MOST_TOKENS
+    most = limit if isinstance(limit, int) and 2 < limit < _MAX_TOKENS else _MAX_TOKENS
     return SentenceEncoding(_mode(folder / _POOLING), most)
 
 

@@ -26,7 +26,7 @@ CLASSIFIER = "classifier"
 OF_A_FOLDER = f"{CLASSIFIER}:"
 """Before the folder of a cross-encoder."""
 
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 """Of question and passage together; models with fewer positions take those."""
 
 _BATCH = 32
@@ -98,7 +98,7 @@ class SequenceClassifierRanker:
             if self._found is None:
                 tokenizer, model = load_classifier(self._folder)
                 placement = choose_placement()
-                limit = token_limit(tokenizer, model.config, MOST_TOKENS)
+                limit = token_limit(tokenizer, model.config, MAX_TOKENS)
                 self._found = _Loaded(tokenizer, model.to(placement.device), placement, limit)
             return self._found
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from ranking.models.sources import TensorSource
+from ranking.models.model import TensorSource
 from ranking.models.tokens import Tokenized, tokenize
 from ranking.source_files import checksum, read_tensors, write_tensors
 

@@ -34,8 +34,8 @@ _TAUS = np.arange(19, 0, -1) / 20
 _ENTROPY_TAUS = np.arange(6, 19) / 20
 _ENTROPY_WEIGHTS = np.arange(-10, 13) / 20
 _CONTINUOUS: tuple[RuleKind, ...] = ("threshold", "adaptive")
-_MOST = 10
-_GAP_LIMITS = [*range(1, _MOST + 1), None]
+_MAX_GAP = 10
+_GAP_LIMITS = [*range(1, _MAX_GAP + 1), None]
 _EPSILON = 1e-12
 
 
@@ -191,7 +191,7 @@ def _count(kind: RuleKind, cases: Sequence[ScoredCase], fallback: bool) -> _Tabl
 def _grid(kind: RuleKind, fallback: bool) -> tuple[list[Cutoff], tuple[int, ...]]:
     match kind:
         case "top_k":
-            return [TopK(k=k) for k in range(1, _MOST + 1)], (_MOST,)
+            return [TopK(k=k) for k in range(1, _MAX_GAP + 1)], (_MAX_GAP,)
         case "threshold":
             return [FixedThreshold(tau=tau, fallback=fallback) for tau in _TAUS.tolist()], _TAUS.shape
         case "gap":
@@ -209,7 +209,7 @@ def _prefixes(kind: RuleKind, ranked: Floats, fallback: bool) -> Integers:
     """Shape (rules,), in the order of `_grid`."""
     match kind:
         case "top_k":
-            return np.asarray([top_prefix(ranked, k) for k in range(1, _MOST + 1)])
+            return np.asarray([top_prefix(ranked, k) for k in range(1, _MAX_GAP + 1)])
         case "threshold":
             return threshold_prefix(ranked, _TAUS, fallback)
         case "gap":

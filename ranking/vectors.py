@@ -19,7 +19,7 @@ from weights.registry import fingerprint
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (texts, dimensions)."""
 
-MOST_TOKENS = 256
+MAX_TOKENS = 256
 """What all-MiniLM-L6-v2 was trained to read of a text."""
 
 _BATCH = 32
@@ -80,7 +80,7 @@ class EncoderVectors:
         described = f"{self._name}@{fingerprint(self._folder)}"
         if self._name == MINILM:
             return described
-        return f"{described} {self._encoding.mode} {self._encoding.most_tokens}"
+        return f"{described} {self._encoding.mode} {self._encoding.max_tokens}"
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Embed in batches of texts of like length; equal texts are embedded once."""
@@ -116,7 +116,7 @@ class MiniLmVectors(EncoderVectors):
         Raises:
             WeightsError: The package is not installed.
         """
-        super().__init__(MINILM, encoder_folder(MINILM), SentenceEncoding("mean", MOST_TOKENS))
+        super().__init__(MINILM, encoder_folder(MINILM), SentenceEncoding("mean", MAX_TOKENS))
 
 
 _shared: MiniLmVectors | None = None
@@ -138,7 +138,7 @@ def shared_vectors() -> MiniLmVectors:
 def _pooled_states(encoder: Encoder, texts: Sequence[str], encoding: SentenceEncoding) -> Embedded:
     import torch
 
-    limit = encoding.most_tokens
+    limit = encoding.max_tokens
     inputs = encoder.tokenizer(
         [_readable(text) for text in texts],
         padding=True,

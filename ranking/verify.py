@@ -21,7 +21,7 @@ Support = Literal["supported", "weak", "unsupported"]
 WEAK_SHARE = 0.5
 """A line is weak where its best sentence reaches this share of the threshold."""
 
-MOST_WEAK = 3
+MAX_WEAK = 3
 """Sentences that are named for a weak line."""
 
 _AT_ONCE = 256
@@ -164,7 +164,7 @@ def _by_probability(scores: Floats, tau: float) -> tuple[Support, tuple[Evidence
     supporting = [place for place in order if values[place] >= tau]
     if supporting:
         return "supported", tuple(_evidence(place, scores, values) for place in supporting)
-    near = [place for place in order[:MOST_WEAK] if values[place] >= WEAK_SHARE * tau]
+    near = [place for place in order[:MAX_WEAK] if values[place] >= WEAK_SHARE * tau]
     return ("weak" if near else "unsupported"), tuple(_evidence(place, scores, values) for place in near)
 
 

@@ -17,8 +17,8 @@ import torch
 from evals.bench.catalogue import Report
 from evals.bench.result import BenchError, Part, Result
 from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
+from ranking.models.fusions import build_model
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 

@@ -9,9 +9,8 @@ from pydantic import BaseModel
 
 from evals.studies.errors import StudyError
 from ranking.examples import Example
-from ranking.readers.beside import json_lines_named
 from ranking.readers.evidence_inference import PROMPTS, EvidenceInferenceOptions
-from ranking.readers.json_lines import read_json_lines
+from ranking.readers.json_lines import json_lines_named, read_json_lines
 from ranking.readers.load import load_examples
 from ranking.readers.scifact import CORPUS
 

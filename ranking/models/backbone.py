@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ranking.encoders import Encoder
-from ranking.models.chunks import chunks
 from ranking.models.config import Pooling
-from ranking.models.layout import Row, read_layout
+from ranking.models.tokens import Row, read_layout
 
 TOKEN_BUDGET = 2048
 """Tokens of a batch. On two cores larger ones are no faster; in training they are held for the gradient."""
@@ -131,3 +130,23 @@ def _max_positions(config: object) -> int:
     if getattr(config, "model_type", "") in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
         positions -= int(getattr(config, "pad_token_id", 1)) + 1
     return positions
+
+
+def chunks(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
+    """Group rows of similar length.
+
+    Args:
+        lengths: Tokens of each row.
+        token_budget: Upper bound of rows times longest row in a group; a longer row is a group of its own.
+
+    Returns:
+        Indices of rows, the longest rows first, each once.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    groups: list[list[int]] = []
+    for row in order:
+        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= token_budget:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups

@@ -1,21 +1,42 @@
-"""The seam of all fusion types: a document is encoded for any query, then scored for some."""
+"""What all fusion types share: a document is encoded for any query, then scored for some."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from ranking.models.tokens import TokenIds
+
 if TYPE_CHECKING:
     from ranking.models.backbone import Backbone
     from ranking.models.head import Head
-    from ranking.models.sources import TensorSource
 
-TokenIds = Sequence[int]
-"""Of one text, without special tokens."""
+
+class TensorSource(ABC):
+    """An encoded document that consists of tensors."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, by names that `from_tensors` knows."""
+
+    @classmethod
+    @abstractmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """The way back.
+
+        Raises:
+            KeyError: A tensor is missing.
+        """
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Memory that it takes once it is in use."""
+
 
 SourceT = TypeVar("SourceT")
 
@@ -65,3 +86,15 @@ class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
     def forward(self, sentences: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
         """Logits of a document's queries, shape (queries, sentences), float32."""
         return self.score(self.encode_source(sentences), queries)
+
+
+class TokenModel(EvidenceModel[Sequence[TokenIds]]):
+    """An evidence model that knows nothing of a document before its query: its source is its token ids."""
+
+    def encode_source(self, sentences: Sequence[TokenIds]) -> Sequence[TokenIds]:
+        """The sentences as they are."""
+        return sentences
+
+    def sentence_count(self, source: Sequence[TokenIds]) -> int:
+        """Sentences of a source."""
+        return len(source)

@@ -1,15 +1,121 @@
-"""Texts to token ids, cut to a limit, and which ones were cut."""
+"""Texts as tokens: cut to a limit, and with special tokens where the backbone's own tokenizer sets them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from ranking.models.model import TokenIds
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+TokenIds = Sequence[int]
+"""Of one text, without special tokens."""
+
+
+class Row(NamedTuple):
+    """One input of the backbone: token ids and segment ids, both as long."""
+
+    ids: list[int]
+    types: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`before q between u after`, each part with its segment.
+
+    BERT writes `[CLS] q [SEP] u [SEP]` with segments 0 and 1, RoBERTa `<s> q </s></s> u </s>` with none.
+
+    Attributes:
+        single: Tokens before and after one text.
+        pair: Tokens before, between and after two texts.
+        single_type: Segment of one text.
+        pair_types: Segments of two texts; the tokens before and between belong to the first.
+        pad: Fills shorter rows of a batch.
+    """
+
+    single: tuple[TokenIds, TokenIds]
+    pair: tuple[TokenIds, TokenIds, TokenIds]
+    single_type: int
+    pair_types: tuple[int, int]
+    pad: int
+
+    def one(self, text: TokenIds) -> Row:
+        """One text with its special tokens."""
+        before, after = self.single
+        ids = [*before, *text, *after]
+        return Row(ids, [self.single_type] * len(ids))
+
+    def two(self, first: TokenIds, second: TokenIds) -> Row:
+        """Two texts with their special tokens."""
+        return self.many(first, [second])
+
+    def many(self, first: TokenIds, others: Sequence[TokenIds]) -> Row:
+        """A text and several others, each closed by the tokens that close a pair."""
+        before, between, after = self.pair
+        ids = [*before, *first, *between]
+        types = [self.pair_types[0]] * len(ids)
+        for other in others:
+            ids += other
+            ids += after
+        types += [self.pair_types[1]] * (len(ids) - len(types))
+        return Row(ids, types)
+
+    @property
+    def pair_overhead(self) -> int:
+        """Special tokens of a pair."""
+        return sum(map(len, self.pair))
+
+    @property
+    def single_overhead(self) -> int:
+        """Special tokens of one text."""
+        return sum(map(len, self.single))
+
+
+def read_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
+    """Learn the layout from what the tokenizer does to short texts.
+
+    Raises:
+        ValueError: It puts special tokens where a layout has no place for them.
+    """
+    one = _parts(tokenizer, "a")
+    two = _parts(tokenizer, "a", "a")
+    pad = tokenizer.pad_token_id
+    return Layout(
+        single=(one.special[0], one.special[1]),
+        pair=(two.special[0], two.special[1], two.special[2]),
+        single_type=one.types[0],
+        pair_types=(two.types[0], two.types[1]),
+        pad=int(pad) if isinstance(pad, int) else 0,
+    )
+
+
+class _Parts(NamedTuple):
+    special: list[list[int]]
+    types: list[int]
+
+
+def _parts(tokenizer: PreTrainedTokenizerBase, *texts: str) -> _Parts:
+    """Special tokens before, between and after texts, and each text's segment."""
+    plain = tokenizer(texts[0], add_special_tokens=False)["input_ids"]
+    encoded = tokenizer(*texts, return_token_type_ids=True)
+    ids: list[int] = encoded["input_ids"]
+    types: list[int] = encoded.get("token_type_ids") or [0] * len(ids)
+    special: list[list[int]] = [[]]
+    segments: list[int] = []
+    position = 0
+    while position < len(ids):
+        if len(segments) < len(texts) and ids[position : position + len(plain)] == plain:
+            segments.append(types[position])
+            special.append([])
+            position += len(plain)
+        else:
+            special[-1].append(ids[position])
+            position += 1
+    if len(segments) != len(texts):
+        raise ValueError(f"{type(tokenizer).__name__} puts texts together in a way that is not supported")
+    return _Parts(special, segments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""JSON lines, packed with gzip or not, with faults told by file, line and field."""
+"""JSON lines, packed with gzip or not, with faults told by file, line and field; and where they lie."""
 
 from __future__ import annotations
 
@@ -112,3 +112,30 @@ def _object(path: Path, number: int, content: bytes) -> dict[str, object]:
     if not isinstance(fields, dict):
         raise InputError(path, f"{place}: not a JSON object", "Put one JSON object on each line")
     return fields
+
+
+_SUFFIXES = (".jsonl", ".jsonl.gz")
+
+
+def json_lines_named(folder: Path, stem: str) -> list[Path]:
+    """The JSON lines of `folder` whose names begin with `stem`, by name."""
+    return sorted(
+        path
+        for path in folder.glob(f"{stem}*")
+        if path.name.endswith(_SUFFIXES) and not path.name.startswith(".") and path.is_file()
+    )
+
+
+def the_one_named(folder: Path, stem: str) -> Path:
+    """The only such file.
+
+    Raises:
+        InputError: There is none, or several.
+    """
+    found = json_lines_named(folder, stem)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(folder, f"no {stem}*.jsonl or {stem}*.jsonl.gz in this folder", "Put it there")
+    names = ", ".join(path.name for path in found)
+    raise InputError(folder, f"several {stem} files in this folder: {names}", "Name the one to read")

@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
 from ranking.examples import Example
-from ranking.readers.beside import the_one_named
-from ranking.readers.json_lines import JsonLine, UsedIds, read_json_lines
+from ranking.readers.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
 
 CLAIMS = "claims"
 CORPUS = "corpus"

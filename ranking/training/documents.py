@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranking.examples import Example
 from ranking.models.config import ModelConfig
-from ranking.models.model import TokenIds
-from ranking.models.tokens import tokenize
+from ranking.models.tokens import TokenIds, tokenize
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

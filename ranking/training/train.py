@@ -28,7 +28,7 @@ from ranking.device import choose_placement
 from ranking.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.models.build import build_model
+from ranking.models.fusions import build_model
 from ranking.noise import add_noise
 from ranking.objectives import ObjectiveSettings, balanced_pos_weight
 from ranking.splits import Split, data_sha256, split

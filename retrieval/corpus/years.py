@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 _WIDTHS = (1, 2, 5, 10, 20, 50, 100)
-_MOST = 16
+_MAX_YEARS = 16
 
 
 class Span(NamedTuple):
@@ -25,7 +25,7 @@ def spans(years: Mapping[int, int]) -> list[Span]:
     """
     if not years:
         return []
-    width = next((width for width in _WIDTHS if _count(years, width) <= _MOST), _WIDTHS[-1])
+    width = next((width for width in _WIDTHS if _count(years, width) <= _MAX_YEARS), _WIDTHS[-1])
     first = min(years) // width * width
     found = [0] * _count(years, width)
     for year, documents in years.items():

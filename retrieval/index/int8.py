@@ -17,7 +17,7 @@ from retrieval.index.store import NONE, Nearest, merge, products
 _ROWS = 2048
 """Vectors that become floats at once: they stay in the processor's cache."""
 
-_LARGEST = 127
+_MAX_INT8 = 127
 
 
 class Quantised(NamedTuple):
@@ -34,7 +34,7 @@ class Quantised(NamedTuple):
 
 def quantise(vectors: Vectors) -> Quantised:
     """The largest value of each vector becomes 127; shape (vectors, dimensions)."""
-    scales = np.abs(vectors).max(axis=1, initial=0.0) / _LARGEST
+    scales = np.abs(vectors).max(axis=1, initial=0.0) / _MAX_INT8
     divided = np.divide(vectors, scales[:, None], out=np.zeros_like(vectors), where=scales[:, None] > 0)
     return Quantised(np.rint(divided).astype(np.int8), scales.astype(np.float32))
 

@@ -113,7 +113,7 @@ def test_damage_ends_a_packed_file_and_keeps_what_stood_before(tmp_path: Path, d
 
 def test_a_line_beyond_reason_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("cases.packed_files", "cases.literature_jsonl"):
-        monkeypatch.setattr(f"{module}.LONGEST", 1 << 21)
+        monkeypatch.setattr(f"{module}.MAX_LINE_BYTES", 1 << 21)
     path = lines(tmp_path / "d.jsonl", {"id": "a", "text": "A" * (5 << 20)}, {"id": "b", "text": "B"})
     bad, good = read(path)
     assert isinstance(bad, Skipped)

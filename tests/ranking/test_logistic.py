@@ -20,7 +20,7 @@ from ranking.logistic import CHECKPOINT, LogisticRanker, fit_logistic
 from ranking.ranker import Ranker
 from ranking.scoring import count_sentences, micro
 from ranking.tuning import ScoredCase, Tuned, best_cutoff
-from ranking.vectors import MOST_TOKENS, Embedded, MiniLmVectors, shared_vectors
+from ranking.vectors import MAX_TOKENS, Embedded, MiniLmVectors, shared_vectors
 
 NOTE = ("Heparin was stopped on day 3.", "Platelets fell to 40.", "Diet was regular.")
 
@@ -186,7 +186,7 @@ def test_the_packaged_one_says_where_it_comes_from(packaged: Ranker) -> None:
 
 
 def test_a_text_at_the_encoders_limit_is_whole_and_one_beyond_it_is_cut() -> None:
-    text = " ".join(["the"] * (MOST_TOKENS - 2))
+    text = " ".join(["the"] * (MAX_TOKENS - 2))
     assert shared_vectors().embed([text, f"{text} end"]).cut.tolist() == [False, True]
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
+from ranking.models.fusions import LateSource, MidSource, build_model
 from ranking.models.model import EvidenceModel
-from ranking.models.sources import LateSource, MidSource
 from ranking.source_cache import SourceCache
 from tests.ranking.models.tiny import WORDS, encoder, texts, tokenizer
 

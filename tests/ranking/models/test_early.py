@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
+from ranking.models.fusions import build_model
 from tests.ranking.models.tiny import encoder, texts
 
 SENTENCES = texts(9, 3, 1, 7, 9)

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
-from ranking.models.late import LateFusion
+from ranking.models.fusions import LateFusion, build_model
 from tests.ranking.models.tiny import HIDDEN, encoder, texts
 
 SENTENCES = texts(9, 3, 1, 7, 9)

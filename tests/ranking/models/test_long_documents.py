@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
+from ranking.models.fusions import build_model
 from tests.ranking.models.tiny import encoder, texts
 
 

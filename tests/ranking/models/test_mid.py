@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from ranking.models.backbone import pool
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
-from ranking.models.mid import MidFusion
+from ranking.models.fusions import MidFusion, build_model
 from tests.ranking.models.tiny import HIDDEN, encoder, texts
 
 SENTENCES = texts(9, 3, 1, 7, 9)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ranking.encoders import Encoder, encoder_folder, load_encoder
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
+from ranking.models.fusions import build_model
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 from ranking.source_cache import SourceCache

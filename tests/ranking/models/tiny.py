@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from ranking.encoders import Encoder
-from ranking.models.model import TokenIds
+from ranking.models.tokens import TokenIds
 
 HIDDEN = 16
 WORDS = ["fever", "cough", "film", "lung", "oxygen", "night", "tablet", "clinic", "scan", "clot"]

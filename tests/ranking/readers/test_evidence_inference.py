@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.readers.articles import split_article
-from ranking.readers.evidence_inference import EvidenceInferenceOptions
+from ranking.readers.evidence_inference import EvidenceInferenceOptions, split_article
 from ranking.readers.load import load_examples
 from tests.ranking.readers.files import evidence_of, fault, write_lines
 

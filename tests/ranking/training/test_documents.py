@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from ranking.examples import Example
-from ranking.models.build import build_model
 from ranking.models.config import ModelConfig
+from ranking.models.fusions import build_model
 from ranking.objectives import ObjectiveSettings
 from ranking.training.documents import prepare, query_groups
 from ranking.training.loop import PhasePlan, Session, accumulate_gradients, epoch_order

@@ -8,12 +8,8 @@ from scipy.optimize import fmin
 from scipy.stats import genpareto
 
 from ranking.prefixes import Floats
-from ranking.truncation.pareto import released_theta
-from ranking.truncation.ranked_list import MOST_WINDOWS, windows
-from ranking.truncation.simplex import minimize
-from ranking.truncation.surprise import released_fit, surprises
-from ranking.truncation.surprise_clean import tail_of
-from ranking.truncation.tail import fit_tail
+from ranking.truncation.rules import MAX_WINDOWS, released_fit, surprises, tail_of, windows
+from ranking.truncation.tails import fit_tail, minimize, released_theta
 from tests.ranking.truncation.lists import K30, LISTS
 
 
@@ -84,5 +80,5 @@ def test_a_tail_is_fitted_as_by_the_library(shape: float) -> None:
 def test_long_lists_are_fitted_in_as_many_windows_at_most() -> None:
     assert windows(5, 2) == [5, 4, 3, 2]
     sizes = windows(20_000, 2)
-    assert (len(sizes), sizes[0], sizes[-1]) == (MOST_WINDOWS, 20_000, 2)
+    assert (len(sizes), sizes[0], sizes[-1]) == (MAX_WINDOWS, 20_000, 2)
     assert sizes == sorted(set(sizes), reverse=True)

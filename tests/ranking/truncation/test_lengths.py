@@ -7,11 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ranking.truncation.autocut import autocut
-from ranking.truncation.autocut_star import autocut_star
-from ranking.truncation.elbow import elbow
-from ranking.truncation.surprise import surprise
-from ranking.truncation.surprise_clean import surprise_clean
+from ranking.truncation.rules import autocut, autocut_star, elbow, surprise, surprise_clean
 from tests.ranking.truncation.lists import K30, LISTS
 
 Rule = Callable[[Sequence[float]], int]

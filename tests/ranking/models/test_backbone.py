@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.models.chunks import chunks
+from ranking.models.backbone import chunks
 
 LENGTHS = st.lists(st.integers(1, 300))
 
