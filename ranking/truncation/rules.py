@@ -129,7 +129,8 @@ def autocut_star(ranked: RankedScores, *, strict_compat: bool = False) -> int:
 def elbow(ranked: RankedScores, *, strict_compat: bool = False) -> int:
     """Everything before the point furthest from the line through the first and the last score.
 
-    The point itself is not kept. Distances count on both sides of the line, so a bulge can cut as well.
+    The point itself is not kept, and of equally far ones the first cuts. Distances count on both sides of the
+    line, so a bulge can cut as well.
 
     Args:
         ranked: Descending scores, shape (sentences,).
@@ -147,8 +148,9 @@ def elbow(ranked: RankedScores, *, strict_compat: bool = False) -> int:
         return min(size, 1)
     first, last = float(values[0]), float(values[-1])
     away = np.abs(values - places(size) * (last - first) - first)
-    furthest = int(away.argmax())
-    return at_least_one(furthest if away[furthest] > rounding(values) else 0, size)
+    # Distances that differ by rounding alone are equal, as all are where every point is on the line.
+    furthest = int((away >= away.max() - rounding(values)).argmax())
+    return at_least_one(furthest, size)
 
 
 def _released_elbow(values: Floats) -> int:

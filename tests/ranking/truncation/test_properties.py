@@ -45,6 +45,14 @@ def test_neither_scale_nor_shift_moves_the_cut(
     assert select(rule, [factor * score + shift for score in scores]) == select(rule, scores)
 
 
+def test_of_two_points_equally_far_from_the_line_the_first_cuts_after_any_map() -> None:
+    # The distances of places 1 and 2 are equal, and differ once their rounding does.
+    scores = [0, 0, 1 / 64, 1 / 64]
+    for factor in (0.25, 0.5, 1.0, 2.0, 8.0):
+        for shift in range(-8, 9):
+            assert select(Elbow(), [factor * score + shift for score in scores]) == [2]
+
+
 @given(scores_lists, factors)
 def test_scale_does_not_move_the_cut_of_the_released_surprise(scores: list[float], factor: float) -> None:
     assert select(Surprise(), [factor * score for score in scores]) == select(Surprise(), scores)
