@@ -1,7 +1,57 @@
-"""For all tests: nothing leaves this machine, and telemetry is off before anything is imported."""
+"""For all tests: no telemetry, signals as a terminal leaves them, drawn examples, and what was skipped."""
 
 from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import hypothesis
+import pytest
 
 from serving.privacy import switch_off_telemetry
 
 switch_off_telemetry()
+
+for _number in (signal.SIGHUP, signal.SIGINT):
+    # `nohup` and `&` in a script have these ignored, and a child inherits that. A child of a process that
+    # catches them begins with the default, and this process goes on as if it ignored them.
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda number, frame: None)
+
+# A deadline for one example fails on a busy machine, and says nothing about the code.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("random", max_examples=500, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("fixed")
+
+REMEDIES = {
+    "Chromium": "apt-get install chromium",
+    "EVIGRAPH_TEST_VLLM_PYTHON": "make vllm, then name its interpreter",
+    "evigraph models pull": "make setup",
+}
+"""What to do about a skip, by words of its reason."""
+
+
+def remedy(reason: str) -> str:
+    """What lets a skipped test run; empty if nobody has said."""
+    return next((text for words, text in REMEDIES.items() if words in reason), "")
+
+
+def skip_lines(reasons: Counter[str]) -> list[str]:
+    """One line a reason: how many tests, why, and what to do."""
+    return [
+        f"{count} skipped: {reason}" + (f"; remedy: {remedy(reason)}" if remedy(reason) else "")
+        for reason, count in reasons.most_common()
+    ]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what did not run and how to change that, just above pytest's own last line."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    if reasons:
+        terminalreporter.section("not run", yellow=True)
+        for line in skip_lines(reasons):
+            terminalreporter.line(line)

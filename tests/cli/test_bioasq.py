@@ -12,7 +12,6 @@ from runs.folder import RunFolder
 from tests.evigraph import Ended, evigraph
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "bioasq" / "questions.json"
-with_samples = pytest.mark.skipif(not SAMPLES.is_file(), reason="the sample questions are not there yet")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,6 @@ def run(folder: Path, *more: str) -> Ended:
     )
 
 
-@with_samples
 def test_every_type_is_answered_and_shots_are_recorded(folder: Path) -> None:
     opened = RunFolder(folder / "run")
     lines = [*opened.cases()]
@@ -50,7 +48,6 @@ def test_every_type_is_answered_and_shots_are_recorded(folder: Path) -> None:
     assert "read_passages" not in manifest.prompts
 
 
-@with_samples
 def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
     manifest = json.loads((tmp_path / "copy" / "run" / "run.json").read_text())
@@ -62,7 +59,6 @@ def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path:
     assert "changed since this run began: shots" in ended.line
 
 
-@with_samples
 def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
     questions = json.loads((folder / "four.json").read_text())["questions"]
     id_ = next(one["id"] for one in questions if one["type"] == "list")
@@ -73,14 +69,12 @@ def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
     assert "built on" not in shown.out
 
 
-@with_samples
 def test_a_dry_run_counts_votes_and_answers(folder: Path) -> None:
     ended = run(folder, "--recipe", "votes.yaml", "--dry-run", "--json")
     roles = ended.summary["roles"]
     assert (roles["label"]["calls"], roles["answer"]["calls"]) == (9, 4)
 
 
-@with_samples
 def test_one_question_can_be_answered_again_with_other_shots(folder: Path) -> None:
     id_ = next(RunFolder(folder / "run").cases())["case_id"]
     ended = evigraph(
@@ -90,7 +84,6 @@ def test_one_question_can_be_answered_again_with_other_shots(folder: Path) -> No
     assert ended.code == 0, ended.err
 
 
-@with_samples
 def test_shots_that_nobody_would_show_are_refused(folder: Path) -> None:
     (folder / "none.yaml").write_text("system: bioasq\nexact: {shots: 0}\n")
     ended = run(folder, "--recipe", "none.yaml", "--shots", "train.json")
@@ -136,7 +129,6 @@ def test_the_papers_recipe_takes_a_reranker_of_ones_own(tmp_path: Path) -> None:
     assert "1 x minmax of the cross-encoder, 7 x linear of the model" in " ".join(shown.out.split())
 
 
-@with_samples
 def test_a_phase_that_finds_no_documents_refuses_a_reranker(folder: Path) -> None:
     ended = run(folder, "--reranker", "bm25")
     assert ended.code == 2

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from serving.vllm_server.ports import free_port, require_free
-from tests.evigraph import COMMAND, Ended, evigraph
+from tests.evigraph import Ended, evigraph
 from tests.stand_in_vllm import PYTHON, StandIn, install, make_model, wait_until
 
 
@@ -28,9 +29,26 @@ def stand_in(tmp_path: Path) -> Iterator[StandIn]:
 
 
 @contextmanager
-def serving(stand_in: StandIn, port: int, act: str = "") -> Iterator[subprocess.Popen[str]]:
+def serving(
+    stand_in: StandIn, port: int, act: str = "", hangup: str = "SIG_DFL"
+) -> Iterator[subprocess.Popen[str]]:
+    program = (
+        f"import signal; signal.signal(signal.SIGHUP, signal.{hangup}); from cli.main import main; main()"
+    )
     process = subprocess.Popen(
-        [*COMMAND, "serve", "tiny", "--port", str(port), "--python", str(PYTHON), "--log", "server.log"],
+        [
+            sys.executable,
+            "-c",
+            program,
+            "serve",
+            "tiny",
+            "--port",
+            str(port),
+            "--python",
+            str(PYTHON),
+            "--log",
+            "server.log",
+        ],
         cwd=stand_in.folder.parent,
         env={**os.environ, **stand_in.environment, "STAND_IN_ACT": act},
         stdout=subprocess.PIPE,
@@ -79,18 +97,29 @@ def test_a_signal_ends_everything(stand_in: StandIn, number: signal.Signals) -> 
         read_until(process, "next ")
         assert len(stand_in.running()) == 2
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         assert process.returncode == 0
     assert "stopping vLLM" in err and "Traceback" not in err
     assert stand_in.running() == []
     require_free("127.0.0.1", port)
 
 
+def test_a_hangup_that_nohup_has_ignored_stays_ignored(stand_in: StandIn) -> None:
+    with serving(stand_in, free_port(), hangup="SIG_IGN") as process:
+        read_until(process, "next ")
+        process.send_signal(signal.SIGHUP)
+        os.kill(stand_in.started()[0].pids[0], signal.SIGKILL)
+        _, err = process.communicate(timeout=120)
+        # A hangup that counts ends it with 0.
+        assert process.returncode == 1
+    assert "stopping vLLM" not in err
+
+
 def test_an_interrupt_before_it_is_ready_leaves_nothing(stand_in: StandIn) -> None:
     with serving(stand_in, free_port(), "hang") as process:
         stand_in.wait_for_start()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130
     assert stand_in.running() == []
 
 
@@ -106,7 +135,7 @@ def test_a_later_death_is_told(stand_in: StandIn) -> None:
     with serving(stand_in, free_port()) as process:
         read_until(process, "next ")
         os.kill(stand_in.started()[0].pids[0], signal.SIGKILL)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         assert process.returncode == 1
     assert "evigraph: vLLM was ended by SIGKILL" in err
     assert stand_in.running() == []
@@ -114,7 +143,7 @@ def test_a_later_death_is_told(stand_in: StandIn) -> None:
 
 def test_a_death_at_the_start_is_one_line_with_the_cause(stand_in: StandIn) -> None:
     with serving(stand_in, free_port(), "die") as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, out) == (2, "")
     (line,) = [line for line in err.splitlines() if line.startswith("evigraph: ")]
     assert "ValueError: the cache is too small (log: server.log)" in line

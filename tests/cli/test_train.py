@@ -59,7 +59,7 @@ def test_a_signal_ends_it_with_the_command_that_goes_on(folder: Path) -> None:
         assert started.poll() is None
         time.sleep(0.02)
     os.kill(started.pid, signal.SIGINT)
-    _, messages = started.communicate(timeout=60)
+    _, messages = started.communicate(timeout=120)
     assert started.returncode == 130
     assert "evigraph: interrupted; go on with evigraph train --resume long" in messages
     refused = evigraph("train", "--resume", "long", "--epochs", "3", folder=folder)

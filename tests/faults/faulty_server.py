@@ -148,7 +148,7 @@ class FaultyServer:
             writer.transport.abort()
 
     def _do(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -10,7 +10,7 @@ import pytest
 
 from serving.errors import ErrorClass
 from tests.faults import acts
-from tests.faults.bench import CASES_IN_BATCH, OUTAGE_S, RETRIES, TIMEOUT_S, Bench
+from tests.faults.bench import CASES_IN_BATCH, TIMEOUT_S, Bench
 from tests.faults.conftest import Outcomes, StartServer
 from tests.faults.faulty_server import Fault
 
@@ -19,12 +19,6 @@ AFTER = 40
 
 PATIENT_S = 30.0
 """For the faults that send many megabytes: they must arrive."""
-
-LOOK_S = 5.0
-BACKOFF_S = 2.0
-SLACK_S = 6.0
-LONGEST_S = (RETRIES + 1) * TIMEOUT_S + LOOK_S + BACKOFF_S + TIMEOUT_S + OUTAGE_S + SLACK_S
-"""All attempts of the first requests, a look at the server, one trial after that, the longest outage."""
 
 
 class Lasting(NamedTuple):
@@ -94,7 +88,9 @@ def scenario(name: str, bench: Bench, start_server: StartServer) -> None:
     assert all(lasting.words in message for message in messages), messages
     assert all(server.address in message for message in messages), messages
     if not lasting.settings:
-        assert ended.summary["seconds"] <= LONGEST_S
+        if lasting.error_class == "timeout":
+            # Given up before every case has waited for it.
+            assert server.broken <= CASES_IN_BATCH
         assert ended.summary["failed"] > CASES_IN_BATCH // 2
     server.mend()
     retried = bench.do("retry", server.model)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.faults import acts
@@ -11,18 +9,12 @@ from tests.faults.bench import Bench
 from tests.faults.conftest import Outcomes, StartServer
 from tests.faults.faulty_server import Fault
 
-LONGEST_S = 40.0
-"""The list of models may take 10 s; the rest is for the program to start on a busy machine."""
-
-
 START = {"hangs": acts.hang, "slow loris": acts.slow_loris, "flood": acts.flood}
 
 
 def scenario(name: str, bench: Bench, start_server: StartServer) -> None:
     server = start_server(fault=Fault(START[name], "all"))
-    begun = time.monotonic()
     ended = bench.do("run", server.model)
-    assert time.monotonic() - begun < LONGEST_S
     assert (ended.code, ended.out) == (2, "")
     assert f"cannot reach {server.url}/models" in ended.line
     assert not (bench.folder / "out").exists()

@@ -21,9 +21,16 @@ SCRIPT = """\
 import asyncio, os
 from serving.backends.scripted import made_up_reply
 
+made = 0
+
 async def count(call):
+    global made
     # Cases end in another order than they begin.
     await asyncio.sleep(0.03 if int(call.case_id[1:]) % 3 == 0 else 0.005)
+    made += 1
+    if made > int(os.environ.get("STOPS_AFTER", 1000)):
+        # A run that is ended in the middle waits there for its signal.
+        await asyncio.sleep(600)
     with open(os.environ["CALLS_FILE"], "a") as file:
         file.write(f"{call.role} {call.case_id} {call.sample}\\n")
     return made_up_reply(call)
@@ -50,17 +57,17 @@ def start_and_end(folder: Path, out: str, recipe: Path, calls: Path, number: sig
     process = subprocess.Popen(
         [*COMMAND, *arguments(out, recipe)],
         cwd=folder,
-        env={**os.environ, "CALLS_FILE": str(calls)},
+        env={**os.environ, "CALLS_FILE": str(calls), "STOPS_AFTER": str(5 * CASES_IN_BATCH)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     ended = folder / out / CASES
     while not ended.exists() or ended.read_bytes().count(b"\n") < CASES_IN_BATCH // 2:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     process.send_signal(number)
-    return process.wait(timeout=30)
+    return process.wait(timeout=120)
 
 
 def made(calls: Path) -> list[str]:

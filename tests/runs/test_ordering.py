@@ -151,7 +151,8 @@ async def test_a_slow_embedder_does_not_delay_the_start(monkeypatch: pytest.Monk
     ordered = OrderedCases(iter(cases), late, 64)
     first = await anext(ordered)
     ready.set()
-    await asyncio.sleep(0.01)
+    assert ordered._now is not None
+    await asyncio.wait({ordered._now.sorting})
     assert [first.id, *await taken(ordered)] == ["q0", "q4", "q3", "q2", "q1"]
 
 

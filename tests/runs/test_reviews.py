@@ -161,7 +161,7 @@ for number in range(15):
 def test_writers_in_several_processes_lose_nothing(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", WRITER, str(tmp_path), json.dumps(LINE)]
     writers = [subprocess.Popen([*arguments, name]) for name in ("Ann", "Bo")]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
     assert len(Reviews(tmp_path).history("k1")) == 30
 
 

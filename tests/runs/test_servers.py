@@ -123,7 +123,7 @@ def test_a_signal_while_the_server_starts_ends_it(
     )
     stand_in.wait_for_start()
     process.send_signal(number)
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=120) == 130
     assert stand_in.running() == []
 
 

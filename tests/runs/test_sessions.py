@@ -175,7 +175,7 @@ def evigraph_script(folder: Path, recipe: Path, environment: dict[str, str]) -> 
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)

@@ -48,7 +48,7 @@ async def test_a_server_cannot_ask_for_an_endless_pause(
 ) -> None:
     monkeypatch.setattr("serving.dispatcher.LONGEST_WAIT_S", 0.01)
     server.plan(Refuse(429, retry_after="86400"), Say((said("no"),)))
-    (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=20)
+    (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=120)
     assert isinstance(outcome, Reply)
 
 
@@ -58,7 +58,7 @@ async def test_without_a_named_time_the_first_wait_is_about_a_second(
     server.plan(Refuse(500))
     started = time.perf_counter()
     assert words(await client.ask(word_ask())) == ["yes"]
-    assert 1.0 <= time.perf_counter() - started < 10.0
+    assert 1.0 <= time.perf_counter() - started < 60.0
 
 
 @pytest.mark.usefixtures("no_backoff")
@@ -233,17 +233,18 @@ async def test_a_wait_for_another_attempt_holds_no_slot(
 ) -> None:
     client = connect_client(backend=replace(backend, max_connections=1))
     # A rate limit would close the server to all.
-    server.plan(Refuse(503, retry_after="1"))
+    server.plan(Refuse(503, retry_after="300"))
     waiting = asyncio.create_task(client.ask(word_ask()))
-    await asyncio.sleep(0.3)
-    assert len(server.chats) == 1
-    await client.ask(word_ask(messages=(Message("user", "Another one."),)))
-    assert not waiting.done()
-    assert words(await waiting) == ["yes"]
+    async with asyncio.timeout(120):
+        while not server.chats:  # noqa: ASYNC110 - the server runs in another thread
+            await asyncio.sleep(0.01)
+        assert words(await client.ask(word_ask(messages=(Message("user", "Another one."),)))) == ["yes"]
+    assert len(server.chats) == 2 and not waiting.done()
+    waiting.cancel()
 
 
 async def test_calls_wait_for_a_server_that_comes_back(server: FakeServer, connect_client: Connect) -> None:
-    client = connect_client(limits=Limits(max_outage=30))
+    client = connect_client(limits=Limits(max_outage=120))
     server.stop()
     asked = [asyncio.create_task(client.ask(word_ask(samples=(number,)))) for number in range(3)]
     await asyncio.sleep(0.3)
@@ -251,7 +252,7 @@ async def test_calls_wait_for_a_server_that_comes_back(server: FakeServer, conne
     assert [words(await one) for one in asked] == [["yes"]] * 3
 
 
-async def test_after_the_longest_outage_calls_fail_at_once_and_say_why(
+async def test_after_the_longest_outage_calls_fail_and_say_why(
     server: FakeServer, connect_client: Connect
 ) -> None:
     client = connect_client(limits=Limits(max_outage=0.2))
@@ -261,9 +262,22 @@ async def test_after_the_longest_outage_calls_fail_at_once_and_say_why(
     assert outcome.error.error_class == "connection"
     assert str(outcome.error).startswith(f"{server.url}: away for more than 0.2 s: {server.url}: ")
     assert "\n" not in str(outcome.error)
-    started = time.perf_counter()
-    assert words(await client.ask(word_ask())) == ["connection"]
-    assert time.perf_counter() - started < 0.2
+
+
+async def test_an_outage_that_was_too_long_is_not_waited_for_again(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    client = connect_client(limits=Limits(max_outage=600))
+    server.stop()
+    first = asyncio.create_task(client.ask(word_ask()))
+    endpoint = client.dispatcher.endpoints[server.url]
+    async with asyncio.timeout(120):
+        while not endpoint.down:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.01)
+        endpoint._down_since -= 600
+        assert words(await client.ask(word_ask())) == ["connection"]
+    assert not first.done()
+    first.cancel()
 
 
 async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_well(
@@ -276,7 +290,7 @@ async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_w
     assert words(await client.ask(word_ask())) == ["connection"]
     assert len(server.chats) == 1
     server.health_status = 200
-    for _ in range(100):
+    for _ in range(600):
         await asyncio.sleep(0.1)
         if words(await client.ask(word_ask())) == ["yes"]:
             return
@@ -284,12 +298,11 @@ async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_w
 
 
 async def test_without_retries_nothing_waits(server: FakeServer, connect_client: Connect) -> None:
-    client = connect_client(limits=Limits(max_retries=0, max_outage=30))
+    client = connect_client(limits=Limits(max_retries=0, max_outage=600))
     server.stop()
-    started = time.perf_counter()
-    assert words(await client.ask(word_ask())) == ["connection"]
-    assert words(await client.ask(word_ask())) == ["connection"]
-    assert time.perf_counter() - started < 10
+    async with asyncio.timeout(120):
+        assert words(await client.ask(word_ask())) == ["connection"]
+        assert words(await client.ask(word_ask())) == ["connection"]
 
 
 async def test_a_server_that_lets_requests_time_out_must_answer_a_word_first(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from tenacity.wait import wait_fixed
 
 from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
@@ -44,7 +45,7 @@ async def server_of(client: ModelClient, ask: Ask[str]) -> str:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not true():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
@@ -100,17 +101,22 @@ async def test_cases_that_have_ended_are_no_load(
 
 
 async def test_a_server_that_stops_is_taken_over_at_once_and_comes_back(
-    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect, quick_looks: None
+    server: FakeServer,
+    other: FakeServer,
+    both: Backend,
+    connect_client: Connect,
+    quick_looks: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # An attempt after a pause would come too late.
+    monkeypatch.setattr("serving.dispatcher._BACKOFF", wait_fixed(600))
     client = connect_client(backend=both)
     numbers = {await server_of(client, of_case(number)): number for number in range(20)}
     client.forget(str(numbers[server.url]))
     server.stop()
     again = replace(of_case(numbers[server.url]), max_tokens=41)
-    started = time.monotonic()
-    assert await server_of(client, again) == other.url
-    # Without another server the first wait is a second at least.
-    assert time.monotonic() - started < 1.0
+    async with asyncio.timeout(120):
+        assert await server_of(client, again) == other.url
     assert client.dispatcher.endpoints[server.url].down
     server.start()
     await until(lambda: not client.dispatcher.endpoints[server.url].down)
@@ -171,11 +177,11 @@ async def test_a_rate_limit_closes_its_server_to_all_until_the_named_time(
 ) -> None:
     client = connect_client(backend=backend)
     server.plan(Refuse(429, retry_after="0.5"))
+    started = time.monotonic()
     first = asyncio.create_task(client.ask(word_ask()))
     await until(lambda: client.dispatcher.endpoints[server.url].limiter.cuts == 1)
-    started = time.monotonic()
     await client.ask(of_case(2))
-    assert time.monotonic() - started >= 0.3
+    assert time.monotonic() - started >= 0.5
     assert words(await first) == ["yes"]
 
 

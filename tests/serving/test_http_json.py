@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -114,11 +113,9 @@ async def test_the_time_limit_is_for_the_whole_exchange(
     server: FakeServer, backend: Backend, act: Drip | Say
 ) -> None:
     server.plan(act)
-    started = time.monotonic()
     with pytest.raises(CallError, match=r"no complete reply in 0\.3 s") as caught:
         await exchange(backend.servers[0], PROMPT, CALL, limit_s=0.3, retries=0)
     assert caught.value.error_class == "timeout"
-    assert 0.3 <= time.monotonic() - started < 5
 
 
 async def test_an_exchange_notes_its_time_its_server_and_its_attempts(

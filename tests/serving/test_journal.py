@@ -266,7 +266,7 @@ def test_two_processes_may_write_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "calls.sqlite"
     command = [sys.executable, "-c", TWO_WRITERS, str(path)]
     writers = [subprocess.Popen([*command, name]) for name in ("one", "two")]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
     journal = Journal(path)
     assert journal.count() == 200
     texts = stored_texts(journal)

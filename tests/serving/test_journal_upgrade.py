@@ -177,4 +177,4 @@ def test_two_processes_may_open_an_old_journal_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    assert [process.communicate(timeout=60)[0] for process in opened] == ["300\n", "300\n"]
+    assert [process.communicate(timeout=120)[0] for process in opened] == ["300\n", "300\n"]

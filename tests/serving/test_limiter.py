@@ -143,12 +143,13 @@ async def test_the_width_never_falls_below_one() -> None:
 
 async def test_a_pause_lets_nobody_in_until_it_is_over() -> None:
     crowd = Crowd(a_limiter(8.0))
-    crowd.limiter.refused(time.monotonic(), 0.2)
     started = time.monotonic()
+    crowd.limiter.refused(started, 1.0)
     await crowd.come(1, 2)
     assert crowd.inside == []
-    async with asyncio.timeout(20), crowd.limiter.place(3):
-        assert time.monotonic() - started >= 0.19
+    async with asyncio.timeout(120), crowd.limiter.place(3):
+        # Timers of an event loop may be a hundredth early.
+        assert time.monotonic() - started >= 0.99
     assert crowd.order == [1, 2]
     await crowd.go_home()
 

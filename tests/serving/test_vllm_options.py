@@ -118,17 +118,17 @@ from serving.vllm_guard import end_with_parent, guard_children
 def child():
     end_with_parent()
     print(os.getpid(), flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 if __name__ == "__main__":
     {guard}
     multiprocessing.get_context("spawn").Process(target=child).start()
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
-def orphan_lives(tmp_path: Path, guard: str) -> bool:
-    """Whether a child outlives a parent that is killed."""
+def orphan_lives(tmp_path: Path, guard: str, seconds: float) -> bool:
+    """Whether a child outlives a parent that is killed, by so many seconds."""
     script = tmp_path / "parent.py"
     script.write_text(PARENT.format(guard=guard))
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
@@ -140,7 +140,7 @@ def orphan_lives(tmp_path: Path, guard: str) -> bool:
     try:
         # The child shares the pipe: it closes when the child ends.
         os.set_blocking(parent.stdout.fileno(), False)
-        for _ in range(50):
+        for _ in range(int(10 * seconds)):
             if parent.stdout.read() == b"":
                 return False
             time.sleep(0.1)
@@ -152,8 +152,8 @@ def orphan_lives(tmp_path: Path, guard: str) -> bool:
 
 
 def test_a_guarded_engine_ends_with_a_killed_parent(tmp_path: Path) -> None:
-    assert not orphan_lives(tmp_path, "guard_children()")
+    assert not orphan_lives(tmp_path, "guard_children()", seconds=120)
 
 
 def test_an_engine_of_others_is_left_alone(tmp_path: Path) -> None:
-    assert orphan_lives(tmp_path, "pass")
+    assert orphan_lives(tmp_path, "pass", seconds=3)

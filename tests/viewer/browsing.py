@@ -15,8 +15,8 @@ from viewer.library import Library
 from viewer.listening import link, listen
 from viewer.server import application
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 
 
 @contextmanager

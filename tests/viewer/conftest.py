@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from starlette.testclient import TestClient
 
 from runs.folder import RunWriter
@@ -13,6 +13,8 @@ from tests.viewer.browsing import CHROMIUM
 from tests.viewer.written_run import ROUTE, add, ended, failed, finish, new_run
 from viewer.library import Library
 from viewer.server import application
+
+expect.set_options(timeout=60_000)
 
 PORT = 8123
 TOKEN = "the-key"  # noqa: S105 - of a test

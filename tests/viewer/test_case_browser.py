@@ -12,13 +12,15 @@ import pytest
 
 import runs
 import viewer
+from tests.viewer.browsing import CHROMIUM, needs_browser
 from tests.viewer.case_runs import FileAddresses, voted_run
 from viewer.pages.case import call_page, case_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = needs_browser
+
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 
 
@@ -43,12 +45,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(written: Path) -> Iterator[Page]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         opened = browser.new_page(viewport={"width": 390, "height": 844})
         faults: list[str] = []
         opened.on("console", lambda message: faults.append(message.text))

@@ -141,7 +141,7 @@ def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: 
             add(going, ended(f"k{number}"))
         add(going, failed("k9", "refusal"))
         finish(going)
-        expect(page.locator("[data-live=cases]")).to_have_text("9 done, 1 failed, of 10", timeout=10_000)
+        expect(page.locator("[data-live=cases]")).to_have_text("9 done, 1 failed, of 10")
         expect(page.locator("#found")).to_have_text("10 cases")
         expect(page.locator("[data-live=status]")).to_have_text("finished")
         expect(page.locator("[data-bars=votes] tr").first).to_contain_text("9")

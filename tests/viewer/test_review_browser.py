@@ -49,7 +49,7 @@ def test_a_label_is_corrected_by_keyboard_and_stands_in_the_history(browser: Bro
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         page.get_by_label("Your name").fill("R. Chen")
         page.keyboard.press("Enter")
-        expect(page.locator(".reviews")).to_contain_text("2: not essential → supplementary", timeout=5_000)
+        expect(page.locator(".reviews")).to_contain_text("2: not essential → supplementary")
         expect(page.locator(".saved")).to_contain_text("R. Chen")
     page.close()
     assert faults == []
@@ -65,7 +65,7 @@ def test_a_review_without_scripts_is_saved(browser: Browser, run: Path) -> None:
         page.locator("#s-2").get_by_label("not relevant").check()
         page.get_by_label("Your name").fill("R. Chen")
         page.get_by_role("button", name="Save and next").click()
-        expect(page.locator(".saved")).to_contain_text("labels changed on 3", timeout=5_000)
+        expect(page.locator(".saved")).to_contain_text("labels changed on 3")
     context.close()
     assert [one["case_id"] for one in written(run)] == ["k1"]
 
@@ -77,7 +77,7 @@ def test_a_review_shows_in_the_table_while_nothing_else_changes(browser: Browser
         expect(page.locator("#found")).to_have_text("1 of 2 cases")
         line = ended("k1", review=None, status="waiting", answer=None)
         Reviews(run).add(make_review(line, reviewer="Bo", labels={}))
-        expect(page.locator("#cases tbody .state.reviewed")).to_have_count(1, timeout=6_000)
+        expect(page.locator("#cases tbody .state.reviewed")).to_have_count(1)
         expect(page.locator("[data-live=reviews]")).to_have_text("0 waiting, 1 reviewed")
         expect(page.locator("#next-review")).to_be_hidden()
     page.close()

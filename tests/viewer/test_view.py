@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import httpx
@@ -48,9 +47,8 @@ def test_the_command_serves_all_runs_and_an_interrupt_ends_it_as_a_success(folde
     assert line.startswith("5 runs: http://127.0.0.1:")
     with httpx.Client(follow_redirects=True) as client:
         assert "plain" in client.get(line.split()[-1]).text
-    time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert "can now read case texts over the network" in " ".join(errors.split())
     assert "Traceback" not in errors

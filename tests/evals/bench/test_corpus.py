@@ -33,7 +33,6 @@ def test_questions_are_as_many_as_asked() -> None:
 
 
 def test_both_sides_rank_alike() -> None:
-    pytest.importorskip("rank_bm25")
     options = corpus.Options(documents=120, queries=20, repeats=1)
     details = corpus.measure(options, lambda text: None).details
     assert details["same_up_to_equal_scores"] == 20
@@ -41,7 +40,6 @@ def test_both_sides_rank_alike() -> None:
 
 
 def test_another_ranking_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("rank_bm25")
     monkeypatch.setattr(corpus, "K1", 3.0)
     with pytest.raises(BenchError, match="the rankings differ"):
         corpus.measure(corpus.Options(documents=120, queries=20, repeats=1), lambda text: None)
