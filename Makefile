@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 MODEL := embedded:smollm2-135m
 
-.PHONY: help setup demo test check unit format test-vllm test-vllm-offline vllm vllm-offline clean
+.PHONY: help setup demo test check unit test-random format test-vllm test-vllm-offline vllm vllm-offline clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 setup: $(INSTALLED) ## Virtual environment, packages and weights
 	$(BIN)/evigraph models pull smollm2-135m
@@ -34,10 +34,13 @@ check: $(INSTALLED) ## Lint, format, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(INSTALLED) ## Tests without the slow ones that need a server, on all processors
+unit: $(INSTALLED) ## Tests without those that need vLLM, on all processors; property tests draw the same examples each time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope
 
-format: $(INSTALLED) ## Mend what can be mended
+test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile random
+
+format: $(INSTALLED) ## Fix what ruff can fix, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
