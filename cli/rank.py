@@ -87,10 +87,9 @@ def rank(
     from cli.terminal import messages, print_json, safe
     from evals.rankings.scores import score_rows
     from evals.rankings.submission import check_target, write_ranked
-    from ranking.cutoff_text import cutoff_text
+    from ranking.cutoffs import cutoff_text
     from ranking.load import load_ranker
-    from ranking.partial_file import PartialFile
-    from ranking.rank_file import ROW, rank_examples
+    from ranking.rank_file import ROW, PartialFile, rank_examples
 
     given = _given_cutoff(cutoff)
     examples = _examples(ranker, data, reader, key, split)
@@ -124,7 +123,7 @@ def rank(
 
 
 def _given_cutoff(text: str | None) -> Cutoff | None:
-    from ranking.cutoff_text import parse_cutoff
+    from ranking.cutoffs import parse_cutoff
 
     if text is None:
         return None
@@ -141,7 +140,7 @@ def _examples(
     keys: list[Path] | None,
     split: Literal["held-out", "all"],
 ) -> list[Example]:
-    from ranking.held_out import held_out_examples, held_out_record
+    from ranking.examples import held_out_examples, held_out_record
     from ranking.readers.archehr import ArchehrOptions
     from ranking.readers.load import load_examples
 
@@ -191,7 +190,7 @@ def _print(
     ranker: str, rule: Cutoff, scores: RankingScores, out: Path | None, submission: Path | None
 ) -> None:
     from cli.terminal import output, safe
-    from ranking.cutoff_text import cutoff_text
+    from ranking.cutoffs import cutoff_text
 
     console = output()
     console.print(

@@ -12,7 +12,7 @@ from cli.options import JsonOption, KeyOption
 if TYPE_CHECKING:
     from evals.retrieval.report import Examples
     from ranking.cutoffs import Cutoff
-    from ranking.retrieval_query import QueryMode
+    from ranking.prepared import QueryMode
 
 
 def retrieval(
@@ -75,8 +75,8 @@ def retrieval(
     from evals.retrieval.render import as_json as report_object
     from evals.retrieval.render import write_page
     from evals.retrieval.report import evaluate
-    from ranking.acronyms import load_acronyms
     from ranking.load import load_ranker
+    from ranking.prepared import load_acronyms
 
     rule = _rule(cutoff)
     table = load_acronyms(acronyms)
@@ -102,7 +102,7 @@ def retrieval(
 
 
 def _rule(text: str) -> Cutoff:
-    from ranking.cutoff_text import parse_cutoff
+    from ranking.cutoffs import parse_cutoff
 
     try:
         return parse_cutoff(text)

@@ -122,8 +122,7 @@ def train(
         return
 
     from cli.terminal import messages, safe
-    from ranking.training.data import load_data
-    from ranking.training.job import read_job
+    from ranking.training.job import load_data, read_job
     from ranking.training.recipe import override
 
     changes = _changes(encoder, epochs, seed, held_out, pretrain)

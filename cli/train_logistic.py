@@ -23,7 +23,7 @@ def train_logistic(
     from ranking.errors import RankerError
     from ranking.logistic import CHECKPOINT, fit_logistic
     from ranking.readers.load import load_examples
-    from ranking.training.data import reader_name
+    from ranking.training.job import reader_name
 
     if (folder / CHECKPOINT).exists():
         raise RankerError(f"{folder}: holds a ranker already; give another --out")

@@ -76,7 +76,7 @@ def verify(
     from evals.verification.page import render
     from evals.verification.report import Report
     from ranking.load import load_ranker
-    from ranking.source_ranker import with_source
+    from ranking.source_vectors import with_source
     from ranking.verify import verify as find_support
     from weights.registry import cache_root
 

@@ -16,10 +16,10 @@ from ranking.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
 from ranking.logistic import LogisticWeights
 from ranking.models.fusions import build_model
-from ranking.stacking import StackWeights
+from ranking.tensor_files import load_weights, save_weights
 from ranking.training.recipe import TrainingRecipe
+from ranking.training.stack import StackWeights
 from ranking.training.validation import Validation
-from ranking.weights import load_weights, save_weights
 
 if TYPE_CHECKING:
     from ranking.models.model import EvidenceModel

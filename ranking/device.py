@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import torch
 
+    from ranking.training.recipe import Precision
+
+Multiplied = Literal["float32", "bfloat16"]
+"""What matrices are multiplied in; weights are float32 always."""
+
 
 class Placement(NamedTuple):
-    """A device and the type for autocast; None leaves everything in float32."""
+    """A device and a precision."""
 
     device: torch.device
-    autocast: torch.dtype | None
+    precision: Multiplied
 
 
 def choose_placement() -> Placement:
@@ -24,6 +30,36 @@ def choose_placement() -> Placement:
     import torch
 
     if not torch.cuda.is_available():
-        return Placement(torch.device("cpu"), None)
-    autocast = torch.bfloat16 if torch.cuda.is_bf16_supported() else None
-    return Placement(torch.device("cuda"), autocast)
+        return Placement(torch.device("cpu"), "float32")
+    return Placement(torch.device("cuda"), "bfloat16" if torch.cuda.is_bf16_supported() else "float32")
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Multiplied:
+    """What `auto` means on a device.
+
+    Measured on one thread of a processor with AVX-512 BF16 (MiniLM, 50 documents of SciFact with 786 pairs,
+    forward and backward): 18.6 pairs a processor-second in bfloat16, 10.6 in float32.
+    """
+    import torch
+
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+    return "bfloat16" if device.type == "cpu" and _multiplies_bfloat16() else "float32"
+
+
+def autocast(precision: Multiplied, device: torch.device) -> AbstractContextManager[None]:
+    """Within it, matrices are multiplied in a precision; weights and their gradients stay float32."""
+    if precision == "float32":
+        return nullcontext()
+    import torch
+
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for it; without them every product is converted first."""
+    import torch
+
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -89,3 +90,15 @@ def _kind(name: str, path: Path) -> object:
     except (OSError, ValueError, RecursionError) as error:
         raise RankerError(f"{path}: it is no JSON: {error}") from error
     return content.get("kind") if isinstance(content, dict) else None
+
+
+_ENDS_A_NAME = re.compile("[:@]")
+
+
+def gives_logits(ranker: str) -> bool:
+    """Whether scores mean probabilities; those of BM25 and of similarity only put sentences in order.
+
+    Args:
+        ranker: Its name as `load_ranker` takes it, or its identity.
+    """
+    return _ENDS_A_NAME.split(ranker, maxsplit=1)[0] not in (BM25, SIMILARITY)

@@ -12,7 +12,7 @@ import torch
 
 from ranking.checkpoint import RankerManifest, open_checkpoint
 from ranking.cutoffs import Cutoff, FixedThreshold
-from ranking.device import choose_placement
+from ranking.device import autocast, choose_placement, resolve_precision
 from ranking.encoders import Encoder
 from ranking.errors import RankerError
 from ranking.logistic import LogisticRanker
@@ -20,7 +20,6 @@ from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 from ranking.ranker import Ranked
 from ranking.source_cache import SourceCache
-from ranking.training.precision import autocast, resolve_precision
 from ranking.training.recipe import Precision
 
 _IDENTITY_DIGITS = 12

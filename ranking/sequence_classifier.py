@@ -6,20 +6,83 @@ Verma et al. 2025, section 3.2.1. Any model of transformers serves that has one 
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ranking.classifier_loading import is_long, load_classifier, read_config, readable, token_limit
 from ranking.cutoffs import Cutoff, TopK
-from ranking.device import Placement, choose_placement
+from ranking.device import Placement, autocast, choose_placement
 from ranking.errors import RankerError
 from ranking.ranker import Ranked
-from weights.registry import fingerprint
+from weights.loading import LOADING, is_long, no_progress_bars, readable, stay_offline
+from weights.registry import WeightsError, fingerprint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+_ENDLESS = 1_000_000
+"""Tokenizers without a limit of their own give a number above this."""
+
+
+def read_config(folder: Path, origin: str, remedy: str) -> Mapping[str, Any]:
+    """A model's configuration, without its weights.
+
+    Args:
+        folder: Of the model.
+        origin: Whose it is, for messages.
+        remedy: What to give in its place.
+
+    Raises:
+        RankerError: There is none.
+    """
+    path = folder / "config.json"
+    if not path.is_file():
+        where = "its folder has no config.json" if folder.is_dir() else "there is no such folder"
+        raise RankerError(f"{origin}: {where}; {remedy}")
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise RankerError(f"{path}: it is no JSON: {error}") from error
+    return content if isinstance(content, dict) else {}
+
+
+def load_classifier(folder: Path) -> tuple[PreTrainedTokenizerBase, Any]:
+    """Tokenizer and model, ready to be asked, from the folder alone.
+
+    Raises:
+        WeightsError: The folder is damaged.
+    """
+    with LOADING:
+        stay_offline()
+        from safetensors import SafetensorError
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        try:
+            with no_progress_bars():
+                tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+                model = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise WeightsError(f"{folder}: cannot be loaded as a classifier: {error}") from error
+        return tokenizer, model.eval()
+
+
+def token_limit(tokenizer: PreTrainedTokenizerBase, config: Any, most: int) -> int:
+    """Tokens of a pair that fit, at most `most`; some models count two positions more than they can hold."""
+    limits = [most]
+    if tokenizer.model_max_length < _ENDLESS:
+        limits.append(int(tokenizer.model_max_length))
+    positions = getattr(config, "max_position_embeddings", None)
+    relative = getattr(config, "relative_attention", False)
+    if isinstance(positions, int) and positions > 0 and not relative:
+        padded = getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert")
+        limits.append(positions - 2 if padded else positions)
+    return min(limits)
+
 
 CLASSIFIER = "classifier"
 
@@ -130,17 +193,9 @@ def _logits(loaded: _Loaded, batch: dict[str, list[list[int]]]) -> np.ndarray[An
         )
         for name, rows in batch.items()
     }
-    with torch.inference_mode(), _autocast(loaded.placement):
+    with torch.inference_mode(), autocast(loaded.placement.precision, loaded.placement.device):
         logits = loaded.model(**tensors).logits
     return np.asarray(logits[:, 0].float().cpu().numpy(), dtype=np.float32)
-
-
-def _autocast(placement: Placement) -> AbstractContextManager[None]:
-    import torch
-
-    if placement.autocast is None:
-        return nullcontext()
-    return torch.autocast(placement.device.type, placement.autocast)
 
 
 def _cut(

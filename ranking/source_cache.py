@@ -14,7 +14,7 @@ import torch
 
 from ranking.models.model import TensorSource
 from ranking.models.tokens import Tokenized, tokenize
-from ranking.source_files import checksum, read_tensors, write_tensors
+from ranking.tensor_files import checksum, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

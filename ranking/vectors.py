@@ -1,20 +1,94 @@
-"""Sentence vectors of the packaged encoder or of one in a folder, for rankers that compare meanings."""
+"""Vectors of sentences, of the packaged encoder or of one in a folder, for rankers that compare meanings."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
-from ranking.pooling import SentenceEncoding, read_sentence_encoding
-from weights.loading import LOADING
-from weights.registry import fingerprint
+from weights.loading import LOADING, is_long, readable
+from weights.registry import WeightsError, fingerprint
+
+PoolingMode = Literal["mean", "cls"]
+
+_POOLING = "1_Pooling/config.json"
+_MODULES = "modules.json"
+_LIMIT = "sentence_bert_config.json"
+_FLAG = "pooling_mode_"
+_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+_MAX_POSITIONS = 512
+
+
+class SentenceEncoding(NamedTuple):
+    """What a folder says of its sentence vectors.
+
+    Attributes:
+        mode: Mean over the token states, or the state of the first token.
+        max_tokens: Longer texts are cut.
+    """
+
+    mode: PoolingMode
+    max_tokens: int
+
+
+def read_sentence_encoding(folder: Path) -> SentenceEncoding:
+    """Mean over at most 512 tokens, unless the folder's files of sentence-transformers say otherwise.
+
+    Raises:
+        WeightsError: A file is damaged, or asks for what is not done here: another way of pooling, or further
+            layers behind it.
+    """
+    for module in _json(folder / _MODULES, []):
+        kind = str(module.get("type", "") if isinstance(module, dict) else module).rpartition(".")[2]
+        if kind not in _KNOWN_MODULES:
+            known = ", ".join(_KNOWN_MODULES)
+            raise WeightsError(
+                f"{folder / _MODULES}: module {kind!r} is not supported; supported are {known}"
+            )
+    limit = _fields(folder / _LIMIT).get("max_seq_length")
+    most = limit if isinstance(limit, int) and 2 < limit < _MAX_POSITIONS else _MAX_POSITIONS
+    return SentenceEncoding(_mode(folder / _POOLING), most)
+
+
+def _mode(path: Path) -> PoolingMode:
+    """Newer files name the mode, older ones have a flag for each."""
+    fields = _fields(path)
+    named = fields.get("pooling_mode")
+    if named is None:
+        named = [name for name, on in fields.items() if name.startswith(_FLAG) and on is True]
+    modes = [str(named)] if isinstance(named, str) else [str(mode) for mode in named]
+    match modes:
+        case [] | ["mean"] | ["pooling_mode_mean_tokens"]:
+            return "mean"
+        case ["cls"] | ["pooling_mode_cls_token"]:
+            return "cls"
+        case _:
+            asked = ", ".join(modes)
+            raise WeightsError(f"{path}: pooling {asked} is not supported; supported are mean and cls")
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    found = _json(path, {})
+    if not isinstance(found, dict):
+        raise WeightsError(f"{path}: is no JSON object")
+    return found
+
+
+def _json(path: Path, missing: Any) -> Any:
+    if not path.is_file():
+        return missing
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise WeightsError(f"{path}: it is no JSON: {error}") from error
+
 
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (texts, dimensions)."""
@@ -23,7 +97,6 @@ MAX_TOKENS = 256
 """What all-MiniLM-L6-v2 was trained to read of a text."""
 
 _BATCH = 32
-_MAX_CHARACTERS = 20_000
 
 
 class Embedded(NamedTuple):
@@ -140,7 +213,7 @@ def _pooled_states(encoder: Encoder, texts: Sequence[str], encoding: SentenceEnc
 
     limit = encoding.max_tokens
     inputs = encoder.tokenizer(
-        [_readable(text) for text in texts],
+        [readable(text) for text in texts],
         padding=True,
         truncation=True,
         max_length=limit,
@@ -162,13 +235,5 @@ def _pooled_states(encoder: Encoder, texts: Sequence[str], encoding: SentenceEnc
 
 def _is_cut(encoder: Encoder, text: str, limit: int) -> bool:
     """Whether a text that fills the limit goes beyond it."""
-    tokens = encoder.tokenizer(_readable(text), truncation=True, max_length=limit + 1)["input_ids"]
-    return len(text) > _MAX_CHARACTERS or len(tokens) > limit
-
-
-def _readable(text: str) -> str:
-    """The beginning of a text, without lone surrogates, on which the tokenizer fails.
-
-    Tokenising a whole document that stands in place of a sentence would take seconds.
-    """
-    return text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode()
+    tokens = encoder.tokenizer(readable(text), truncation=True, max_length=limit + 1)["input_ids"]
+    return is_long(text) or len(tokens) > limit

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from ranking.cutoffs import Cutoff, FixedThreshold, select
 from ranking.errors import RankerError
-from ranking.logits import gives_logits
+from ranking.load import gives_logits
 from ranking.prefixes import Floats, checked_scores, probabilities, ranking_order
 from ranking.ranker import Ranked, Ranker
 

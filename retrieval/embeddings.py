@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.errors import CallError, ModelError, classify
+from weights.loading import MAX_CHARACTERS
 
 Vectors = NDArray[np.float32]
 
 DEFAULT_EMBEDDING = "embedded:minilm"
-_MAX_CHARACTERS = 20_000
 
 
 class Embedder(Protocol):
@@ -56,7 +56,7 @@ class LexicalEmbedder:
         """Signed hashing of lower-case words."""
         vectors = np.zeros((len(texts), self._dimensions), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
-            for word in re.findall(r"\w+", text[:_MAX_CHARACTERS].lower()):
+            for word in re.findall(r"\w+", text[:MAX_CHARACTERS].lower()):
                 value = zlib.crc32(word.encode(errors="replace"))
                 row[value % self._dimensions] += 1.0 if value & 0x8000_0000 else -1.0
         return normalise(vectors)
@@ -91,7 +91,7 @@ class ServerEmbedder:
             CallError: The server does not answer, or refuses.
         """
         try:
-            vectors = await self._model.aembed_documents([text[:_MAX_CHARACTERS] for text in texts])
+            vectors = await self._model.aembed_documents([text[:MAX_CHARACTERS] for text in texts])
         except Exception as error:
             # The client's exceptions are as many as a chat model's.
             failure = classify(error)

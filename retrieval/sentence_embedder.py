@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from weights.loading import LOADING, no_progress_bars, stay_offline
+from weights.loading import LOADING, MAX_CHARACTERS, no_progress_bars, stay_offline
 from weights.registry import WeightsError, fingerprint, packaged_embedder
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 MINILM = "minilm"
 """Name of the packaged default, all-MiniLM-L6-v2 (384 dimensions, Apache-2.0)."""
 
-_MAX_CHARACTERS = 20_000
 _TOGETHER = 32
 
 
@@ -73,7 +72,7 @@ class SentenceEmbedder:
     def _encode(self, texts: Sequence[str], together: int) -> NDArray[np.float32]:
         model = self._loaded()
         # The model reads a few hundred tokens; tokenising a whole document first would take seconds.
-        cut = [text[:_MAX_CHARACTERS] for text in texts]
+        cut = [text[:MAX_CHARACTERS] for text in texts]
         if not cut:
             return np.zeros((0, model.get_embedding_dimension() or 0), dtype=np.float32)
         with self._lock:

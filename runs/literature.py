@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph.recipe import Recipe, RecipeError
-from ranking.entailment_seam import EntailmentModel
+from ranking.entailment import EntailmentModel
 from ranking.vectors import TextVectors, shared_vectors
 from retrieval.corpus.seam import Literature
 from retrieval.index.seam import DenseIndex

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nodes.core.settings import Settings
-from ranking.acronyms import load_acronyms
 from ranking.load import load_ranker
+from ranking.prepared import load_acronyms
 from ranking.ranker import Ranker
 from ranking.vectors import TextVectors, shared_vectors
 from runs.manifest import Retrieval

@@ -59,7 +59,7 @@ class Verifying:
     ) -> Report:
         # These import torch.
         from ranking.load import load_ranker
-        from ranking.source_ranker import with_source
+        from ranking.source_vectors import with_source
         from ranking.verify import verify
 
         if self._ranker is None:

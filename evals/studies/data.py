@@ -11,10 +11,9 @@ from pathlib import Path
 from evals.studies.definition import Domain, Row, Study
 from evals.studies.domains import read_pretraining, structured_documents
 from evals.studies.errors import StudyError
-from ranking.examples import Example
+from ranking.examples import Example, split
 from ranking.noise import NoiseSettings, add_noise
 from ranking.readers.load import load_examples
-from ranking.splits import split
 
 HELD_OUT = "held-out"
 NOISY = "held-out-noisy"

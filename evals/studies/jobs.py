@@ -14,7 +14,7 @@ from evals.studies.data import TUNING, Examples, StudyData, training_part
 from evals.studies.definition import Baseline, Row, Study
 from evals.studies.errors import StudyError
 from evals.studies.stored import labelled_cases, write_cases
-from ranking.splits import data_sha256
+from ranking.examples import data_sha256
 from ranking.training.recipe import TrainingRecipe, load_training_recipe, override
 
 PLAN = "study.json"

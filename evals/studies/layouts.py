@@ -10,8 +10,8 @@ from evals.experiments.tables import Unit
 from evals.studies.data import HELD_OUT, NOISY, domain_set
 from evals.studies.definition import Row, Study, TableName
 from evals.studies.measures import Measure
-from ranking.cutoff_text import cutoff_text as in_words
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK
+from ranking.cutoffs import cutoff_text as in_words
 from ranking.tuning import RuleKind
 
 

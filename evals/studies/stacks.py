@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from evals.studies.data import TUNING
 from evals.studies.figures import SetScores
 from evals.studies.stored import LabelledCase
-from ranking.stacking import fit_stack
+from ranking.training.stack import fit_stack
 
 
 def stacked_scores(

@@ -11,7 +11,6 @@ from cases.errors import InputError
 from cases.files import opened
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
-from ranking.split import split_sentences
 from runs.folder import RunFolder
 from runs.inputs import recorded_cases
 
@@ -136,3 +135,18 @@ def _usable(path: Path, case: Case | InvalidCase) -> Case:
 
 def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:5]) + (", ..." if ids[5:] else "")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of a text, stripped, in their order.
+
+    A line break always ends a sentence: notes are written in lines, and a list item has no full stop. Lines
+    without a letter or a digit, such as rules of dashes, are left out.
+    """
+    import sentencex
+
+    found: list[str] = []
+    for line in text.splitlines():
+        if any(character.isalnum() for character in line):
+            found += (sentence.strip() for sentence in sentencex.segment("en", line.strip()))
+    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]

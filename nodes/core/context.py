@@ -9,7 +9,7 @@ from cases.biomedical import QuestionType
 from cases.records import Case
 from nodes.core.settings import Settings
 from prompts import PromptSet
-from ranking.entailment_seam import EntailmentModel
+from ranking.entailment import EntailmentModel
 from ranking.ranker import Ranker
 from ranking.vectors import TextVectors
 from retrieval.corpus.seam import Literature

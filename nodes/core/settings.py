@@ -12,7 +12,7 @@ from nodes.evidence.vote_range import MOST_VOTES, read_votes, vote_bounds
 from nodes.reading.literature_settings import LiteratureSettings, ReadingSettings, VerdictSettings
 from nodes.retrieval.retrieval_settings import CitationSettings, RetrievalSettings
 from ranking.cutoffs import Cutoff
-from ranking.logits import gives_logits
+from ranking.load import gives_logits
 
 
 class _Section(BaseModel):

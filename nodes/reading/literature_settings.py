@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nodes.retrieval.study_strength import Strength
-from ranking.entailment_seam import InputForm
+from ranking.entailment import InputForm
 
 LLM = "llm"
 """The reader that is a language model; every other name is the folder of a model of entailment."""

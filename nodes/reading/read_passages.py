@@ -22,7 +22,7 @@ from nodes.core.wording import one_line
 from nodes.reading.literature_records import Passage, PassageReading
 from nodes.reading.reading_reply import READING_REPLY, reading_probabilities
 from nodes.reading.verdict_votes import READINGS
-from ranking.entailment_seam import EntailmentModel
+from ranking.entailment import EntailmentModel
 from serving.ask import Ask, CallRecord, Failure, Reply
 from serving.errors import CallError
 from serving.messages import Message

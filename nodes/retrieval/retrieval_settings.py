@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ranking.attribution import Weights
 from ranking.cutoffs import Cutoff, Surprise
-from ranking.logits import gives_logits
+from ranking.load import gives_logits
 from ranking.similarity import SIMILARITY
 
 

@@ -18,7 +18,7 @@ from nodes.core.context import Context
 from nodes.core.records import Decision, decision
 from nodes.reading.literature_records import FoundDocument
 from nodes.retrieval.document_texts import SCORE_DIGITS, SHOWN_IN_TRACE, of_documents
-from ranking.fusion import Fused, reciprocal_rank_fusion
+from ranking.ensembles import Fused, reciprocal_rank_fusion
 from retrieval.corpus.seam import Hit
 
 Retriever = Literal["dense", "words"]

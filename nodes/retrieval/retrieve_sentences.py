@@ -16,9 +16,8 @@ from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, sa
 from nodes.retrieval.retrieval_settings import RetrievalSettings
 from ranking.cutoffs import Cutoff, select
 from ranking.prefixes import Floats, ranking_order
-from ranking.prepared import Preparation, preparation
+from ranking.prepared import Preparation, Query, preparation, retrieval_query
 from ranking.ranker import Ranker
-from ranking.retrieval_query import Query, retrieval_query
 
 _DIGITS = 4
 _TOLD = 60

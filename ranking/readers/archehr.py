@@ -12,7 +12,7 @@ from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from ranking.examples import Example
-from ranking.retrieval_query import QueryMode, retrieval_query
+from ranking.prepared import QueryMode, retrieval_query
 
 
 class ArchehrOptions(BaseModel):

@@ -12,7 +12,26 @@ from cases.definitions import DefinitionKind, Section, values_sha256
 from ranking.errors import RankerError
 from ranking.models.config import ModelConfig
 from ranking.noise import NoiseSettings
-from ranking.objectives import ObjectiveSettings
+
+Objective = Literal["pointwise", "pairwise", "listwise", "pointwise+pairwise", "pointwise+listwise"]
+
+
+class ObjectiveSettings(Section):
+    """The objective and its constants; the defaults are the paper's where it gives them.
+
+    Attributes:
+        alpha: Share of the pointwise part in a hybrid; 0.1 lets the ranking part dominate.
+        margin: By how many logits a positive sentence has to lead, of the pairwise part.
+        hard_negatives: How many of the highest negative sentences each positive one is held against.
+        pos_weight: Weight of a positive sentence in the pointwise part; see `balanced_pos_weight`.
+    """
+
+    objective: Objective = "pointwise"
+    alpha: float = Field(0.1, ge=0, le=1)
+    margin: float = Field(0.2, ge=0, allow_inf_nan=False)
+    hard_negatives: int = Field(5, ge=1)
+    pos_weight: float = Field(1.0, gt=0, allow_inf_nan=False)
+
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Metric = Literal["average_precision", "micro_f1"]

@@ -10,8 +10,8 @@ import torch
 from pydantic import BaseModel, Field
 
 from ranking.errors import RankerError
+from ranking.tensor_files import load_weights, save_weights
 from ranking.training.validation import Validation
-from ranking.weights import load_weights, save_weights
 
 if TYPE_CHECKING:
     from torch import nn

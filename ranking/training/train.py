@@ -24,14 +24,13 @@ from ranking.checkpoint import (
     Stack,
     save_checkpoint,
 )
-from ranking.device import choose_placement
+from ranking.device import choose_placement, resolve_precision
 from ranking.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
-from ranking.examples import Example
+from ranking.examples import Example, Split, data_sha256, split
 from ranking.models.fusions import build_model
 from ranking.noise import add_noise
-from ranking.objectives import ObjectiveSettings, balanced_pos_weight
-from ranking.splits import Split, data_sha256, split
+from ranking.tensor_files import load_weights
 from ranking.training.documents import Prepared, prepare
 from ranking.training.job import (
     WORKPLACE,
@@ -51,13 +50,12 @@ from ranking.training.loop import (
     gives_loss,
     run_phase,
 )
-from ranking.training.precision import resolve_precision
+from ranking.training.losses import balanced_pos_weight
 from ranking.training.progress import Phase, SilentWatcher, TrainingWatcher
-from ranking.training.recipe import Pretraining, TrainingRecipe
+from ranking.training.recipe import ObjectiveSettings, Pretraining, TrainingRecipe
 from ranking.training.stack import stack_on_logistic
 from ranking.training.state import Position, read_position
 from ranking.training.validation import score_documents, validate
-from ranking.weights import load_weights
 from weights.registry import fingerprint
 
 if TYPE_CHECKING:

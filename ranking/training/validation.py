@@ -10,10 +10,10 @@ import torch
 from pydantic import BaseModel, ConfigDict
 
 from ranking.cutoffs import Cutoff
+from ranking.device import autocast
 from ranking.errors import RankerError
 from ranking.scoring import average_precision
 from ranking.training.documents import Document, query_groups
-from ranking.training.precision import autocast
 from ranking.training.recipe import CutoffRule, Metric
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 

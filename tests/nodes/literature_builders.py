@@ -14,7 +14,7 @@ from cases.records import Case
 from nodes.core.context import Context
 from nodes.reading.literature_records import EvidencePassage, FoundDocument, Passage, Reading
 from nodes.reading.verdict_votes import READINGS
-from ranking.entailment_seam import Judged
+from ranking.entailment import Judged
 from ranking.vectors import Embedded
 from retrieval.corpus.seam import Hit
 from serving.backends.scripted import ScriptedCall

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.entailment import EntailmentReader, label_order
-from ranking.entailment_seam import InputForm
+from ranking.entailment import EntailmentReader, InputForm, label_order
 from ranking.errors import RankerError
 from weights.registry import WeightsError
 

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from ranking.encoders import MINILM, encoder_folder
-from ranking.load import load_ranker, located
-from ranking.logits import gives_logits
-from ranking.pooling import read_sentence_encoding
+from ranking.load import gives_logits, load_ranker, located
 from ranking.similarity import SimilarityRanker
-from ranking.vectors import Embedded, EncoderVectors, shared_vectors
+from ranking.vectors import Embedded, EncoderVectors, read_sentence_encoding, shared_vectors
 from weights.registry import WeightsError
 
 NOTE = [

@@ -9,7 +9,7 @@ from evals.studies.data import HELD_OUT, NOISY, StudyData, read_study_data, trai
 from evals.studies.definition import Study
 from evals.studies.errors import StudyError
 from evals.studies.jobs import Plan, plan
-from ranking.splits import split
+from ranking.examples import split
 from tests.evals.studies.claims import write_examples
 
 

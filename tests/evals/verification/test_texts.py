@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cases.errors import InputError
-from evals.verification.texts import read_lines, read_run, read_source
+from evals.verification.texts import read_lines, read_run, read_source, split_sentences
 from runs.manifest import RunError
 from tests.evals.scoring.runs import done, failed, make_run
 from tests.evigraph import write_cases
@@ -87,3 +87,19 @@ def test_a_case_that_is_not_in_the_run_is_told(tmp_path: Path) -> None:
     make_run(tmp_path, ["7"], [done("7")])
     with pytest.raises(RunError, match="no case '8' has ended"):
         read_run(tmp_path / "run", "8")
+
+
+def test_a_line_with_two_sentences_is_two() -> None:
+    assert split_sentences("Fever is gone. Go home.\n") == ["Fever is gone.", "Go home."]
+
+
+def test_a_line_break_ends_a_sentence() -> None:
+    assert split_sentences("Plan\r\n- aspirin\n\n- rest") == ["Plan", "- aspirin", "- rest"]
+
+
+def test_abbreviations_end_nothing() -> None:
+    assert split_sentences("Pt. takes 5 mg b.i.d. for pain.") == ["Pt. takes 5 mg b.i.d. for pain."]
+
+
+def test_lines_without_a_letter_or_digit_are_left_out() -> None:
+    assert split_sentences("----\n \u2028***\né\n") == ["é"]

@@ -10,11 +10,10 @@ import torch
 from ranking.examples import Example
 from ranking.models.config import ModelConfig
 from ranking.models.fusions import build_model
-from ranking.objectives import ObjectiveSettings
 from ranking.training.documents import prepare, query_groups
 from ranking.training.loop import PhasePlan, Session, accumulate_gradients, epoch_order
 from ranking.training.progress import SilentWatcher
-from ranking.training.recipe import make_training_recipe
+from ranking.training.recipe import ObjectiveSettings, make_training_recipe
 from ranking.training.state import Position
 from tests.ranking.models.tiny import encoder, tokenizer
 from tests.ranking.training.tiny import examples

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ranking.neural import NeuralRanker
-from ranking.source_ranker import with_source
+from ranking.source_vectors import with_source
 from ranking.verify import verify
 from tests.ranking.training.conftest import Train
 

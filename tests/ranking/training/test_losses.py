@@ -5,14 +5,15 @@ import torch
 from torch import Tensor
 
 from ranking.examples import Example
-from ranking.losses import (
+from ranking.training.losses import (
+    balanced_pos_weight,
     listwise_loss,
     masked_pointwise_loss,
     objective_loss,
     pairwise_loss,
     pointwise_loss,
 )
-from ranking.objectives import Objective, ObjectiveSettings, balanced_pos_weight
+from ranking.training.recipe import Objective, ObjectiveSettings
 
 WEIGHT = 307 / 121
 SCORES = torch.tensor([2.0, 0.5, -1.0, 0.1], dtype=torch.float64)

@@ -9,7 +9,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases.errors import InputError
-from ranking.acronyms import expand_acronyms, load_acronyms
+from ranking.prepared import (
+    Part,
+    QueryMode,
+    clean_for_retrieval,
+    expand_acronyms,
+    load_acronyms,
+    retrieval_query,
+)
+
+BOTH = "Patient Narrative: I fell.\nClinician Question: Why?"
+
+
+@pytest.mark.parametrize(
+    ("mode", "patient", "clinician", "text", "parts"),
+    [
+        ("both", "I fell.", "Why?", BOTH, ("patient", "clinician")),
+        ("patient", "I fell.", "Why?", "I fell.", ("patient",)),
+        ("clinician", "I fell.", "Why?", "Why?", ("clinician",)),
+        ("both", "I fell.", " ", "I fell.", ("patient",)),
+        ("both", "", "Why?", "Why?", ("clinician",)),
+        ("patient", "", "Why?", "Why?", ("clinician",)),
+        ("clinician", "I fell.", "", "I fell.", ("patient",)),
+        ("both", "", "", "", ()),
+    ],
+)
+def test_a_query_is_made_of_what_there_is(
+    mode: QueryMode, patient: str, clinician: str, text: str, parts: tuple[Part, ...]
+) -> None:
+    assert retrieval_query(mode, patient, clinician) == (text, parts)
+
+
+def test_the_parts_are_prepared_and_the_words_between_them_are_not() -> None:
+    found = retrieval_query("both", "I FELL", "WHY", str.lower)
+    assert found.text == "Patient Narrative: i fell\nClinician Question: why"
+
+
+def test_braces_of_a_case_are_data() -> None:
+    assert retrieval_query("both", "{clinician}", "{0}").text.endswith(": {0}")
+    assert "Narrative: {clinician}" in retrieval_query("both", "{clinician}", "{0}").text
+
 
 TABLE = {"CHF": "congestive heart failure", "MI": "myocardial infarction", "NSTEMI": "a kind of MI"}
 
@@ -81,3 +120,24 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: str, words:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         load_acronyms(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("Took  3.5 mg\n of Lasix.", "took 35 mg of lasix"),
+        (r"BP\t120/80\r", "bp12080"),
+        ('"Chest pain" \u2013 he\u2019s OK', "chest pain hes ok"),
+        ("", ""),
+        ("血液  检查", "血液 检查"),
+        ("---", "---"),
+    ],
+)
+def test_a_text_is_cleaned(text: str, cleaned: str) -> None:
+    assert clean_for_retrieval(text) == cleaned
+
+
+@given(st.text(max_size=30))
+def test_what_is_clean_stays(text: str) -> None:
+    once = clean_for_retrieval(text)
+    assert clean_for_retrieval(once) == once

@@ -6,11 +6,14 @@ that `alpha` means the same for short and long documents.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ranking.objectives import ObjectiveSettings
+from ranking.examples import Example
+from ranking.training.recipe import ObjectiveSettings
 
 
 def objective_loss(scores: Tensor, labels: Tensor, settings: ObjectiveSettings) -> Tensor | None:
@@ -102,3 +105,17 @@ def masked_pointwise_loss(scores: Tensor, labels: Tensor, mask: Tensor, pos_weig
 def _precise(scores: Tensor) -> Tensor:
     """Half precision loses what a margin of 0.2 is about."""
     return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
+
+
+def balanced_pos_weight(examples: Iterable[Example]) -> float:
+    """How many negative sentences there are for each positive one; unlabelled examples do not count.
+
+    Raises:
+        ValueError: There is no positive sentence, or no negative one.
+    """
+    labels = [label for example in examples for label in example.labels or ()]
+    positive = sum(labels)
+    if positive in (0, len(labels)):
+        missing = "negative" if positive else "positive"
+        raise ValueError(f"no {missing} sentence among {len(labels)} labelled ones: nothing to learn from")
+    return (len(labels) - positive) / positive
