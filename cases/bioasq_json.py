@@ -14,10 +14,9 @@ from typing import Annotated, Any, TypeGuard, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet
+from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet, document_id
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, Text, encodable, fault, first_fault, not_empty
-from cases.pubmed_ids import document_id
 from cases.records import Case, Gold, InvalidCase
 
 QUESTION_TYPES: tuple[QuestionType, ...] = get_args(QuestionType)

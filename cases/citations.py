@@ -10,9 +10,8 @@ import numpy as np
 import orjson
 
 from cases.errors import InputError
-from cases.files import opened
-from cases.hashes import hash64
-from cases.packed_files import DamagedFile, Meter, lines
+from cases.files import DamagedFile, Meter, lines, opened
+from cases.texts import hash64
 
 _REMEDY = 'Give {"ID": COUNT, ...} as .json, or lines of id and count parted by a comma or a tab'
 

@@ -11,8 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from cases.intents import INTENTS
-from cases.records import Intent, RiskLevel
+from cases.records import INTENTS, Intent, RiskLevel
 from cases.texts import one_line
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from cases.literature import Document, Skipped
-from cases.packed_files import MAX_LINE_BYTES, DamagedFile, Meter, pieces
+from cases.documents import Document, Skipped
+from cases.files import MAX_LINE_BYTES, DamagedFile, Meter, pieces
 from cases.texts import one_line
 
 _OPEN, _CLOSE = b"<PubmedArticle>", b"</PubmedArticle>"

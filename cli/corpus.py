@@ -142,7 +142,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     from cli.terminal import messages, output, print_json, safe
     from retrieval.corpus.corpus import Corpus
-    from retrieval.corpus.years import spans
+    from retrieval.corpus.manifest import spans
 
     opened = Corpus.open(folder)
     manifest = opened.manifest

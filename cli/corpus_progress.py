@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from cli.terminal import duration, messages, safe
 
 if TYPE_CHECKING:
-    from retrieval.corpus.build import Progress as Step
+    from retrieval.building import Progress as Step
 
 _LINE_EVERY_S = 15.0
 

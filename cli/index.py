@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli.options import JsonOption
+from retrieval.index.connect_store import store_help
 
 if TYPE_CHECKING:
+    from retrieval.index.figures import Plan
     from retrieval.index.index import Index
     from retrieval.index.manifest import Manifest
-    from retrieval.index.plan import Plan
 
 index = typer.Typer(
     no_args_is_help=True, help="Indexes of vectors over a corpus: documents found by what they mean."
@@ -40,8 +41,7 @@ def build(
         str,
         typer.Option(
             "--store",
-            help="numpy (exact, mapped files), chroma (embedded HNSW), qdrant (its client's local mode), or"
-            " qdrant@http://host:6333.",
+            help=store_help(),
             metavar="NAME",
         ),
     ] = "numpy",
@@ -152,7 +152,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     from cli.terminal import output, print_json, safe
-    from retrieval.index.index import finished_manifest
+    from retrieval.index.manifest import finished_manifest
 
     manifest = finished_manifest(folder)
     summary = _summary(manifest, folder)
@@ -195,7 +195,7 @@ def recall(
     import asyncio
 
     from cli.terminal import output, print_json, safe
-    from retrieval.index.recall import measure, questions
+    from retrieval.index.figures import measure, questions
 
     opened = _open(folder, corpus)
     try:
@@ -228,8 +228,8 @@ def plan(
     Example: evigraph index plan indexes/sample --documents 34000000
     """
     from cli.terminal import output, print_json, safe
-    from retrieval.index.index import finished_manifest
-    from retrieval.index.plan import plan as planned
+    from retrieval.index.figures import plan as planned
+    from retrieval.index.manifest import finished_manifest
 
     manifest = finished_manifest(folder)
     found = planned(folder, manifest, documents)
@@ -285,7 +285,7 @@ def _what(manifest: Manifest) -> str:
 
 def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
     """The manifest, but for what only the build needs, and the bytes on disk."""
-    from retrieval.index.plan import bytes_in
+    from retrieval.index.figures import bytes_in
 
     return {
         **manifest.model_dump(exclude={"format", "passages", "complete", "collection"}),

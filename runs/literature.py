@@ -9,8 +9,7 @@ from pathlib import Path
 from graph.recipe import Recipe, RecipeError
 from ranking.entailment import EntailmentModel
 from ranking.vectors import TextVectors, shared_vectors
-from retrieval.corpus.seam import Literature
-from retrieval.index.seam import DenseIndex
+from retrieval.protocols import DenseIndex, SearchableCorpus
 from runs.manifest import Corpus, DocumentIndex, LiteratureSources, Manifest
 
 SEARCH = "search_literature"
@@ -24,7 +23,7 @@ RETRIEVAL = "retrieve_documents"
 class Sources:
     """Opened and checked; None is what the recipe does not need. Corpus and index come with their folders."""
 
-    literature: Literature | None = None
+    literature: SearchableCorpus | None = None
     folder: Path | None = None
     index: DenseIndex | None = None
     index_folder: Path | None = None

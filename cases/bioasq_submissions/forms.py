@@ -12,8 +12,7 @@ from cases.bioasq_submissions.prediction import (
     BioasqPrediction,
     BioasqTask,
 )
-from cases.biomedical import Snippet
-from cases.pubmed_ids import document_id, pubmed_address
+from cases.biomedical import Snippet, document_id, pubmed_address
 from cases.submissions.fault import Fault
 
 SECTIONS = ("beginSection", "endSection")

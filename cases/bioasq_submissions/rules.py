@@ -16,8 +16,7 @@ from cases.bioasq_submissions.prediction import (
     MOST_SNIPPETS,
     BioasqTask,
 )
-from cases.biomedical import QuestionType
-from cases.pubmed_ids import PUBMED, document_id, is_pubmed_address
+from cases.biomedical import PUBMED, QuestionType, document_id, is_pubmed_address
 from cases.submissions.fault import Fault, Severity, named
 
 _MOST_ENTRIES: Mapping[QuestionType | None, int] = {"factoid": MOST_FACTOID_ENTRIES}

@@ -9,10 +9,9 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from cases.files import json_bytes
-from cases.literature import Document
-from cases.literature_files import find_literature, reader_of
-from cases.packed_files import Meter
+from cases.document_files import find_documents, reader_of
+from cases.documents import Document
+from cases.files import Meter, json_bytes
 from evals.bench.result import BenchError
 
 _EXCHANGED = 0.1
@@ -38,7 +37,7 @@ def base_documents(data: Path | None) -> list[Document]:
 def _read(path: Path) -> list[Document]:
     found = [
         item
-        for file in find_literature([path])
+        for file in find_documents([path])
         for item in reader_of(file)(file, 0, Meter())
         if isinstance(item, Document)
     ]

@@ -23,8 +23,7 @@ from evals.bench.corpus_curve import curve
 from evals.bench.result import BenchError, Part, Result
 from retrieval.corpus.build import build
 from retrieval.corpus.corpus import Corpus
-from retrieval.corpus.postings import K1, B
-from retrieval.corpus.words import terms
+from retrieval.corpus.postings import K1, B, terms
 
 _FOUND = 10
 # Scores on disk have 24 bits: two that differ by less may change places.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cases.documents import Document
 from cases.files import write_atomically
-from cases.literature import Document
 from evals.bench.abstracts import questions, repeated, write_abstracts
 from evals.bench.catalogue import Report
 from evals.bench.corpus_plot import draw

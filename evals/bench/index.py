@@ -20,7 +20,7 @@ from evals.bench.result import Part, Result
 from retrieval.corpus.build import build
 from retrieval.embeddings import Embedder, Vectors, connect_embedder, normalise
 from retrieval.index.build import BuildOptions, build_index
-from retrieval.index.encode import passage
+from retrieval.index.vectors import passage
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ import numpy as np
 from evals.bench.resources import peak_mb, processor_seconds
 from retrieval.embeddings import Vectors, normalise
 from retrieval.index.connect_store import connect_store
+from retrieval.index.figures import bytes_in, measure
 from retrieval.index.manifest import IndexedCorpus, Manifest
-from retrieval.index.plan import bytes_in
-from retrieval.index.recall import measure
 
 QUERIES = 200
 _CHUNK = 1024

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -12,7 +14,6 @@ from pydantic import AfterValidator, BaseModel
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
 from cases.load import find_cases
-from cases.question_year import of_recent_years
 from cases.records import InvalidCase
 from evals.search.parts import Part, questions_of
 from ranking.readers.json_lines import UsedIds, read_json_lines
@@ -101,3 +102,27 @@ def _claims(path: Path) -> Iterator[JudgedQuestion]:
         claim = line.read_as(_Claim)
         seen.add(line, "id", claim.id)
         yield JudgedQuestion(claim.id, claim.claim, tuple(dict.fromkeys(claim.cited_doc_ids)))
+
+
+_OBJECT_ID = re.compile(r"[0-9a-fA-F]{24}")
+
+
+def question_year(question_id: str) -> int | None:
+    """The year of a Mongo ObjectId, whose first eight hexadecimal digits are seconds since 1970 (UTC).
+
+    Returns:
+        None where the id is no ObjectId: 24 hexadecimal digits.
+    """
+    if not _OBJECT_ID.fullmatch(question_id):
+        return None
+    return datetime.fromtimestamp(int(question_id[:8], 16), UTC).year
+
+
+def of_recent_years(question_ids: Iterable[str], years: int) -> list[str]:
+    """Keep the questions of the newest year and of so many years before it, in their order.
+
+    An id without a year is left out: nothing says that its question is recent.
+    """
+    dated = {id_: year for id_ in question_ids if (year := question_year(id_)) is not None}
+    newest = max(dated.values(), default=0)
+    return [id_ for id_, year in dated.items() if year >= newest - years]

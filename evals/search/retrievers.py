@@ -11,8 +11,7 @@ from cases.errors import InputError
 from nodes.retrieval.document_texts import passage
 from ranking.ensembles import RRF_K, reciprocal_rank_fusion
 from retrieval.corpus.corpus import Corpus
-from retrieval.corpus.seam import Hit
-from retrieval.index.seam import DenseIndex
+from retrieval.protocols import DenseIndex, Hit
 
 RetrieverName = Literal["words", "dense", "hybrid"]
 

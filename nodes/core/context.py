@@ -12,9 +12,8 @@ from prompts import PromptSet
 from ranking.entailment import EntailmentModel
 from ranking.ranker import Ranker
 from ranking.vectors import TextVectors
-from retrieval.corpus.seam import Literature
 from retrieval.demonstrations import DemonstrationPool
-from retrieval.index.seam import DenseIndex
+from retrieval.protocols import DenseIndex, SearchableCorpus
 from serving.client import ModelClient
 
 
@@ -43,7 +42,7 @@ class Context:
     acronyms: Mapping[str, str] | None = field(
         default=None, metadata={"description": "long forms by acronym; None writes none out"}
     )
-    literature: Literature | None = field(
+    literature: SearchableCorpus | None = field(
         default=None, metadata={"description": "published documents; None where nobody searches them"}
     )
     index: DenseIndex | None = field(

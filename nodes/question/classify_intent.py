@@ -7,7 +7,7 @@ from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
-from cases.intents import INTENTS, RISK_LEVELS
+from cases.records import INTENTS, RISK_LEVELS
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.core.records import Decision, IntentChoice, decision

@@ -19,7 +19,7 @@ from nodes.core.records import Decision, decision
 from nodes.reading.literature_records import FoundDocument
 from nodes.retrieval.document_texts import SCORE_DIGITS, SHOWN_IN_TRACE, of_documents
 from ranking.ensembles import Fused, reciprocal_rank_fusion
-from retrieval.corpus.seam import Hit
+from retrieval.protocols import Hit
 
 Retriever = Literal["dense", "words"]
 

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from nodes.core.context import Context
 from nodes.core.records import Decision, decision
 from nodes.reading.literature_records import FoundDocument
-from retrieval.corpus.seam import Hit
+from retrieval.protocols import Hit
 
 _DIGITS = 4
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import hashlib
-import importlib.metadata
 import itertools
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cases.citations import CitationTable, read_citations
+from cases.document_files import ReaderName, find_documents, reader_of
+from cases.documents import Document, Skipped
 from cases.errors import InputError
-from cases.files import opened
-from cases.hashes import hash64
-from cases.literature import Document, Skipped
-from cases.literature_files import ReaderName, find_literature, reader_of
-from cases.packed_files import Meter
+from cases.files import Meter, opened
+from cases.texts import hash64
+from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.finish import finish, scores_name
 from retrieval.corpus.manifest import (
     MANIFEST,
@@ -31,10 +27,9 @@ from retrieval.corpus.manifest import (
     Settings,
     Source,
     Tally,
-    read_manifest,
-    write,
+    read_corpus_manifest,
 )
-from retrieval.corpus.part import Part, PartWriter, part_folder
+from retrieval.corpus.part import PARTS, Part, PartWriter, part_folder
 from retrieval.corpus.postings import K1, B
 
 # Ids that are looked for in all earlier parts at once.
@@ -58,40 +53,13 @@ class BuildOptions:
     reader: ReaderName | None = None
 
 
-class Progress(NamedTuple):
-    """How far a build is.
-
-    Attributes:
-        stage: Reading counts bytes of the sources; scoring counts parts; encoding, of an index, documents.
-        documents: In the corpus so far.
-    """
-
-    stage: Literal["reading", "scoring", "encoding"]
-    done: int
-    total: int
-    documents: int
-
-
-class Built(NamedTuple):
-    """A finished corpus.
-
-    Attributes:
-        found: Documents that an earlier build had left.
-        unchanged: Whether there was nothing to do.
-    """
-
-    manifest: Manifest
-    found: int
-    unchanged: bool
-
-
 def build(
     inputs: Sequence[Path],
     folder: Path,
     options: BuildOptions | None = None,
     *,
     report: Callable[[Progress], None] = lambda progress: None,
-) -> Built:
+) -> Built[Manifest]:
     """Build a corpus at `folder`, or go on with one that was left; files that are new to it are added.
 
     Raises:
@@ -99,7 +67,7 @@ def build(
             built by another process, or was built from other files or in another way.
     """
     options = options or BuildOptions()
-    files = find_literature(inputs, options.reader)
+    files = find_documents(inputs, options.reader)
     settings = Settings(
         k1=K1,
         b=B,
@@ -107,14 +75,11 @@ def build(
         reader=options.reader,
         citations=_sha256(options.citations) if options.citations else None,
     )
-    try:
-        with _locked(folder):
-            return _Build(folder, files, settings, options, report).run()
-    except OSError as error:
-        remedy = "Build again once it can be written: what is finished stays"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "Free some space and build again: what is finished stays"
-        raise InputError(folder, f"cannot be written: {error.strerror or error}", remedy) from error
+    with building(folder, "corpus", MANIFEST, [PARTS]):
+        # Leftovers of a build that was killed.
+        for left in (folder / PARTS).glob(".*.tmp"):
+            shutil.rmtree(left, ignore_errors=True)
+        return _Build(folder, files, settings, options, report).run()
 
 
 class _Build:
@@ -130,12 +95,12 @@ class _Build:
     ) -> None:
         self._folder, self._files, self._options, self._report = folder, files, options, report
         self._sizes = [path.stat().st_size for path in files]
-        self._manifest = read_manifest(folder) or Manifest(settings=settings)
+        self._manifest = read_corpus_manifest(folder) or Manifest(settings=settings)
         self._parts = _finished_parts(folder)
         self._settings = settings
         self._tally = Tally()
 
-    def run(self) -> Built:
+    def run(self) -> Built[Manifest]:
         self._check()
         found = sum(len(part) for part in self._parts)
         manifest = self._manifest
@@ -250,15 +215,13 @@ class _Build:
         manifest.parts = len(self._parts)
         manifest.scores, manifest.terms = finished.scores, finished.terms
         manifest.postings, manifest.mean_length = finished.postings, finished.mean_length
-        manifest.versions = {
-            name: importlib.metadata.version(name) for name in ("bm25s", "PyStemmer", "pyarrow", "numpy")
-        }
+        manifest.versions = versions(("bm25s", "PyStemmer", "pyarrow", "numpy"))
         self._save()
         for part in self._parts:
             part.drop_scores(but=finished.scores)
 
     def _save(self) -> None:
-        write(self._folder / MANIFEST, self._manifest)
+        write_manifest(self._folder / MANIFEST, self._manifest)
 
 
 class _Record(NamedTuple):
@@ -304,29 +267,3 @@ def _sha256(path: Path) -> str:
 
 def _names(files: Sequence[Path]) -> str:
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder of a corpus, made if need be; leftovers of a killed build are removed.
-
-    Raises:
-        InputError: It is held by another process, or is a folder of something else.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(folder, "is a file", "Name a folder for the corpus")
-    if folder.is_dir() and read_manifest(folder) is None and any(_foreign(folder)):
-        raise InputError(folder, "is a folder of something else", "Name a new folder for the corpus")
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(folder, "is being built by another process", "Wait for its end") from error
-        for left in (folder / "parts").glob(".*.tmp"):
-            shutil.rmtree(left, ignore_errors=True)
-        yield
-
-
-def _foreign(folder: Path) -> Iterator[Path]:
-    return (entry for entry in folder.iterdir() if entry.name not in (".lock", "parts"))

@@ -12,14 +12,23 @@ import numpy as np
 from bm25s import BM25
 from numpy.typing import NDArray
 
+from cases.documents import Document
 from cases.errors import InputError
-from cases.hashes import hash64
-from cases.literature import Document
-from retrieval.corpus.manifest import Manifest, read_manifest
+from cases.texts import hash64
+from retrieval.building import require_finished
+from retrieval.corpus.manifest import Manifest, read_corpus_manifest
 from retrieval.corpus.part import Part, part_folder
-from retrieval.corpus.postings import K1, B, Hashes
-from retrieval.corpus.seam import Hit
-from retrieval.corpus.words import terms
+from retrieval.corpus.postings import K1, B, Hashes, terms
+from retrieval.protocols import Hit
+
+
+def finished_manifest(folder: Path) -> Manifest:
+    """The manifest of a corpus that can be searched.
+
+    Raises:
+        InputError: There is none.
+    """
+    return require_finished(folder, read_corpus_manifest(folder), "corpus", "evigraph corpus build PATH...")
 
 
 class Found(NamedTuple):
@@ -59,13 +68,7 @@ class Corpus:
         Raises:
             InputError: There is none at `folder`, it is half built, or a part of it is damaged.
         """
-        manifest = read_manifest(folder)
-        if manifest is None:
-            fault = "is no corpus" if folder.exists() else "no such folder"
-            raise InputError(folder, fault, f"Build one: evigraph corpus build PATH... --out {folder}")
-        if not manifest.complete:
-            remedy = "Give the command that builds it once more: it goes on"
-            raise InputError(folder, "this corpus is not finished", remedy)
+        manifest = finished_manifest(folder)
         try:
             return cls(folder, manifest)
         except (OSError, ValueError) as error:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field
 
-from cases.errors import InputError
-from cases.files import opened, write_atomically
-from cases.json_border import first_fault
-from cases.literature import Document, Skipped
+from cases.documents import Document, Skipped
+from retrieval.building import Fields, read_manifest
 
 MANIFEST = "corpus.json"
 PART = "part.json"
@@ -21,11 +19,7 @@ WORDS = "lower case; runs of letters and figures; NLTK's English stop words; Sno
 _FAULTS_KEPT = 100
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Source(_Model):
+class Source(Fields):
     """A file that documents were read from."""
 
     path: str
@@ -34,7 +28,7 @@ class Source(_Model):
     sha256: str
 
 
-class Settings(_Model):
+class Settings(Fields):
     """What decides which documents are found; another value makes another corpus.
 
     Attributes:
@@ -52,7 +46,7 @@ class Settings(_Model):
     citations: str | None = None
 
 
-class Tally(_Model):
+class Tally(Fields):
     """Counts of documents and of what was skipped.
 
     Attributes:
@@ -65,10 +59,10 @@ class Tally(_Model):
     documents: int = 0
     without_year: int = 0
     with_citations: int = 0
-    skipped: dict[str, int] = {}
-    years: dict[int, int] = {}
-    faults: list[str] = []
-    damaged: list[str] = []
+    skipped: dict[str, int] = Field(default_factory=dict)
+    years: dict[int, int] = Field(default_factory=dict)
+    faults: list[str] = Field(default_factory=list)
+    damaged: list[str] = Field(default_factory=list)
 
     def add(self, document: Document) -> None:
         """Count a document."""
@@ -111,21 +105,21 @@ class Tally(_Model):
         self.faults = [*self.faults, *faults][:_FAULTS_KEPT]
 
 
-class Place(_Model):
+class Place(Fields):
     """How far the sources were read: so many records of this one, and all of those before it."""
 
     source: int = 0
     records: int = 0
 
 
-class PartManifest(_Model):
+class PartManifest(Fields):
     """What one part holds, and where the next one begins."""
 
     tally: Tally
     after: Place
 
 
-class Manifest(_Model):
+class Manifest(Fields):
     """What the whole corpus holds.
 
     Attributes:
@@ -139,27 +133,24 @@ class Manifest(_Model):
 
     complete: bool = False
     settings: Settings
-    sources: list[Source] = []
+    sources: list[Source] = Field(default_factory=list)
     tally: Tally = Tally()
     parts: int = 0
     scores: str = ""
     terms: int = 0
     postings: int = 0
     mean_length: float = 0.0
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default_factory=dict)
 
 
-_Read = TypeVar("_Read", bound=_Model)
-
-
-def read_manifest(folder: Path) -> Manifest | None:
+def read_corpus_manifest(folder: Path) -> Manifest | None:
     """The manifest of a corpus, finished or not; None where `folder` holds none.
 
     Raises:
         InputError: It is not of this format.
     """
     path = folder / MANIFEST
-    return _read(path, Manifest) if path.is_file() else None
+    return read_manifest(path, Manifest, "corpus") if path.is_file() else None
 
 
 def read_part(folder: Path) -> PartManifest:
@@ -168,23 +159,39 @@ def read_part(folder: Path) -> PartManifest:
     Raises:
         InputError: It is missing or damaged.
     """
-    return _read(folder / PART, PartManifest)
+    return read_manifest(folder / PART, PartManifest, "corpus")
 
 
-def write(path: Path, manifest: Manifest | PartManifest) -> None:
-    """Replace a manifest as a whole.
+_WIDTHS = (1, 2, 5, 10, 20, 50, 100)
+_MAX_YEARS = 16
 
-    Raises:
-        InputError: It cannot be written.
+
+class Span(NamedTuple):
+    """A span of years, both ends included, and the documents in it."""
+
+    first: int
+    last: int
+    documents: int
+
+
+def spans(years: Mapping[int, int]) -> list[Span]:
+    """Spans of equal width without a gap, ascending.
+
+    Args:
+        years: Documents by year.
     """
-    write_atomically(path, [manifest.model_dump_json(indent=1).encode() + b"\n"])
+    if not years:
+        return []
+    width = next((width for width in _WIDTHS if _count(years, width) <= _MAX_YEARS), _WIDTHS[-1])
+    first = min(years) // width * width
+    found = [0] * _count(years, width)
+    for year, documents in years.items():
+        found[(year - first) // width] += documents
+    return [
+        Span(first + place * width, first + place * width + width - 1, documents)
+        for place, documents in enumerate(found)
+    ]
 
 
-def _read(path: Path, kind: type[_Read]) -> _Read:
-    with opened(path) as file:
-        content = file.read()
-    try:
-        return kind.model_validate_json(content)
-    except ValidationError as error:
-        fault = first_fault(error)
-        raise InputError(path, fault, "It is damaged or of another version: build the corpus anew") from error
+def _count(years: Mapping[int, int], width: int) -> int:
+    return max(years) // width - min(years) // width + 1

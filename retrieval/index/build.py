@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import importlib.metadata
 import itertools
 import resource
 import secrets
@@ -12,31 +10,31 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from cases.documents import Document
 from cases.errors import InputError
-from cases.literature import Document
-from retrieval.corpus.build import Progress
+from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, Vectors, connect_embedder
-from retrieval.index.connect_store import check_store, connect_store
-from retrieval.index.encode import encode, passage
-from retrieval.index.lock import locked
+from retrieval.index.connect_store import STORES, check_store, connect_store
 from retrieval.index.manifest import (
+    MANIFEST,
     IndexedCorpus,
     Manifest,
     Quantisation,
-    read_manifest,
-    write_manifest,
+    read_index_manifest,
 )
 from retrieval.index.store import VectorStore
-from retrieval.index.vector_source import VectorSource
+from retrieval.index.vectors import VectorSource, encode, passage
 
 _QUERIES = 20
 _FOUND = 100
-_VERSIONS = ("numpy", "torch", "sentence-transformers", "chromadb", "qdrant-client")
+_VERSIONS = (
+    *("numpy", "torch", "sentence-transformers"),
+    *(package for kind in STORES.values() for package in kind.packages),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +56,6 @@ class BuildOptions:
     vectors_of: Path | None = None
 
 
-class Built(NamedTuple):
-    """A finished index.
-
-    Attributes:
-        found: Documents that an earlier build had left.
-        unchanged: Whether there was nothing to do.
-    """
-
-    manifest: Manifest
-    found: int
-    unchanged: bool
-
-
 async def build_index(
     corpus_folder: Path,
     folder: Path,
@@ -78,7 +63,7 @@ async def build_index(
     *,
     embedder: Embedder | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
-) -> Built:
+) -> Built[Manifest]:
     """Build an index at `folder`, or go on with one that was left; documents new to the corpus are added.
 
     Args:
@@ -98,14 +83,8 @@ async def build_index(
     check_store(options.store, options.quantisation)
     corpus = Corpus.open(corpus_folder)
     embedder = embedder or connect_embedder(options.embedding)
-    try:
-        with locked(folder):
-            return await _build(corpus, folder, options, embedder, report)
-    except OSError as error:
-        remedy = "Build again once it can be written: what is finished stays"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "Free some space and build again: what is finished stays"
-        raise InputError(folder, f"cannot be written: {error.strerror or error}", remedy) from error
+    with building(folder, "index", MANIFEST):
+        return await _build(corpus, folder, options, embedder, report)
 
 
 async def _build(
@@ -114,9 +93,9 @@ async def _build(
     options: BuildOptions,
     embedder: Embedder,
     report: Callable[[Progress], None],
-) -> Built:
+) -> Built[Manifest]:
     current = IndexedCorpus.of(corpus)
-    manifest = read_manifest(folder)
+    manifest = read_index_manifest(folder)
     if manifest is None:
         manifest = await _begun(current, options, embedder)
     else:
@@ -128,7 +107,7 @@ async def _build(
     if options.vectors_of is not None:
         source = VectorSource.open(options.vectors_of, manifest.embedder, manifest.dimensions)
     manifest.complete, manifest.corpus = False, current
-    write_manifest(folder, manifest)
+    write_manifest(folder / MANIFEST, manifest)
     store = connect_store(folder, manifest)
     try:
         if store.count < found:
@@ -142,8 +121,8 @@ async def _build(
         if source is not None:
             source.close()
     manifest.complete = True
-    manifest.versions = _versions()
-    write_manifest(folder, manifest)
+    manifest.versions = versions(_VERSIONS)
+    write_manifest(folder / MANIFEST, manifest)
     return Built(manifest, found, unchanged=False)
 
 
@@ -264,7 +243,7 @@ class _Build:
         effort.seconds = self._before.seconds + now - self._begin
         effort.peak_mb = max(effort.peak_mb, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         self._manifest.documents = first + len(documents)
-        write_manifest(self._folder, self._manifest)
+        write_manifest(self._folder / MANIFEST, self._manifest)
 
     def _tell(self, done: int) -> None:
         self._report(Progress("encoding", done, self._total, done))
@@ -280,13 +259,3 @@ def _query_ms(store: VectorStore) -> float | None:
         store.search(vector, _FOUND)
         times.append(1000 * (time.perf_counter() - begin))
     return round(float(np.median(times)), 3) if times else None
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _VERSIONS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

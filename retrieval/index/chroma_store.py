@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import chromadb
 import numpy as np
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 
 from cases.errors import InputError
 from retrieval.embeddings import Vectors
-from retrieval.index.store import NONE, Nearest, by_number, exact
+from retrieval.index.connect_store import StorePlace
+from retrieval.index.store import NONE, Nearest, VectorStore, by_number, exact, refuse_others, storable
 
 HNSW: CreateHNSWConfiguration = {
     # Of unit vectors the inner product is the cosine, and a vector of zeros is at no undefined distance.
@@ -35,6 +35,15 @@ EXACT_UP_TO = 10_000
 
 _COLLECTION = "documents"
 _BATCH = 2_000
+
+
+def open_store(place: StorePlace) -> VectorStore:
+    """Open or begin a store.
+
+    Raises:
+        InputError: Chroma cannot read what the folder holds.
+    """
+    return ChromaStore(place.folder)
 
 
 class ChromaStore:
@@ -123,20 +132,3 @@ class ChromaStore:
         # The interface that the package declares lacks it.
         if isinstance(self._client, Client):
             self._client.close()
-
-
-def storable(document_id: str) -> str:
-    """Without halves of surrogate pairs, which UTF-8 cannot hold."""
-    return document_id.encode("utf-8", "replace").decode()
-
-
-def refuse_others(folder: object, pairs: Any) -> None:
-    """Compare ids of documents with those that are stored under their numbers; None is not stored.
-
-    Raises:
-        InputError: Two differ.
-    """
-    for document_id, known in pairs:
-        if known is not None and known != storable(document_id):
-            fault = f"holds the document {known!r} where the corpus has {document_id!r}"
-            raise InputError(folder, fault, "Build into another folder")

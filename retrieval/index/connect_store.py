@@ -1,17 +1,86 @@
-"""Stores of vectors by one string: `numpy`, `chroma`, `qdrant`, `qdrant@http://host:6333`."""
+"""Kinds of stores of vectors, by one string: `numpy`, `chroma`, `qdrant`, `qdrant@http://host:6333`.
+
+A further kind is a line in `STORES` and a file `NAME_store.py` beside this one, with a function `open_store`
+that takes a `StorePlace` and returns a `VectorStore`. It may import its package at its top.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from retrieval.index.manifest import Manifest, Quantisation
-from retrieval.index.store import VectorStore
-from serving.errors import ModelError
+if TYPE_CHECKING:
+    from retrieval.index.manifest import Manifest, Quantisation
+    from retrieval.index.store import VectorStore
 
-STORES = ("numpy", "chroma", "qdrant")
 _PLACE = "vectors"
-_LOCAL_COLLECTION = "documents"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKind:
+    """What holds of all stores of a kind.
+
+    Attributes:
+        about: For help, in a few words.
+        packages: Whose versions are recorded with an index.
+        extra: Of this distribution, which brings a package that others do without.
+        quantises: Whether it compares quantised vectors.
+        server: URL of a server as an example; None where vectors lie in the index's own folder alone.
+        link_bytes: Of each vector in a graph that a query walks; 0 where a query reads every vector.
+    """
+
+    about: str
+    packages: tuple[str, ...] = ()
+    extra: str | None = None
+    quantises: bool = False
+    server: str | None = None
+    link_bytes: int = 0
+
+
+STORES: Mapping[str, StoreKind] = {
+    "numpy": StoreKind("exact, mapped files", quantises=True),
+    # Two dozen neighbours twice at the lowest level of its graph, and a label.
+    "chroma": StoreKind("embedded HNSW", ("chromadb",), link_bytes=2 * 24 * 4 + 12),
+    "qdrant": StoreKind(
+        "its client's local mode", ("qdrant-client",), extra="qdrant", server="http://host:6333"
+    ),
+}
+
+
+class StorePlace(NamedTuple):
+    """Where a store lies, and of what kind its vectors are.
+
+    Attributes:
+        folder: Of the store alone, inside of the index's; it may not be there yet.
+        url: Of a server; None for the folder.
+        collection: Name of the index's collection on a server.
+        dimensions: Of a vector.
+        quantised: Whether quantised vectors are compared.
+    """
+
+    folder: Path
+    url: str | None
+    collection: str
+    dimensions: int
+    quantised: bool
+
+
+def store_names() -> str:
+    """Every form of a name, as a sentence lists them."""
+    names = [form for name, kind in STORES.items() for form in _forms(name, kind)]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def store_help() -> str:
+    """The same with what each kind is."""
+    described = [f"{name} ({kind.about})" for name, kind in STORES.items()]
+    servers = [form for name, kind in STORES.items() for form in _forms(name, kind)[1:]]
+    forms = [*described, *servers]
+    return f"{', '.join(forms[:-1])}, or {forms[-1]}."
 
 
 def check_store(name: str, quantisation: Quantisation | None = None) -> None:
@@ -20,13 +89,22 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
     Raises:
         ModelError: There is no such store, its URL is none, or it does not quantise.
     """
+    from serving.errors import ModelError
+
     kind, at, url = name.partition("@")
-    if kind not in STORES or (at and kind != "qdrant"):
-        raise ModelError(f"unknown store {name!r}: use numpy, chroma, qdrant or qdrant@http://host:6333")
+    if kind not in STORES or (at and STORES[kind].server is None):
+        raise ModelError(f"unknown store {name!r}: use {store_names()}")
     if at and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-        raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as http://host:6333")
-    if quantisation and kind != "numpy":
-        raise ModelError(f"the store {kind} takes no quantised vectors; use numpy, or leave that out")
+        example = STORES[kind].server
+        raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as {example}")
+    if quantisation and not STORES[kind].quantises:
+        quantising = " or ".join(name for name, one in STORES.items() if one.quantises)
+        raise ModelError(f"the store {kind} takes no quantised vectors; use {quantising}, or leave that out")
+
+
+def kind_of(store: str) -> StoreKind:
+    """The kind of a store whose name `check_store` accepts."""
+    return STORES[store.partition("@")[0]]
 
 
 def server_of(store: str) -> str | None:
@@ -42,20 +120,28 @@ def connect_store(folder: Path, manifest: Manifest) -> VectorStore:
         CallError: Its server does not answer.
         InputError: Its files cannot be read.
     """
+    from serving.errors import ModelError
+
     check_store(manifest.store, manifest.quantisation)
-    place = folder / _PLACE
-    # Each store brings what the others do without.
-    if manifest.store == "numpy":
-        from retrieval.index.numpy_store import NumpyStore
+    name, extra = manifest.store.partition("@")[0], kind_of(manifest.store).extra
+    try:
+        # Each kind brings packages that the others do without.
+        module = importlib.import_module(f"retrieval.index.{name}_store")
+    except ImportError:
+        if extra is None:
+            raise
+        needs = f"the store {name} needs the extra `{extra}`: pip install 'evigraph[{extra}]'"
+        raise ModelError(needs) from None
+    place = StorePlace(
+        folder=folder / _PLACE,
+        url=server_of(manifest.store),
+        collection=manifest.collection,
+        dimensions=manifest.dimensions,
+        quantised=manifest.quantisation is not None,
+    )
+    store: VectorStore = module.open_store(place)
+    return store
 
-        return NumpyStore(place, manifest.dimensions, quantised=manifest.quantisation is not None)
-    if manifest.store == "chroma":
-        from retrieval.index.chroma_store import ChromaStore
 
-        return ChromaStore(place)
-    from retrieval.index.qdrant_store import QdrantStore
-
-    url = server_of(manifest.store)
-    if url is None:
-        return QdrantStore(place, _LOCAL_COLLECTION, manifest.dimensions)
-    return QdrantStore(url, manifest.collection, manifest.dimensions)
+def _forms(name: str, kind: StoreKind) -> list[str]:
+    return [name] if kind.server is None else [name, f"{name}@{kind.server}"]

@@ -11,11 +11,11 @@ import numpy as np
 
 from cases.errors import InputError
 from retrieval.corpus.corpus import Corpus
-from retrieval.corpus.seam import Hit
 from retrieval.embeddings import Embedder, Vectors, connect_embedder
 from retrieval.index.connect_store import connect_store
-from retrieval.index.manifest import IndexedCorpus, Manifest, read_manifest
+from retrieval.index.manifest import IndexedCorpus, Manifest, finished_manifest
 from retrieval.index.store import Nearest, VectorStore
+from retrieval.protocols import Hit
 
 
 class Index:
@@ -100,22 +100,6 @@ class Index:
         return [
             Hit(rank, score, self.corpus.read(number)) for rank, (number, score) in enumerate(pairs, start=1)
         ]
-
-
-def finished_manifest(folder: Path) -> Manifest:
-    """The manifest of an index that can be searched.
-
-    Raises:
-        InputError: There is none.
-    """
-    manifest = read_manifest(folder)
-    if manifest is None:
-        fault = "is no index" if folder.exists() else "no such folder"
-        raise InputError(folder, fault, f"Build one: evigraph index build CORPUS --out {folder}")
-    if not manifest.complete:
-        remedy = "Give the command that builds it once more: it goes on"
-        raise InputError(folder, "this index is not finished", remedy)
-    return manifest
 
 
 def open_corpus(folder: Path, manifest: Manifest) -> Corpus:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field
 
-from cases.errors import InputError
-from cases.files import opened, write_atomically
-from cases.json_border import first_fault
+from retrieval.building import Fields, read_manifest, require_finished
 from retrieval.corpus.corpus import Corpus
 
 MANIFEST = "index.json"
@@ -19,11 +17,7 @@ PASSAGES = "title, full stop, text"
 Quantisation = Literal["int8"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class IndexedCorpus(_Model):
+class IndexedCorpus(Fields):
     """The corpus whose documents are in the index.
 
     Attributes:
@@ -57,7 +51,7 @@ class IndexedCorpus(_Model):
         return self.reader == other.reader and self.sources == other.sources[: len(self.sources)]
 
 
-class Effort(_Model):
+class Effort(Fields):
     """What all sessions of the build took together; a session that was killed counts to its last chunk.
 
     Attributes:
@@ -77,12 +71,12 @@ class Effort(_Model):
     peak_mb: float = 0.0
 
 
-class Manifest(_Model):
+class Manifest(Fields):
     """The content of `index.json`.
 
     Attributes:
         complete: Whether it can be searched; False while it is built.
-        store: `numpy`, `chroma`, `qdrant` or `qdrant@URL`.
+        store: Its name, as `connect_store` has it.
         collection: Name of the collection on a server.
         embedding: Name of the embedder, as it was given.
         embedder: Its identity, which tells its weights.
@@ -104,31 +98,23 @@ class Manifest(_Model):
     documents: int = 0
     effort: Effort = Effort()
     query_ms: float | None = None
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default_factory=dict)
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_index_manifest(folder: Path) -> Manifest | None:
     """The manifest of an index, finished or not; None where `folder` holds none.
 
     Raises:
         InputError: It is not of this format.
     """
     path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    with opened(path) as file:
-        content = file.read()
-    try:
-        return Manifest.model_validate_json(content)
-    except ValidationError as error:
-        fault = first_fault(error)
-        raise InputError(path, fault, "It is damaged or of another version: build the index anew") from error
+    return read_manifest(path, Manifest, "index") if path.is_file() else None
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest as a whole.
+def finished_manifest(folder: Path) -> Manifest:
+    """The manifest of an index that can be searched.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: There is none.
     """
-    write_atomically(folder / MANIFEST, [manifest.model_dump_json(indent=1).encode() + b"\n"])
+    return require_finished(folder, read_index_manifest(folder), "index", "evigraph index build CORPUS")

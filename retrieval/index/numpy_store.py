@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cases.errors import InputError
-from cases.hashes import hash64
+from cases.texts import hash64
 from retrieval.embeddings import Vectors
-from retrieval.index.int8 import Quantised, quantise, scan
-from retrieval.index.store import DIGITS, NONE, Nearest, best, exact
+from retrieval.index.connect_store import StorePlace
+from retrieval.index.store import DIGITS, NONE, Nearest, VectorStore, best, exact, merge, products
+
+_ROWS = 2048
+"""Vectors that become floats at once: they stay in the processor's cache."""
+
+_MAX_INT8 = 127
+
+
+class Quantised(NamedTuple):
+    """Vectors of `values * scales`.
+
+    Attributes:
+        values: Shape (vectors, dimensions).
+        scales: Shape (vectors,).
+    """
+
+    values: NDArray[np.int8]
+    scales: Vectors
+
+
+def quantise(vectors: Vectors) -> Quantised:
+    """The largest value of each vector becomes 127; shape (vectors, dimensions)."""
+    scales = np.abs(vectors).max(axis=1, initial=0.0) / _MAX_INT8
+    divided = np.divide(vectors, scales[:, None], out=np.zeros_like(vectors), where=scales[:, None] > 0)
+    return Quantised(np.rint(divided).astype(np.int8), scales.astype(np.float32))
+
+
+def scan(parts: Iterable[tuple[int, Quantised]], queries: Vectors, k: int) -> list[Nearest]:
+    """The `k` nearest of each query by bytes, over parts with their first numbers, ascending."""
+    found = [NONE] * len(queries)
+    for first, part in parts:
+        similarities = np.empty((len(queries), len(part.values)), dtype=np.float32)
+        for start in range(0, len(part.values), _ROWS):
+            rows = slice(start, start + _ROWS)
+            similarities[:, rows] = products(part.values[rows].astype(np.float32), queries)
+        similarities *= part.scales
+        merge(found, first, similarities, k)
+    return found
+
 
 ROWS = 50_000
 """Vectors of a part."""
@@ -24,6 +62,11 @@ RESCORED = 4
 
 _PRODUCTS = 4_000_000
 """Similarities that are in memory at once."""
+
+
+def open_store(place: StorePlace) -> VectorStore:
+    """Open or begin a store."""
+    return NumpyStore(place.folder, place.dimensions, quantised=place.quantised)
 
 
 class NumpyStore:

@@ -7,18 +7,17 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ApiException
 
 from retrieval.embeddings import Vectors
-from retrieval.index.chroma_store import refuse_others, storable
-from retrieval.index.store import NONE, Nearest, by_number
+from retrieval.index.connect_store import StorePlace
+from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
 from serving.errors import CallError, ModelError, classify
-
-if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
 
 API_KEY = "QDRANT_API_KEY"
 """Environment variable with the key of a server that wants one."""
@@ -31,6 +30,19 @@ _TIED = 16
 """Asked for beyond what is wanted: of equals at the last place Qdrant gives any, and the first is wanted."""
 
 _TIMEOUT_S = 60
+_LOCAL_COLLECTION = "documents"
+
+
+def open_store(place: StorePlace) -> VectorStore:
+    """Open or begin a store in a folder or on a server.
+
+    Raises:
+        ModelError: Another process has the folder open.
+        CallError: The server does not answer.
+    """
+    if place.url is None:
+        return QdrantStore(place.folder, _LOCAL_COLLECTION, place.dimensions)
+    return QdrantStore(place.url, place.collection, place.dimensions)
 
 
 class QdrantStore:
@@ -44,7 +56,7 @@ class QdrantStore:
         """Open or begin a store in a folder, or on the server at a URL.
 
         Raises:
-            ModelError: The package is missing.
+            ModelError: Another process has the folder open.
             CallError: The server does not answer.
         """
         self._place, self._collection, self._dimensions = place, collection, dimensions
@@ -74,8 +86,6 @@ class QdrantStore:
 
     def add(self, first: int, ids: Sequence[str], vectors: Vectors) -> None:
         """In batches, each of them stored when the next begins."""
-        from qdrant_client import models
-
         for start in range(0, len(ids), _BATCH):
             some = ids[start : start + _BATCH]
             points = models.Batch(
@@ -97,8 +107,6 @@ class QdrantStore:
 
     def search(self, queries: Vectors, k: int) -> list[Nearest]:
         """Local mode is exact; a server's index misses some."""
-        from qdrant_client import models
-
         if k < 1:
             return [NONE] * len(queries)
         found = []
@@ -122,16 +130,12 @@ class QdrantStore:
         self._client.close()
 
     def _create(self) -> None:
-        from qdrant_client import models
-
         # Of unit vectors the inner product is the cosine, and zeros need no division.
         parameters = models.VectorParams(size=self._dimensions, distance=models.Distance.DOT)
         self._client.create_collection(self._collection, vectors_config=parameters)
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        from qdrant_client.http.exceptions import ApiException
-
         with self._lock:
             try:
                 yield
@@ -141,12 +145,6 @@ class QdrantStore:
 
 
 def _connect(place: Path | str) -> QdrantClient:
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError:
-        raise ModelError(
-            "the store qdrant needs the extra `qdrant`: pip install 'evigraph[qdrant]'"
-        ) from None
     if isinstance(place, Path):
         place.mkdir(parents=True, exist_ok=True)
         try:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.errors import InputError
 from retrieval.embeddings import Vectors
 
 DIGITS = 6
@@ -109,3 +110,20 @@ def merge(found: list[Nearest], first: int, similarities: Vectors, k: int) -> No
         numbers = np.concatenate([before.numbers, more.numbers])
         both = np.concatenate([before.similarities, more.similarities])
         found[query] = best(Nearest(numbers, both), k)
+
+
+def storable(document_id: str) -> str:
+    """Without halves of surrogate pairs, which UTF-8 cannot hold."""
+    return document_id.encode("utf-8", "replace").decode()
+
+
+def refuse_others(folder: object, pairs: Iterable[tuple[str, str | None]]) -> None:
+    """Compare ids of documents with those that are stored under their numbers; None is not stored.
+
+    Raises:
+        InputError: Two differ.
+    """
+    for document_id, known in pairs:
+        if known is not None and known != storable(document_id):
+            fault = f"holds the document {known!r} where the corpus has {document_id!r}"
+            raise InputError(folder, fault, "Build into another folder")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cases.intents import INTENTS
-from cases.records import AnswerSentence, Case, Gold, Intent, Label, LabelSource, Phrase, Sentence
+from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, Label, LabelSource, Phrase, Sentence
 from cases.texts import one_line
 
 ODD = (

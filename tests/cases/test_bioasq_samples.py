@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cases.load import find_cases
-from cases.question_year import question_year
 from cases.records import Case
+from evals.search.questions import question_year
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples", "bioasq")))
 

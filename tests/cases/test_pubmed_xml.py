@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cases.literature import Document, Skipped
-from cases.packed_files import Meter
+from cases.documents import Document, Skipped
+from cases.files import Meter
 from cases.pubmed_xml import read_pubmed_xml
 
 HEAD = """<?xml version="1.0" encoding="utf-8"?>

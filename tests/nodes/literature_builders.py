@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from cases.literature import Document
+from cases.documents import Document
 from cases.records import Case
 from nodes.core.context import Context
 from nodes.reading.literature_records import EvidencePassage, FoundDocument, Passage, Reading
 from nodes.reading.verdict_votes import READINGS
 from ranking.entailment import Judged
 from ranking.vectors import Embedded
-from retrieval.corpus.seam import Hit
+from retrieval.protocols import Hit
 from serving.backends.scripted import ScriptedCall
 from tests.nodes.builders import Answering, Bench, never, script
 

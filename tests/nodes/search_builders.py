@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from cases.literature import Document
+from cases.documents import Document
 from cases.records import Case
 from nodes.answer.biomedical_records import RankedDocument
 from nodes.core.context import Context
 from ranking.cutoffs import Cutoff, TopK
 from ranking.ranker import Ranked, Ranker
-from retrieval.corpus.seam import Hit
+from retrieval.protocols import Hit
 from serving.errors import CallError
 from tests.nodes.builders import Answering, Bench, never, script
 from tests.nodes.literature_builders import InMemory, question

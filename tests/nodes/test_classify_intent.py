@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cases.intents import INTENTS
+from cases.records import INTENTS
 from nodes.core.failure import NodeFailure
 from nodes.question.classify_intent import classify_intent, parse_intent, rescue_intent
 from serving.errors import ErrorClass, InvalidReply

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cases.intents import INTENTS
+from cases.records import INTENTS
 from nodes.answer.align_answer import align_answer
 from nodes.answer.generate_answer import generate_answer
 from nodes.answer.generate_cited_answer import generate_cited_answer

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cases.literature import Document
+from cases.documents import Document
 from nodes.answer.biomedical_settings import DocumentSettings
 from nodes.retrieval.ranking_reply import read_permutation
 from nodes.retrieval.rerank_by_model import rerank_by_model, window_starts

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from cases.literature import Document
+from cases.documents import Document
 from nodes.core.failure import NodeFailure, as_failure
 from nodes.retrieval.combine_rankings import combine_rankings
 from nodes.retrieval.reformulate_question import reformulate_question

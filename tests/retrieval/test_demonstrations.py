@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cases.intents import INTENTS
-from cases.records import AnswerSentence, Case, Gold, Intent, Phrase, Sentence
+from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, Phrase, Sentence
 from retrieval import demonstrations
 from retrieval.demonstrations import (
     DemonstrationPool,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cases.biomedical import QuestionType
-from cases.intents import INTENTS
+from cases.records import INTENTS
 from nodes.answer.alignment_reply import alignment_reply
 from nodes.answer.answer_ideally import IDEAL_REPLY, find_ideal_faults
 from nodes.answer.answer_rules import find_faults

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cases.intents import INTENTS, RISK_LEVELS
+from cases.records import INTENTS, RISK_LEVELS
 from serving.ask import Failure
 from serving.backends import Backend, CallParameters, connect
 from serving.backends.scripted import HISTORY_LENGTH, ScriptedCall, ScriptedChatModel, scripted_server

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.literature import Document
+from cases.documents import Document
 from retrieval.corpus.build import BuildOptions, build
-from retrieval.corpus.seam import Hit
+from retrieval.protocols import Hit
 
 TOPICS = ("heparin", "mint", "honey", "ginger")
 DOCUMENTS = [

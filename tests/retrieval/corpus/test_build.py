@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from cases.errors import InputError
-from retrieval.corpus.build import BuildOptions, Progress, build
+from retrieval.building import Progress
+from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
-from retrieval.corpus.manifest import read_manifest
+from retrieval.corpus.manifest import read_corpus_manifest
 from tests.retrieval.corpus.conftest import SAMPLE, Build, write_documents
 
 QUERY = "Does marrowroot tea shorten the common cold?"
@@ -84,7 +85,7 @@ def test_a_finished_corpus_is_left_as_it_is(built: Build) -> None:
     left = changed(folder)
     again = build([SAMPLE], folder)
     assert again.unchanged
-    assert again.manifest == read_manifest(folder)
+    assert again.manifest == read_corpus_manifest(folder)
     assert changed(folder) == left
 
 

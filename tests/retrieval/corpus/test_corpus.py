@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cases.document_files import reader_of
 from cases.errors import InputError
-from cases.literature_files import reader_of
-from cases.packed_files import Meter
+from cases.files import Meter
 from retrieval.corpus.corpus import Corpus
-from retrieval.corpus.words import terms
+from retrieval.corpus.postings import terms
 from tests.retrieval.corpus.conftest import SAMPLE, Build, write_documents
 
 QUERIES = (

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from bm25s import BM25
 
-from cases.hashes import hash64
-from retrieval.corpus.merge import merge_terms
+from cases.texts import hash64
+from retrieval.corpus.finish import merge_terms
 from retrieval.corpus.part import occurrences
-from retrieval.corpus.postings import Postings, PostingsBuilder, Statistics, scores
-from retrieval.corpus.words import terms
+from retrieval.corpus.postings import Postings, PostingsBuilder, Statistics, scores, terms
 
 TEXTS = (
     "aspirin reduces stroke risk",
@@ -57,7 +56,7 @@ def whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
             self.stemWord = str
 
     monkeypatch.setattr("Stemmer.Stemmer", Stemmer)
-    monkeypatch.setattr("retrieval.corpus.words._STOP_WORDS", frozenset())
+    monkeypatch.setattr("retrieval.corpus.postings._STOP_WORDS", frozenset())
 
 
 @pytest.mark.usefixtures("whole_words")
@@ -97,7 +96,7 @@ def test_rare_terms_neither_score_nor_count_for_length() -> None:
 def test_many_ranges_merge_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Table(postings(*TEXTS[:2])), Table(postings(*TEXTS[1:]))]
     (whole,) = merge_terms(parts)
-    monkeypatch.setattr("retrieval.corpus.merge._AT_ONCE", 2)
+    monkeypatch.setattr("retrieval.corpus.finish._AT_ONCE", 2)
     ranges = list(merge_terms(parts))
     assert len(ranges) > 5
     for together, apart in zip(whole, zip(*ranges, strict=True), strict=True):

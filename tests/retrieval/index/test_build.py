@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 
 from cases.errors import InputError
+from retrieval.building import Built
 from retrieval.corpus.build import BuildOptions as CorpusOptions
 from retrieval.corpus.build import build
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import LexicalEmbedder, Vectors
-from retrieval.index.build import BuildOptions, Built, build_index
-from retrieval.index.encode import encode, passage
+from retrieval.index.build import BuildOptions, build_index
+from retrieval.index.figures import plan
 from retrieval.index.index import Index
-from retrieval.index.manifest import read_manifest
-from retrieval.index.plan import plan
+from retrieval.index.manifest import Manifest, read_index_manifest
+from retrieval.index.vectors import encode, passage
 
 SAMPLE = Path(__file__).parents[3] / "cases" / "samples" / "health" / "literature.jsonl"
 OPTIONS = BuildOptions(embedding="lexical:64", chunk=5)
@@ -68,7 +69,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def made(
     corpus: Path, folder: Path, options: BuildOptions = OPTIONS, embedder: Counting | None = None
-) -> Built:
+) -> Built[Manifest]:
     return asyncio.run(build_index(corpus, folder, options, embedder=embedder))
 
 
@@ -96,7 +97,7 @@ def test_what_is_stored_is_not_encoded_again(corpus: Path, tmp_path: Path) -> No
 def test_a_killed_build_goes_on(store: str, corpus: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(corpus), str(tmp_path / "index"), store]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    left = read_manifest(tmp_path / "index")
+    left = read_index_manifest(tmp_path / "index")
     assert left is not None and not left.complete
     with pytest.raises(InputError, match="is not finished"):
         Index.open(tmp_path / "index")
@@ -239,7 +240,7 @@ def test_vectors_of_others_are_refused(corpus: Path, tmp_path: Path) -> None:
     options = BuildOptions(embedding="lexical:32", vectors_of=tmp_path / "first")
     with pytest.raises(InputError, match="was built with embedder lexical:64, and lexical:32 is asked for"):
         made(corpus, tmp_path / "second", options)
-    assert read_manifest(tmp_path / "second") is None
+    assert read_index_manifest(tmp_path / "second") is None
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"id": "x", "title": "X", "text": "Y."}) + "\n")
     build([other], tmp_path / "others", CorpusOptions())

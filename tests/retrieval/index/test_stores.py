@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 from cases.errors import InputError
 from retrieval.embeddings import Vectors
 from retrieval.index.chroma_store import ChromaStore
-from retrieval.index.connect_store import check_store
-from retrieval.index.int8 import quantise
-from retrieval.index.numpy_store import NumpyStore
+from retrieval.index.connect_store import STORES, check_store, connect_store, store_help
+from retrieval.index.manifest import IndexedCorpus, Manifest
+from retrieval.index.numpy_store import NumpyStore, quantise
 from retrieval.index.qdrant_store import QdrantStore
 from retrieval.index.store import VectorStore
 from serving.errors import CallError, ModelError
@@ -124,6 +125,29 @@ def test_a_server_that_is_away_is_named() -> None:
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "qdrant_client", None)
-    with pytest.raises(ModelError, match=r"pip install 'evigraph\[qdrant\]'"):
-        QdrantStore(tmp_path, "one", DIMENSIONS)
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    monkeypatch.delitem(sys.modules, "retrieval.index.qdrant_store")
+    with pytest.raises(ModelError, match=r"the store qdrant needs .* pip install 'evigraph\[qdrant\]'"):
+        connect_store(tmp_path, manifest("qdrant"))
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_every_kind_opens_by_its_name(name: str, tmp_path: Path, vectors: Vectors) -> None:
+    store = connect_store(tmp_path, manifest(name))
+    store.add(0, ["a", "b"], vectors[:2])
+    assert store.count == 2
+    store.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_every_kind_is_in_help_and_documentation(name: str) -> None:
+    assert f"{name} (" in store_help()
+    assert f"| `{name}` |" in (Path(__file__).parents[3] / "docs" / "dense.md").read_text("utf-8")
+
+
+def manifest(store: str) -> Manifest:
+    corpus = IndexedCorpus(folder="c", identity="c", documents=2, sources=[])
+    return Manifest(
+        store=store, collection="one", embedding="e", embedder="e", dimensions=DIMENSIONS, corpus=corpus
+    )

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cases.literature import Document, Skipped
-from cases.literature_jsonl import read_literature_jsonl
-from cases.packed_files import Meter
+from cases.document_files import read_documents_jsonl
+from cases.documents import Document, Skipped
+from cases.files import Meter
 
 
 def read(path: Path, start: int = 0) -> list[Document | Skipped]:
-    return list(read_literature_jsonl(path, start, Meter()))
+    return list(read_documents_jsonl(path, start, Meter()))
 
 
 def lines(path: Path, *given: Any) -> Path:
@@ -112,7 +112,7 @@ def test_damage_ends_a_packed_file_and_keeps_what_stood_before(tmp_path: Path, d
 
 
 def test_a_line_beyond_reason_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("cases.packed_files", "cases.literature_jsonl"):
+    for module in ("cases.files", "cases.document_files"):
         monkeypatch.setattr(f"{module}.MAX_LINE_BYTES", 1 << 21)
     path = lines(tmp_path / "d.jsonl", {"id": "a", "text": "A" * (5 << 20)}, {"id": "b", "text": "B"})
     bad, good = read(path)

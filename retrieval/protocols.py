@@ -1,10 +1,10 @@
-"""What a node may ask a corpus of published documents."""
+"""What a node may ask a corpus of documents, and an index of their vectors."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from cases.literature import Document
+from cases.documents import Document
 
 
 class Hit(NamedTuple):
@@ -20,7 +20,7 @@ class Hit(NamedTuple):
     document: Document
 
 
-class Literature(Protocol):
+class SearchableCorpus(Protocol):
     """A corpus that can be searched. Safe to use from several threads."""
 
     @property
@@ -34,4 +34,22 @@ class Literature(Protocol):
         """The `k` best documents, best first, ties by the order of the corpus.
 
         Fewer where fewer share a word with the query: a document with score 0 is never found.
+        """
+
+
+class DenseIndex(Protocol):
+    """Documents by the cosine of their vectors with a query's. Safe to use from several tasks."""
+
+    @property
+    def identity(self) -> str:
+        """Equal identities find the same documents, up to the misses of an approximate store."""
+
+    def __len__(self) -> int:
+        """Documents in it."""
+
+    async def asearch(self, query: str, k: int) -> list[Hit]:
+        """The `k` nearest documents, nearest first; scores are cosines.
+
+        Raises:
+            CallError: The server of the embedding or of the vectors does not answer.
         """

@@ -9,9 +9,8 @@ import pytest
 
 from cases.errors import InputError
 from retrieval.embeddings import Vectors
+from retrieval.index.figures import measure, plan, shares
 from retrieval.index.manifest import Effort, IndexedCorpus, Manifest
-from retrieval.index.plan import plan
-from retrieval.index.recall import measure, shares
 from retrieval.index.store import Nearest, VectorStore
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieval.corpus.years import Span, spans
+from retrieval.corpus.manifest import Span, spans
 
 
 def test_few_years_stand_alone() -> None:
