@@ -63,9 +63,9 @@ def test_greedy_is_what_transformers_generates(
     tokens = prompt(chat, f"{before}What is the capital of France?")
     plain: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     ids = torch.tensor([tokens])
-    output = plain.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=16)
+    output = plain.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8)
     expected = output[0, ids.shape[1] :].tolist()
-    (reply,) = ask(engine, Request(prompt=tokens, max_new_tokens=16))
+    (reply,) = ask(engine, Request(prompt=tokens, max_new_tokens=8))
     found = reply.samples[0].tokens
     assert len(found) >= 6
     assert list(found[:8]) == expected[: min(8, len(found))]
