@@ -23,12 +23,26 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("random", max_examples=500, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
 
+LONGEST_FIRST = ("docs", "faults", "serving_embedded", "cli", "runs")
+"""Folders whose modules take minutes: were they begun last, the other workers would have nothing left to do.
+The faults mostly wait, so they leave the processor to the pages."""
+
 REMEDIES = {
     "Chromium": "apt-get install chromium",
     "EVIGRAPH_TEST_VLLM_PYTHON": "make vllm, then name its interpreter",
     "evigraph models pull": "make setup",
 }
 """What to do about a skip, by words of its reason."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest; otherwise the order stays."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.parent.name
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)
 
 
 def remedy(reason: str) -> str:
