@@ -13,7 +13,7 @@ from cases.errors import InputError
 from cases.files import DamagedFile, Meter, lines, opened
 from cases.texts import hash64
 
-_REMEDY = 'Give {"ID": COUNT, ...} as .json, or lines of id and count parted by a comma or a tab'
+_REMEDY = 'Give {"ID": COUNT, ...} as .json, or lines of id and count separated by a comma or a tab'
 
 
 class CitationTable:

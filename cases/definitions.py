@@ -22,7 +22,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class Section(BaseModel):
-    """A part of a definition: it refuses unknown fields and does not change."""
+    """A part of a definition or of a record: it refuses unknown fields and does not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

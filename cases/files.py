@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import json
 import os
 import secrets
@@ -52,6 +53,19 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
 def json_bytes(value: object, indent: int | None = None) -> bytes:
     """Encode `value` as JSON in UTF-8; a lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of the content of a file.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    digest = hashlib.sha256()
+    with opened(path) as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def end_of_whole_lines(file: IO[bytes]) -> int:

@@ -45,9 +45,9 @@ class ProgressBar:
         now = time.perf_counter()
         if self._bar.disable and now - self._last_line > _LINE_EVERY_S:
             self._last_line = now
-            self.remark(f"{progress.phase}: step {progress.step} of {progress.steps}, {details}")
+            self.notify(f"{progress.phase}: step {progress.step} of {progress.steps}, {details}")
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Say something beside the bar."""
         self._bar.console.print(safe(text), soft_wrap=True)
 
@@ -81,7 +81,7 @@ def stop_on_signal(bar: ProgressBar) -> Iterator[StopRequest]:
         if request.asked:
             raise KeyboardInterrupt
         request.asked = True
-        bar.remark("stopping after this step; what is done is kept")
+        bar.notify("stopping after this step; what is done is kept")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

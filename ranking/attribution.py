@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from cases.definitions import Section
 from ranking.vectors import TextVectors
 
 Floats = NDArray[np.float64]
@@ -31,10 +32,8 @@ _OF_ROUGE = (0.375, 0.375, 0.25)
 """Weights of ROUGE-1, -2 and -L: the paper's .3, .3 and .2, without BLEU and METEOR made to add up to 1."""
 
 
-class Weights(BaseModel):
+class Weights(Section):
     """Weights of the parts; they add up to 1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     lexical: float = Field(0.4, ge=0, le=1)
     fuzzy: float = Field(0.3, ge=0, le=1)

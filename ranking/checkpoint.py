@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from cases.files import json_bytes, write_atomically
+from cases.definitions import Section
+from cases.files import file_sha256, json_bytes, write_atomically
 from ranking.cutoffs import Cutoff
 from ranking.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
@@ -31,11 +32,7 @@ CURVE = "curve.jsonl"
 FORMAT = 1
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataRecord(_Record):
+class DataRecord(Section):
     """What a ranker learned from; names only, since paths are nobody else's business.
 
     Attributes:
@@ -65,7 +62,7 @@ class DataRecord(_Record):
     shortened: int = 0
 
 
-class SplitRecord(_Record):
+class SplitRecord(Section):
     """What the cut-off was tuned on.
 
     Attributes:
@@ -85,21 +82,21 @@ class SplitRecord(_Record):
     examples: int
 
 
-class EncoderRecord(_Record):
+class EncoderRecord(Section):
     """What the backbone was before training: its name, and the fingerprint of its weights."""
 
     name: str
     fingerprint: str
 
 
-class Stack(_Record):
+class Stack(Section):
     """A logistic ranker beside the model, and what the scores of both count for."""
 
     logistic: LogisticWeights
     weights: StackWeights
 
 
-class RankerManifest(_Record):
+class RankerManifest(Section):
     """`ranker.json`, whose presence says that the folder is complete.
 
     Attributes:
@@ -225,12 +222,6 @@ def open_checkpoint(folder: Path) -> tuple[RankerManifest, EvidenceModel[Any], E
     load_weights(folder / WEIGHTS, model)
     model.eval()
     return manifest, model, encoder
-
-
-def file_sha256(path: Path) -> str:
-    """Hash of a file's content."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _save_encoder(folder: Path, encoder: Encoder) -> None:

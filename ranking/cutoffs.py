@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
+from cases.definitions import Section
 from ranking.prefixes import (
     Floats,
     adaptive_prefix,
@@ -21,11 +22,7 @@ from ranking.prefixes import (
 from ranking.truncation.rules import autocut, autocut_star, elbow, surprise, surprise_clean
 
 
-class _Rule(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class FixedThreshold(_Rule):
+class FixedThreshold(Section):
     """All with a probability of at least `tau`; the best one where there is none and `fallback` is set."""
 
     rule: Literal["threshold"] = "threshold"
@@ -33,14 +30,14 @@ class FixedThreshold(_Rule):
     fallback: bool = True
 
 
-class ScoreGap(_Rule):
+class ScoreGap(Section):
     """Everything before the widest gap of the ranking, of the gaps after its first `max_k` sentences."""
 
     rule: Literal["gap"] = "gap"
     max_k: int | None = Field(None, ge=1)
 
 
-class AdaptiveSoftK(_Rule):
+class AdaptiveSoftK(Section):
     """As many as reach a share of the softmax that grows with its entropy."""
 
     rule: Literal["adaptive"] = "adaptive"
@@ -48,14 +45,14 @@ class AdaptiveSoftK(_Rule):
     entropy_weight: float = Field(0.3, allow_inf_nan=False)
 
 
-class TopK(_Rule):
+class TopK(Section):
     """The best `k`."""
 
     rule: Literal["top_k"] = "top_k"
     k: int = Field(3, ge=1)
 
 
-class _Truncation(_Rule):
+class _Truncation(Section):
     """A rule that looks for the end of the good scores; it needs no probabilities.
 
     Attributes:
@@ -201,9 +198,9 @@ def parse_cutoff(text: str) -> Cutoff:
     """Read a rule.
 
     Args:
-        text: The name of a rule, and after `=` its parameters in the order of the rule's fields, parted by
-            commas. `empty` after a threshold lets it select nothing; `min:3` makes a truncation take at least
-            three.
+        text: The name of a rule, and after `=` its parameters in the order of the rule's fields, separated
+            by commas. `empty` after a threshold lets it select nothing; `min:3` makes a truncation take at
+            least three.
 
     Raises:
         ValueError: There is no such rule, or a parameter is wrong.

@@ -25,7 +25,7 @@ class Example:
         sentences: Of the document, in its order.
         labels: Whether each sentence is evidence, shape (sentences,); None where nobody has labelled.
         document_id: Examples of one document share its encoding.
-        group: What a split never parts: all examples of a claim, a trial, a case.
+        group: What a split never separates: all examples of a claim, a trial, a case.
         label_source: Weak labels train; they are never validated or tested on.
         sentence_ids: How the source names its sentences; empty for their positions from 0.
     """

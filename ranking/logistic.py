@@ -10,8 +10,9 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from cases.definitions import Section
 from cases.files import json_bytes, write_atomically
 from ranking.bm25 import bm25_scores
 from ranking.cutoffs import Cutoff
@@ -33,15 +34,13 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 _RULES: tuple[RuleKind, ...] = ("top_k", "threshold")
 
 
-class Provenance(BaseModel):
+class Provenance(Section):
     """What a ranker learned from.
 
     Attributes:
         data: Name of the data set.
         licence: Of its labels and texts, with the attribution that it asks for.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str = ""
     licence: str = ""
@@ -50,7 +49,7 @@ class Provenance(BaseModel):
     evidence_sentences: int = 0
 
 
-class LogisticWeights(BaseModel):
+class LogisticWeights(Section):
     """A fitted regression; `ranker.json` of its folder holds nothing else.
 
     Attributes:
@@ -59,8 +58,6 @@ class LogisticWeights(BaseModel):
         cutoff: Tuned on scores of examples that the regression had not been fitted on.
         out_of_fold_f1: Micro F1 of that, the cut-off chosen without the case in hand.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["logistic"] = "logistic"
     encoder: str
@@ -195,7 +192,7 @@ def fit_logistic(
     Args:
         examples: To train on; those without labels or sentences are left out.
         vectors: The packaged encoder's, unless others are given.
-        folds: Parts that are left out in turn; a group is never parted.
+        folds: Parts that are left out in turn; a group is never split.
         rules: Kinds of cut-off to choose from.
         fallback: Of thresholds, whether the best sentence is taken where none reaches them.
         data: Name of the data set, for the record.

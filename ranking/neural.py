@@ -1,4 +1,4 @@
-"""A trained neural model behind the seam of all rankers."""
+"""A trained neural model behind the protocol of all rankers."""
 
 from __future__ import annotations
 

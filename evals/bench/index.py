@@ -114,7 +114,7 @@ class _Timed:
 
 def _bare_encoder(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
     """What a user without us would call: sentence-transformers with its defaults."""
-    from retrieval.sentence_embedder import SentenceEmbedder
+    from retrieval.embeddings import SentenceEmbedder
     from weights.loading import no_progress_bars, stay_offline
 
     if not isinstance(embedder, SentenceEmbedder):

@@ -73,7 +73,7 @@ class _Reporter:
         done = progress.step - first
         return (now - began) / done * (progress.steps - progress.step) if done else None
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Send it."""
         self._send(Report("remark", text))
 

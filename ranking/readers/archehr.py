@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from cases.definitions import Section
 from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
@@ -15,15 +14,13 @@ from ranking.examples import Example
 from ranking.prepared import QueryMode, retrieval_query
 
 
-class ArchehrOptions(BaseModel):
+class ArchehrOptions(Section):
     """How cases are read.
 
     Attributes:
         keys: Key files; without any, `NAME_key.json` beside `NAME.xml`.
         query: What a note is searched for; None is the clinician's question, else the patient's words.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reader: Literal["archehr"] = "archehr"
     keys: tuple[Path, ...] = ()

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
+from cases.definitions import Section
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
 from cases.texts import one_line
@@ -92,7 +93,7 @@ PROMPTS = "prompts"
 ARTICLES = "ei2_fulltext"
 
 
-class EvidenceInferenceOptions(BaseModel):
+class EvidenceInferenceOptions(Section):
     """How Evidence Inference is read.
 
     Attributes:
@@ -104,8 +105,6 @@ class EvidenceInferenceOptions(BaseModel):
             sentences around one evidence sentence, which stands anywhere in them.
         seed: Of that choice.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reader: Literal["evidence_inference"] = "evidence_inference"
     articles: Path | None = None

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
+from cases.definitions import Section
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
 from cases.records import LabelSource
@@ -25,10 +26,8 @@ from ranking.readers.json_lines import JsonLine, json_lines_named, read_json_lin
 from ranking.readers.scifact import CLAIMS, CORPUS, ScifactOptions, read_scifact
 
 
-class JsonlOptions(BaseModel):
+class JsonlOptions(Section):
     """Plain JSON lines leave nothing open."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reader: Literal["jsonl"] = "jsonl"
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel
 
+from cases.definitions import Section
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
 from ranking.examples import Example
@@ -17,7 +18,7 @@ CLAIMS = "claims"
 CORPUS = "corpus"
 
 
-class ScifactOptions(BaseModel):
+class ScifactOptions(Section):
     """How SciFact is read.
 
     Attributes:
@@ -25,8 +26,6 @@ class ScifactOptions(BaseModel):
         cited: Whether abstracts that a claim cites, and that say nothing on it, are examples without
             evidence.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reader: Literal["scifact"] = "scifact"
     corpus: Path | None = None

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from pydantic import BaseModel, ConfigDict
-
+from cases.definitions import Section
 from cases.files import json_bytes, write_atomically
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256
@@ -36,7 +35,7 @@ class TrainingData:
         return data_sha256([*self.examples, *self.pretraining])
 
 
-class TrainingJob(BaseModel):
+class TrainingJob(Section):
     """A training.
 
     Attributes:
@@ -47,8 +46,6 @@ class TrainingJob(BaseModel):
         limit: Only so many examples.
         data_sha256: Of what was read from the paths when the training began.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     recipe: TrainingRecipe

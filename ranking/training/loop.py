@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler
 
     from ranking.models.model import EvidenceModel
-    from ranking.training.recipe import TrainingRecipe
 
+
+BEST = "best.safetensors"
+"""Weights of the best epoch so far, beside the state."""
+
+_SAVE_EVERY_S = 120.0
+_SMOOTHED_STEPS = 20
 
 BACKBONE = "backbone."
 """How the names of the backbone's parameters begin, in every fusion type."""
@@ -63,13 +68,6 @@ def build_optimiser(
     warmup = round(recipe.warmup * steps)
     schedule = get_linear_schedule_with_warmup(optimiser, warmup, steps)  # type: ignore[no-untyped-call]
     return optimiser, schedule
-
-
-BEST = "best.safetensors"
-"""Weights of the best epoch so far, beside the state."""
-
-_SAVE_EVERY_S = 120.0
-_SMOOTHED_STEPS = 20
 
 
 class TrainingInterrupted(RankerError):
@@ -248,7 +246,7 @@ def _validate(session: Session, plan: PhasePlan, model: EvidenceModel[Any]) -> N
     position.curve.append(
         {"phase": plan.name, "step": epoch * len(plan.documents), "epoch": epoch, **figures}
     )
-    session.watcher.remark(
+    session.watcher.notify(
         f"epoch {epoch}: held-out average precision {validation.average_precision:.3f},"
         f" micro F1 {validation.micro_f1:.3f}"
     )
@@ -259,5 +257,5 @@ def _validate(session: Session, plan: PhasePlan, model: EvidenceModel[Any]) -> N
         session.folder.mkdir(parents=True, exist_ok=True)
         save_weights(session.folder / BEST, model)
     elif session.recipe.patience is not None and epoch - best.epoch >= session.recipe.patience:
-        session.watcher.remark(f"no epoch since {best.epoch} was better: training ends here")
+        session.watcher.notify(f"no epoch since {best.epoch} was better: training ends here")
         position.epoch = plan.epochs

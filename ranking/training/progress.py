@@ -44,7 +44,7 @@ class TrainingWatcher(Protocol):
     def update(self, progress: TrainingProgress) -> None:
         """After every step."""
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """One line on something that a person should know."""
 
 
@@ -54,5 +54,5 @@ class SilentWatcher:
     def update(self, progress: TrainingProgress) -> None:
         """Nothing."""
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Nothing."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FiniteFloat
+from pydantic import FiniteFloat
 
+from cases.definitions import Section
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.logistic import LogisticRanker, fit_logistic
@@ -18,15 +19,13 @@ from ranking.training.validation import Validation, validation_of
 from ranking.tuning import ScoredCase
 
 
-class StackWeights(BaseModel):
+class StackWeights(Section):
     """What each part counts for. The sum is a logit.
 
     Attributes:
         model: Of the neural model's score.
         logistic: Of the logistic ranker's.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: FiniteFloat
     logistic: FiniteFloat

@@ -107,14 +107,14 @@ def train(
     if resume:
         require_same(folder, read_job(folder), job)
     recipe = job.recipe
-    parted = _split(data.examples, recipe)
+    divided = _split(data.examples, recipe)
     path = encoder_folder(recipe.model.encoder)
     encoder = load_encoder(path)
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
         model = _build(recipe, encoder)
-        parts = _parts(job, data, parted, encoder)
-        held_out = prepare(parted.held_out, encoder.tokenizer, recipe.model)
+        parts = _parts(job, data, divided, encoder)
+        held_out = prepare(divided.held_out, encoder.tokenizer, recipe.model)
         if not resume:
             write_job(folder, job)
         with alone(folder):
@@ -130,7 +130,7 @@ def train(
                 watcher=watcher or SilentWatcher(),
                 stopping=stopping,
             )
-            _remark(session.watcher, parts, held_out)
+            _notify(session.watcher, parts, held_out)
             validation = partial(
                 validate,
                 documents=held_out.documents,
@@ -140,7 +140,7 @@ def train(
             )
             stacking = None
             if recipe.stack != "none":
-                stacking = partial(_stacked, train=parted.train, held_out=held_out, session=session)
+                stacking = partial(_stacked, train=divided.train, held_out=held_out, session=session)
             try:
                 model = _learn(session, parts, model.to(device), encoder, validation)
             except TrainingInterrupted:
@@ -150,12 +150,12 @@ def train(
             except TrainingDiverged as error:
                 if session.position.best is None:
                     raise
-                manifest = _manifest(job, parts, parted, path, session, history=(str(error),))
+                manifest = _manifest(job, parts, divided, path, session, history=(str(error),))
                 _finish(folder, manifest, model, encoder, session, stacking)
                 raise TrainingDiverged(
                     f"{error}. The ranker of epoch {manifest.held_out.epoch} is in {folder}"
                 ) from None
-            manifest = _manifest(job, parts, parted, path, session)
+            manifest = _manifest(job, parts, divided, path, session)
             return _finish(folder, manifest, model, encoder, session, stacking)
 
 
@@ -164,14 +164,14 @@ def _split(examples: Sequence[Example], recipe: TrainingRecipe) -> Split:
     if not labelled:
         raise RankerError(f"none of {len(examples)} examples has labels: there is nothing to learn from")
     try:
-        parted = split(labelled, recipe.split.held_out, recipe.split.seed)
+        divided = split(labelled, recipe.split.held_out, recipe.split.seed)
     except ValueError as error:
         raise RankerError(f"cannot hold {recipe.split.held_out:.0%} of the examples out: {error}") from None
-    if len(parted.held_out) < 2:
+    if len(divided.held_out) < 2:
         raise RankerError(
             "one held-out example is too few to tune a cut-off: hold more out, or give more data"
         )
-    return parted
+    return divided
 
 
 def _build(recipe: TrainingRecipe, encoder: Encoder) -> EvidenceModel[Any]:
@@ -182,14 +182,14 @@ def _build(recipe: TrainingRecipe, encoder: Encoder) -> EvidenceModel[Any]:
     return model
 
 
-def _parts(job: TrainingJob, data: TrainingData, parted: Split, encoder: Encoder) -> dict[Phase, _Part]:
+def _parts(job: TrainingJob, data: TrainingData, divided: Split, encoder: Encoder) -> dict[Phase, _Part]:
     recipe = job.recipe
     parts: dict[Phase, _Part] = {}
     if recipe.pretrain is not None:
         chosen = _chosen(data.pretraining, recipe.pretrain, recipe.seed)
         settings = ObjectiveSettings(objective="pointwise")
         parts["pretrain"] = _part(chosen, settings, recipe, encoder, recipe.pretrain.data)
-    examples = parted.train
+    examples = divided.train
     if recipe.noise is not None:
         try:
             examples = add_noise(examples, recipe.noise, recipe.seed)
@@ -307,7 +307,7 @@ def _stacked(
     scored = score_documents(model, held_out.documents, recipe.max_pairs, session.precision)
     stacked = stack_on_logistic(scored, train, manifest.held_out, recipe.cutoff)
     alone, together = (one.average_precision for one in (manifest.held_out, stacked.held_out))
-    session.watcher.remark(f"stacked: held-out average precision {alone:.3f} -> {together:.3f}")
+    session.watcher.notify(f"stacked: held-out average precision {alone:.3f} -> {together:.3f}")
     return manifest.model_copy(
         update={
             "stack": Stack(logistic=stacked.logistic.weights, weights=stacked.weights),
@@ -320,14 +320,14 @@ def _stacked(
 def _manifest(
     job: TrainingJob,
     parts: dict[Phase, _Part],
-    parted: Split,
+    divided: Split,
     encoder: Path,
     session: Session,
     history: tuple[str, ...] = (),
 ) -> RankerManifest:
     recipe, best = job.recipe, session.position.best
     assert best is not None
-    groups = {example.group for example in parted.held_out}
+    groups = {example.group for example in divided.held_out}
     pretraining = parts.get("pretrain")
     return RankerManifest(
         name=job.name,
@@ -340,7 +340,7 @@ def _manifest(
             seed=recipe.split.seed,
             groups_sha256=hashlib.sha256(json.dumps(sorted(groups)).encode()).hexdigest(),
             groups=len(groups),
-            examples=len(parted.held_out),
+            examples=len(divided.held_out),
         ),
         data=parts["train"].record,
         pretraining=None if pretraining is None else pretraining.record,
@@ -364,7 +364,7 @@ def _without_paths(recipe: TrainingRecipe) -> TrainingRecipe:
     return recipe.model_copy(update={"model": model, "pretrain": pretrain})
 
 
-def _remark(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepared) -> None:
+def _notify(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepared) -> None:
     for name, part in parts.items():
         record = part.record
         line = (
@@ -378,9 +378,9 @@ def _remark(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepa
             "queries over the limit read in part": record.cut_queries,
             "long documents without some of their other sentences": record.shortened,
         }
-        watcher.remark("; ".join([line, *(f"{count} {what}" for what, count in losses.items() if count)]))
+        watcher.notify("; ".join([line, *(f"{count} {what}" for what, count in losses.items() if count)]))
     if held_out.cut_sentences or held_out.cut_queries:
-        watcher.remark(
+        watcher.notify(
             f"held out: {held_out.cut_sentences} sentences and {held_out.cut_queries} queries over the limit"
             " read in part"
         )

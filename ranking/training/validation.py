@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
 
+from cases.definitions import Section
 from ranking.cutoffs import Cutoff
 from ranking.device import autocast
 from ranking.errors import RankerError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ranking.ranker import Scores
 
 
-class TunedCutoff(BaseModel):
+class TunedCutoff(Section):
     """A cut-off with its micro F1.
 
     Attributes:
@@ -30,14 +30,12 @@ class TunedCutoff(BaseModel):
         left_out_micro_f1: Where each case is selected by the cut-off that the others tuned.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     cutoff: Cutoff
     micro_f1: float
     left_out_micro_f1: float
 
 
-class Validation(BaseModel):
+class Validation(Section):
     """Figures on the held-out examples.
 
     Attributes:
@@ -47,8 +45,6 @@ class Validation(BaseModel):
         cutoff: The chosen rule, tuned on all cases.
         tuned: Every rule by its name.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     epoch: int
     average_precision: float

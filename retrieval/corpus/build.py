@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from cases.citations import CitationTable, read_citations
 from cases.document_files import ReaderName, find_documents, reader_of
 from cases.documents import Document, Skipped
 from cases.errors import InputError
-from cases.files import Meter, opened
+from cases.files import Meter, file_sha256
 from cases.texts import hash64
 from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.finish import finish, scores_name
@@ -73,7 +72,7 @@ def build(
         b=B,
         min_df=options.min_df,
         reader=options.reader,
-        citations=_sha256(options.citations) if options.citations else None,
+        citations=file_sha256(options.citations) if options.citations else None,
     )
     with building(folder, "corpus", MANIFEST, [PARTS]):
         # Leftovers of a build that was killed.
@@ -247,22 +246,14 @@ def _finished_parts(folder: Path) -> list[Part]:
 
 def _source(path: Path) -> Source:
     stat = path.stat()
-    return Source(path=str(path), bytes=stat.st_size, modified_ns=stat.st_mtime_ns, sha256=_sha256(path))
+    return Source(path=str(path), bytes=stat.st_size, modified_ns=stat.st_mtime_ns, sha256=file_sha256(path))
 
 
 def _same(source: Source, path: Path) -> bool:
     stat = path.stat()
     if stat.st_size != source.bytes:
         return False
-    return stat.st_mtime_ns == source.modified_ns or _sha256(path) == source.sha256
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with opened(path) as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
+    return stat.st_mtime_ns == source.modified_ns or file_sha256(path) == source.sha256
 
 
 def _names(files: Sequence[Path]) -> str:

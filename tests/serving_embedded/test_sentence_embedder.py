@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.sentence_embedder import SentenceEmbedder
+from retrieval.embeddings import SentenceEmbedder
 from weights.registry import WeightsError
 
 

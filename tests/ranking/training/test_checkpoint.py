@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from ranking.checkpoint import file_sha256
+from cases.files import file_sha256
 from ranking.errors import RankerError
 from ranking.neural import NeuralRanker
 from tests.ranking.training.conftest import Train

@@ -18,7 +18,7 @@ class Remarks(SilentWatcher):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         self.lines.append(text)
 
 
