@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -232,3 +233,13 @@ def _check_key(key: Path, labelled: Sequence[str], places: Mapping[str, object])
 
 def _count(ids: Sequence[str]) -> str:
     return f"{len(ids)} case ids" + (f" (such as {ids[0]!r})" if ids else "")
+
+
+def packaged_path(file: str) -> Path:
+    """Where an invented sample lies that comes with the package, such as `batch.xml`."""
+    return Path(str(resources.files("cases").joinpath("samples", *file.split("/"))))
+
+
+def packaged_cases(file: str) -> CaseSource:
+    """The invented cases of a sample file."""
+    return find_cases([packaged_path(file)], [])

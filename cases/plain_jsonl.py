@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cases.errors import InputError
 from cases.files import json_bytes, opened, write_atomically
 from cases.json_border import Identifier, IntentFields, Line, Text, first_fault, intent_fields, not_empty
+from cases.json_lines import JsonFault, json_object, text_lines
 from cases.records import Case, Gold, InvalidCase, Label, LabelSource, Sentence, Verdict
-
-_BOM = b"\xef\xbb\xbf"
 
 
 def read_jsonl(path: Path) -> Iterator[Case | InvalidCase]:
@@ -25,7 +23,7 @@ def read_jsonl(path: Path) -> Iterator[Case | InvalidCase]:
     """
     empty = True
     with opened(path) as file:
-        for number, text in _lines(path, file):
+        for number, text in text_lines(path, file):
             yield _case(number, text)
             empty = False
     if empty:
@@ -92,28 +90,12 @@ class _Line(_Strict):
 _KNOWN = {"": _Line.model_fields, "sentences": _Sentence.model_fields, "intent": _Intent.model_fields}
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(file, start=1):
-        content = line.removeprefix(_BOM) if number == 1 else line
-        try:
-            text = content.decode()
-        except UnicodeDecodeError as error:
-            place = f"line {number}, byte {error.start + 1}"
-            raise InputError(path, f"{place}: not UTF-8", "Save the file as UTF-8") from error
-        if text.strip():
-            yield number, text
-
-
 def _case(number: int, text: str) -> Case | InvalidCase:
     place = f"line {number}"
     try:
-        fields = json.loads(text)
-    except json.JSONDecodeError as error:
-        return InvalidCase(place, f"{place}, column {error.colno}: {error.msg}")
-    except (ValueError, RecursionError) as error:
-        return InvalidCase(place, f"{place}: cannot be read as JSON: {error}")
-    if not isinstance(fields, dict):
-        return InvalidCase(place, f"{place}: not a JSON object")
+        fields = json_object(text, number)
+    except JsonFault as error:
+        return InvalidCase(place, error.fault)
     try:
         case = _Line.model_validate(fields).record()
     except ValidationError as error:

@@ -6,44 +6,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from cli.options import JsonOption
+from cli.terminal import messages, output, print_json, safe
 
 if TYPE_CHECKING:
-    from evals.bench.result import Result
+    from evals.bench.benchmark import Result
 
 
 def bench(
-    name: Annotated[
-        str | None, typer.Argument(help="Which benchmark.", metavar="NAME", show_default=False)
-    ] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the benchmarks and end.")] = False,
+    name: Annotated[str | None, typer.Argument(help="Which benchmark.", metavar="NAME")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="The measured model, for those that need one.", metavar="STRING"),
+        typer.Option(
+            "--model", "-m", help="The model to measure, where a benchmark needs one.", metavar="STRING"
+        ),
     ] = None,
-    cases: Annotated[int | None, typer.Option("--cases", min=1, help="Cases of a run.")] = None,
-    repeats: Annotated[int | None, typer.Option("--repeats", min=1, help="Repeats of both sides.")] = None,
-    max_connections: Annotated[
-        int | None, typer.Option("--max-connections", min=1, help="Requests under way at once.")
-    ] = None,
+    cases: Annotated[int | None, typer.Option(min=1, help="Number of cases in a run.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats of both sides.")] = None,
+    max_connections: Annotated[int | None, typer.Option(min=1, help="Concurrent requests.")] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.001, help="Of latency: what the server takes a call.")
+        float | None, typer.Option(min=0.001, help="For latency: seconds that the server takes per call.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            "--data", help="Of corpus and index: documents to take. (default: invented ones)", metavar="PATH"
-        ),
+        typer.Option(help="For corpus and index: documents to use. (default: invented ones)", metavar="PATH"),
     ] = None,
     curve: Annotated[
         Path | None,
         typer.Option(
-            "--curve", help="Of corpus and index: SVG file of cost by size. It takes minutes.", metavar="FILE"
+            help="For corpus and index: write an SVG plot of cost by size. This takes minutes.",
+            metavar="FILE",
         ),
     ] = None,
     tiny: Annotated[
-        bool, typer.Option("--tiny", help="The smallest run: it shows that all works and measures nothing.")
+        bool,
+        typer.Option("--tiny", help="The smallest run: it shows that everything works and measures nothing."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,8 +54,7 @@ def bench(
 
     Example: evigraph bench overhead --json
     """
-    from cli.terminal import messages, print_json
-    from evals.bench.catalogue import run
+    from evals.bench.benchmark import run
 
     if list_all:
         _print_list(as_json)
@@ -81,10 +80,9 @@ def bench(
 
 
 def _print_list(as_json: bool) -> None:
-    from rich.table import Table
 
-    from cli.terminal import output, print_json
-    from evals.bench.catalogue import BENCHMARKS
+    from cli.terminal import output
+    from evals.bench.benchmark import BENCHMARKS
 
     if as_json:
         print_json({"benchmarks": BENCHMARKS})
@@ -96,9 +94,6 @@ def _print_list(as_json: bool) -> None:
 
 
 def _print_result(result: Result) -> None:
-    from rich.table import Table
-
-    from cli.terminal import output, safe
 
     table = Table(title=result.benchmark, title_justify="left", box=None, pad_edge=False, show_header=False)
     for part in (result.numerator, result.denominator):

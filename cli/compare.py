@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import (
-    AlignScoreBackboneOption,
-    AlignScoreOption,
-    BertScoreOption,
-    CasesOption,
-    ConceptsOption,
-    JsonOption,
-    KeyOption,
-    QuickUmlsOption,
-)
+from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, MetricFlags
+from cli.terminal import messages, print_json, safe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,39 +19,28 @@ if TYPE_CHECKING:
 
 
 def compare(
-    run_a: Annotated[
-        Path,
-        typer.Argument(help="The run that differences count from.", metavar="RUN_A", show_default=False),
-    ],
-    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B", show_default=False)],
+    run_a: Annotated[Path, typer.Argument(help="The run that is compared against.", metavar="RUN_A")],
+    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B")],
     key: KeyOption = None,
     cases: CasesOption = None,
     candidates: Annotated[
         int,
         typer.Option(
-            "--candidates",
             min=1,
-            help="One run is the best of N configurations by its score on these cases: allow for the luck.",
+            help="One run is the best of N configurations by its score on these cases: correct for that"
+            " choice.",
             metavar="N",
         ),
     ] = 1,
-    resamples: Annotated[
-        int, typer.Option("--resamples", min=99, help="Bootstrap resamples and random exchanges.")
-    ] = 9_999,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the resamples.")] = 42,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="At most so many rows of each list.")] = 10,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write a page with plots, too.", metavar="FILE", show_default=False),
-    ] = None,
+    resamples: Annotated[int, typer.Option(min=99, help="Bootstrap resamples and random exchanges.")] = 9_999,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 42,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows of each list.")] = 10,
+    html: HtmlOption = None,
     texts: Annotated[
         bool, typer.Option("--texts/--no-texts", help="With --html: whether the page holds answers.")
     ] = True,
-    bertscore_model: BertScoreOption = None,
-    alignscore: AlignScoreOption = None,
-    alignscore_backbone: AlignScoreBackboneOption = None,
-    quickumls: QuickUmlsOption = None,
-    concepts: ConceptsOption = None,
+    *,
+    metrics: MetricFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs on the same cases: scores with intervals, changed labels, answers and routes.
@@ -69,20 +50,19 @@ def compare(
 
     Example: evigraph compare out/before out/after --key key.json --html out/compare.html
     """
-    from cli.show_comparison import print_comparison
-    from cli.terminal import print_json
+    from cli.print_comparison import print_comparison
     from evals.compare.comparison import compare_runs
     from evals.compare.differences import Settings
     from evals.compare.outcomes import read_outcomes
-    from evals.metrics.resources import MetricResources
-    from evals.scoring.run_predictions import predictions
+    from evals.scoring.recorded import predictions
     from evals.scoring.scored_tasks import score_predictions
     from runs.folder import RunFolder
 
     folders = (RunFolder(run_a), RunFolder(run_b))
     gold = _gold(folders[0], key or (), cases or ())
-    resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
-    one, other = (score_predictions(list(predictions(run)), gold, resources=resources) for run in folders)
+    one, other = (
+        score_predictions(list(predictions(run)), gold, resources=metrics.resources) for run in folders
+    )
     labels = {case_id: case.labels for case_id, case in gold.items() if case.labels}
     first, second = (read_outcomes(run) for run in folders)
     judged_by = Settings(resamples=resamples, seed=seed, candidates=candidates)
@@ -97,8 +77,7 @@ def compare(
 
 def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
     from cases.errors import InputError
-    from cli.terminal import messages, safe
-    from evals.scoring.run_gold import gold_of_run
+    from evals.scoring.recorded import gold_of_run
 
     try:
         return gold_of_run(run, keys, cases)
@@ -111,7 +90,7 @@ def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mappin
 
 
 def _write_page(path: Path, comparison: Comparison, rows: int, texts: bool) -> None:
-    from cases.files import write_atomically
-    from evals.compare.page import render
+    from evals.compare.render import render
+    from evals.pages.page import write_page
 
-    write_atomically(path, [render(comparison, rows=max(rows, 50), with_texts=texts).encode()])
+    write_page(path, render(comparison, rows=max(rows, 50), with_texts=texts))

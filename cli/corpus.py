@@ -6,21 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
 from cli.options import JsonOption
+from cli.terminal import messages, output, plural, print_json, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
+    from cli.progress import Progress
+    from retrieval.building import Progress as Step
     from retrieval.corpus.manifest import Manifest
 
 corpus = typer.Typer(
     no_args_is_help=True, help="Corpora of published documents on disk, searched by their words."
 )
 
-FolderArgument = Annotated[
-    Path, typer.Argument(help="A corpus's folder.", metavar="FOLDER", show_default=False)
-]
+FolderArgument = Annotated[Path, typer.Argument(help="A corpus's folder.", metavar="FOLDER")]
 
 _FAULTS_SHOWN = 5
 _BAR = 40
@@ -35,43 +39,37 @@ def build(
             metavar="PATH...",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the corpus.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder of the corpus.")],
     citations: Annotated[
         Path | None,
         typer.Option(
-            "--citations",
-            help="How often each document is cited: {ID: COUNT} as .json, or two columns.",
+            help="How often each document is cited: a .json of {ID: COUNT}, or a file of two columns.",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     min_df: Annotated[
-        int, typer.Option("--min-df", min=1, help="Leave out words of fewer documents than this.")
+        int, typer.Option(min=1, help="Leave out words that occur in fewer documents than this.")
     ] = 1,
-    part_size: Annotated[
-        int, typer.Option("--part-size", min=1, help="Documents of a part; memory grows with it.")
-    ] = 50_000,
+    part_size: Annotated[int, typer.Option(min=1, help="Documents per part; memory grows with it.")] = 50_000,
     reader: Annotated[
-        Literal["pubmed", "jsonl"] | None,
-        typer.Option(help="How files are read. (default: by their names)", show_default=False),
+        Literal["pubmed", "jsonl"] | None, typer.Option(help="How files are read. (default: by their names)")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Build a corpus of dated documents, or go on with one that was interrupted.
+    """Build a corpus of dated documents, or continue one that was interrupted.
 
-    A build that was killed goes on after its last finished part when the command is given again. Files added
-    at the end of the list are added to the corpus. A record that cannot be read is skipped and counted.
+    A build that was killed continues after its last finished part when the command is given again. Files
+    added at the end of the list are added to the corpus. A record that cannot be read is skipped and counted.
 
     Example: evigraph corpus build pubmed/ --out corpora/pubmed --min-df 10
     """
-    from cli.corpus_progress import BuildProgress
-    from cli.terminal import messages, output, print_json, safe
+    from cli.progress import progress
     from retrieval.corpus.build import BuildOptions
     from retrieval.corpus.build import build as build_corpus
 
     options = BuildOptions(min_df=min_df, part_size=part_size, citations=citations, reader=reader)
-    with BuildProgress() as progress:
-        built = build_corpus(paths, out, options, report=progress)
+    with progress() as shown:
+        built = build_corpus(paths, out, options, report=build_report(shown))
     _print_faults(messages(), built.manifest, out)
     if as_json:
         state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
@@ -81,27 +79,40 @@ def build(
     if built.unchanged:
         console.print(safe("unchanged: this corpus is finished, and its files are as they were"))
     elif built.found:
-        console.print(safe(f"went on after {built.found:,} documents"))
+        console.print(safe(f"continued after {plural(built.found, 'document')}"))
     console.print(safe(f"{_what(built.manifest)} in {out}"), soft_wrap=True)
     console.print(safe(f'next: evigraph corpus search {out} "QUESTION"'), soft_wrap=True)
+
+
+def build_report(shown: Progress) -> Callable[[Step], None]:
+    """Shows the stages of a build of a corpus or an index."""
+    stage = ""
+
+    def report(step: Step) -> None:
+        nonlocal stage
+        if step.stage != stage:
+            if stage:
+                shown.stop(stage)
+            stage = step.stage
+            shown.start(stage, step.total, percent=True)
+        shown.advance(step.done, step.total, plural(step.documents, "document"))
+
+    return report
 
 
 @corpus.command("search")
 def search(
     folder: FolderArgument,
     query: Annotated[str, typer.Argument(help="A question, or words.")],
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many documents.")] = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which documents of a corpus share the most telling words with a text.
+    """Show which documents of a corpus share the most informative words with a text.
 
     Example: evigraph corpus search corpora/pubmed "Does ginger help against nausea?" -k 5
     """
     from dataclasses import asdict
 
-    from rich.table import Table
-
-    from cli.terminal import output, print_json, safe
     from retrieval.corpus.corpus import Corpus
 
     hits = Corpus.open(folder).search(query, count)
@@ -138,9 +149,6 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     Example: evigraph corpus show corpora/pubmed
     """
-    from rich.table import Table
-
-    from cli.terminal import messages, output, print_json, safe
     from retrieval.corpus.corpus import Corpus
     from retrieval.corpus.manifest import spans
 
@@ -168,7 +176,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 def _what(manifest: Manifest) -> str:
     years = manifest.tally.years
     span = f" of {min(years)} to {max(years)}" if years else ""
-    return f"{manifest.tally.documents:,} documents{span}"
+    return f"{plural(manifest.tally.documents, 'document')}{span}"
 
 
 def _rows(manifest: Manifest, folder: Path) -> list[tuple[str, str]]:
@@ -181,13 +189,18 @@ def _rows(manifest: Manifest, folder: Path) -> list[tuple[str, str]]:
         ("without year", f"{tally.without_year:,}"),
         ("with citations", f"{tally.with_citations:,}"),
         ("words", f"{manifest.terms:,} different, {manifest.mean_length:,.1f} a document"),
-        ("scored", f"BM25, k1 {settings.k1}, b {settings.b}, words of at least {settings.min_df} documents"),
-        ("on disk", f"{_size(bytes_on_disk)} in {manifest.parts:,} parts"),
+        (
+            "scored",
+            f"BM25, k1 {settings.k1}, b {settings.b}, words of at least"
+            f" {plural(settings.min_df, 'document')}",
+        ),
+        ("on disk", f"{size(bytes_on_disk)} in {manifest.parts:,} parts"),
     ]
 
 
-def _size(count: int) -> str:
-    for unit, bytes_of in (("GB", 1e9), ("MB", 1e6)):
+def size(count: float) -> str:
+    """Bytes in the unit that suits them."""
+    for unit, bytes_of in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= bytes_of:
             return f"{count / bytes_of:,.1f} {unit}"
     return f"{count / 1e3:,.1f} kB"
@@ -205,7 +218,6 @@ def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
 
 
 def _print_faults(console: Console, manifest: Manifest, folder: Path) -> None:
-    from cli.terminal import safe
 
     tally = manifest.tally
     total = sum(tally.skipped.values())
@@ -216,4 +228,4 @@ def _print_faults(console: Console, manifest: Manifest, folder: Path) -> None:
     counts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
     kept = len(tally.faults)
     more = f"; the first {kept} are in {folder}/corpus.json" if kept > _FAULTS_SHOWN else ""
-    console.print(safe(f"{total:,} records skipped: {counts}{more}"), soft_wrap=True)
+    console.print(safe(f"{plural(total, 'record')} skipped: {counts}{more}"), soft_wrap=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.table import Table
 
-from cli.options import EmbeddingOption, JsonOption, ModelOption
+from cli.options import EmbeddingOption, JsonOption, ModelOption, NewKeyOption
+from cli.terminal import messages, output, plural, print_json, safe
 
 if TYPE_CHECKING:
     from retrieval.demonstrations import DemonstrationPool, Neighbour
@@ -18,26 +19,21 @@ demos = typer.Typer(
 )
 
 PoolArgument = Annotated[
-    Path | None,
-    typer.Argument(help="A pool's folder. (default: the packaged sample pool)", show_default=False),
+    Path | None, typer.Argument(help="A pool's folder. (default: the packaged sample pool)")
 ]
 
 
 @demos.command("build")
 def build(
     cases: Annotated[list[Path], typer.Argument(help="Annotated case files or folders.", metavar="CASES...")],
-    to: Annotated[Path, typer.Option("--to", help="Folder of the pool.", show_default=False)],
-    key: Annotated[
-        list[Path] | None,
-        typer.Option("--key", help="Key file. (default: NAME_key.json beside NAME.xml)", show_default=False),
-    ] = None,
+    to: Annotated[Path, typer.Option(help="Folder of the pool.")],
+    key: NewKeyOption = None,
     embedding: EmbeddingOption = "embedded:minilm",
     model: ModelOption = None,
     source: Annotated[
         Literal["gold", "weak"] | None,
         typer.Option(
-            help="Whether people or a model labelled the cases. (default: what the key says of each)",
-            show_default=False,
+            help="Whether people or a model labelled the cases. (default: as the key says for each)"
         ),
     ] = None,
 ) -> None:
@@ -48,24 +44,23 @@ def build(
 
     Example: evigraph demos build dev/archehr-qa.xml --key dev/archehr-qa_key.json --to pool
     """
-    from cli.progress import BatchProgress
-    from cli.terminal import output, safe
+    import asyncio
+
+    from cli.progress import progress
     from runs.demonstrations import build_from_files
 
-    with BatchProgress() as progress:
+    with progress() as shown:
         built = asyncio.run(
             build_from_files(
-                cases,
-                key or [],
-                to,
+                *(cases, key or [], to),
                 embedding=embedding,
                 models=model or [],
                 source=source,
-                report=progress.remark,
+                report=shown.notify,
             )
         )
-    remark = f" ({built.without_intent} without an intent)" if built.without_intent else ""
-    output().print(safe(f"{built.count} demonstrations{remark} in {to}"))
+    without = f" ({built.without_intent} without an intent)" if built.without_intent else ""
+    output().print(safe(f"{plural(built.count, 'demonstration')}{without} in {to}"))
     output().print(safe(f"next: evigraph demos list {to}"))
     output().print(safe(f"      evigraph run tamu CASES... --model STRING --demos {to}"))
 
@@ -75,22 +70,20 @@ def add(
     pool: PoolArgument = None,
     *,
     from_reviews: Annotated[
-        list[Path],
-        typer.Option(
-            "--from-reviews", help="Run with reviewed cases; repeatable.", metavar="RUN", show_default=False
-        ),
+        list[Path], typer.Option(help="A run with reviewed cases; repeatable.", metavar="RUN")
     ],
-    to: Annotated[Path, typer.Option("--to", help="Folder of the new pool.", show_default=False)],
+    to: Annotated[Path, typer.Option(help="Folder of the new pool.")],
     embedding: EmbeddingOption = "embedded:minilm",
 ) -> None:
-    """Make a new pool of an old one and the reviewed cases of runs.
+    """Make a new pool from an old one and the reviewed cases of runs.
 
-    A reviewed case takes the place of the same case in the old pool; no case is shown to itself. The old
-    pool stays as it is, as runs refer to it.
+    A reviewed case replaces the same case of the old pool; no case is shown to itself. The old pool stays as
+    it is, because runs refer to it.
 
     Example: evigraph demos add pool --from-reviews out/2026-11-21T10-15-tamu-ab12 --to pool-2
     """
-    from cli.terminal import messages, output, safe
+    import asyncio
+
     from runs.reviewed_demonstrations import add_reviewed
 
     def report(text: str) -> None:
@@ -98,7 +91,9 @@ def add(
 
     built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
     console = output()
-    console.print(safe(f"{built.count} demonstrations, {built.reviewed} of them from reviews, in {to}"))
+    console.print(
+        safe(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
+    )
     if built.replaced:
         console.print(safe(f"replaced by their reviews: {_some(built.replaced)}"))
     console.print(safe(f"next: evigraph run tamu CASES... --model STRING --demos {to}"))
@@ -106,8 +101,8 @@ def add(
 
 @demos.command("label")
 def label(
-    run: Annotated[Path, typer.Argument(help="A run of weak_labels.", metavar="RUN", show_default=False)],
-    to: Annotated[Path, typer.Option("--to", help="Key file to write.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="A run of weak_labels.", metavar="RUN")],
+    to: Annotated[Path, typer.Option(help="Key file to write.")],
 ) -> None:
     """Write the weak labels of a weak_labels run as a key file.
 
@@ -118,14 +113,13 @@ def label(
     """
     import shlex
 
-    from cli.terminal import output, safe
     from runs.folder import RunFolder
     from runs.weak_labels import write_weak_key
 
     folder = RunFolder(run)
     written = write_weak_key(folder, to)
     console = output()
-    console.print(safe(f"{written.labelled} cases with weak labels in {to}"))
+    console.print(safe(f"{plural(written.labelled, 'case')} with weak labels in {to}"))
     if written.nothing_essential:
         console.print(safe(f"without an essential sentence: {_some(written.nothing_essential)}"))
     if written.left_alone:
@@ -133,21 +127,21 @@ def label(
     if written.failed:
         console.print(safe(f"failed: {_some(written.failed)} (evigraph retry {run})"))
     if written.not_run:
-        console.print(safe(f"not run yet: {written.not_run} cases (evigraph resume {run})"))
+        console.print(safe(f"not run yet: {plural(written.not_run, 'case')} (evigraph resume {run})"))
     cases = shlex.join(folder.manifest.inputs.paths)
     console.print(safe(f"next: evigraph demos build {cases} --key {shlex.quote(str(to))} --to pool"))
 
 
 @demos.command("list")
 def list_demonstrations(
-    pool: PoolArgument = None,
-    embedding: EmbeddingOption = "embedded:minilm",
-    as_json: JsonOption = False,
+    pool: PoolArgument = None, embedding: EmbeddingOption = "embedded:minilm", as_json: JsonOption = False
 ) -> None:
     """List the demonstrations of a pool with their intents.
 
     Example: evigraph demos list pool
     """
+    import asyncio
+
     opened = asyncio.run(_open(pool, embedding))
     _print(opened.neighbours(), as_json=as_json, with_distance=False)
 
@@ -157,14 +151,15 @@ def query(
     text: Annotated[str, typer.Argument(help="A question, or a question and a narrative.")],
     pool: PoolArgument = None,
     embedding: EmbeddingOption = "embedded:minilm",
-    intent: Annotated[str | None, typer.Option(help="Only this primary intent.", show_default=False)] = None,
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many.")] = 5,
+    intent: Annotated[str | None, typer.Option(help="Only this primary intent.")] = None,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many demonstrations.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
     """Show which demonstrations are nearest to a text.
 
     Example: evigraph demos query "Why was a drain placed instead of surgery?"
     """
+    import asyncio
 
     async def find() -> list[Neighbour]:
         opened = await _open(pool, embedding)
@@ -179,18 +174,13 @@ def _some(case_ids: tuple[str, ...]) -> str:
 
 
 async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
-    from cli.terminal import messages
-    from runs.assemble import open_pool
+    from graph.note_resources import open_pool
 
     return await open_pool(pool, embedding, lambda text: messages().print(text, markup=False))
 
 
 def _print(found: list[Neighbour], *, as_json: bool, with_distance: bool) -> None:
     from dataclasses import asdict
-
-    from rich.table import Table
-
-    from cli.terminal import output, print_json, safe
 
     if as_json:
         print_json({"demonstrations": [asdict(one) for one in found]})

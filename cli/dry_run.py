@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import typer
 from rich.table import Table
 
-from cli.progress import BatchProgress
 from cli.session import until_signal
-from cli.terminal import output, print_json, safe
+from cli.terminal import output, plural, print_json, safe
 from runs.assemble import Request
 from runs.batch import Options
+from runs.dry_run import dry_run
 from runs.estimate import Estimate
-from runs.rehearsal import dry_run
-from serving.rehearsal import Tally
-from serving.token_counter import CHARACTERS_A_TOKEN
+from serving.dry_run import CHARACTERS_A_TOKEN, Tally
 
 _EXACT = "exact: counted by the model's own tokenizer"
 _ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, for want of the model's tokenizer"
@@ -28,11 +25,9 @@ _ASSUMED = (
 
 def print_dry_run(request: Request, options: Options, *, as_json: bool) -> None:
     """Rehearse to the end or to a signal, print what came of it, exit as a run would."""
-
-    async def work(stop: asyncio.Event, progress: BatchProgress) -> Estimate:
-        return await dry_run(request, options, stop=stop, watcher=progress)
-
-    estimate, interrupted = asyncio.run(until_signal(work))
+    estimate, interrupted = until_signal(
+        lambda stop, watcher: dry_run(request, options, stop=stop, watcher=watcher)
+    )
     if as_json:
         print_json(as_object(estimate))
     else:
@@ -131,7 +126,8 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
         notes.append(
             (
                 "whole input",
-                f"{estimate.input_cases:,} cases at this rate: {estimate.scaled(total.calls):,} calls,"
+                f"{plural(estimate.input_cases, 'case')} at this rate:"
+                f" {plural(estimate.scaled(total.calls), 'call')},"
                 f" {estimate.scaled(total.input_tokens):,} tokens read,"
                 f" {estimate.scaled(total.output_tokens):,} written",
             )
@@ -157,7 +153,7 @@ def _budget(estimate: Estimate) -> list[tuple[str, str]]:
             "budget",
             f"{name}: enough"
             if enough >= estimate.cases
-            else f"{name}: would stop after about {enough:,} of {estimate.cases:,} cases",
+            else f"{name}: would stop after about {enough:,} of {plural(estimate.cases, 'case')}",
         )
         for name, enough in caps
         if enough is not None

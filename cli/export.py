@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import CasesOption, JsonOption, KeyOption
+from cli.terminal import messages, output, plural, print_json, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runs.folder import RunFolder
 
 _SPANS = "OpenTelemetry spans"
 
 
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", show_default=False)],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -21,32 +27,26 @@ def export(
             "-o",
             help="Folder of the tables. (default: frames in the run, or out/frames for several; with --otlp"
             " or --spans no tables are written without it)",
-            show_default=False,
         ),
     ] = None,
     key: KeyOption = None,
     cases: CasesOption = None,
     inspect: Annotated[
-        bool,
-        typer.Option("--inspect", help="Write a log for Inspect (`inspect view`) of each run as well."),
+        bool, typer.Option("--inspect", help="Write a log for Inspect (`inspect view`) of each run as well.")
     ] = False,
     otlp: Annotated[
         str | None,
         typer.Option(
-            "--otlp",
-            help="Send the runs as spans to this OTLP receiver over HTTP, such as http://127.0.0.1:4318.",
+            help="Send the runs as spans to this OTLP receiver by HTTP, such as http://127.0.0.1:4318.",
             metavar="URL",
-            show_default=False,
             rich_help_panel=_SPANS,
         ),
     ] = None,
     spans: Annotated[
         Path | None,
         typer.Option(
-            "--spans",
-            help="Write the runs as spans to this file, a line of OTLP's JSON a request.",
+            help="Write the runs as spans to this file, one line of OTLP JSON per request.",
             metavar="FILE",
-            show_default=False,
             rich_help_panel=_SPANS,
         ),
     ] = None,
@@ -54,7 +54,7 @@ def export(
         bool,
         typer.Option(
             "--payloads",
-            help="Put prompts, replies, answers and messages of errors into the spans.",
+            help="Put prompts, replies, answers and error messages into the spans.",
             rich_help_panel=_SPANS,
         ),
     ] = False,
@@ -66,9 +66,6 @@ def export(
 
     Example: evigraph export out/2026-11-21T10-15-tamu-ab12 --inspect
     """
-    from cli.export_spans import export_spans
-    from cli.export_tables import export_tables
-    from cli.terminal import print_json
     from runs.folder import RunFolder
 
     of_spans = otlp is not None or spans is not None
@@ -79,15 +76,95 @@ def export(
     summary: dict[str, object] = {}
     if wants_tables:
         folder = out or (runs[0] / "frames" if len(runs) == 1 else Path("out") / "frames")
-        summary |= export_tables(
+        summary |= _export_tables(
             folders, folder, key=key or (), cases=cases or (), inspect=inspect, quiet=as_json
         )
     complete = True
     if of_spans:
-        exported = export_spans(folders, otlp, spans, payloads=payloads, quiet=as_json)
+        exported = _export_spans(folders, otlp, spans, payloads=payloads, quiet=as_json)
         complete = not exported["refused"]
         summary |= {"spans": exported}
     if as_json:
         print_json(summary)
     if not complete:
         raise typer.Exit(1)
+
+
+def _export_tables(
+    runs: Sequence[RunFolder],
+    folder: Path,
+    *,
+    key: Sequence[Path],
+    cases: Sequence[Path],
+    inspect: bool,
+    quiet: bool,
+) -> dict[str, object]:
+    """Write the tables and, if wanted, Inspect's logs; the summary for `--json`."""
+    from cases.errors import InputError
+    from evals.frames.export import export
+    from evals.frames.inspect_log import write_inspect_log
+    from evals.frames.tables import NamedRun
+    from evals.scoring.recorded import gold_of_run
+
+    named = []
+    for run in runs:
+        try:
+            gold = gold_of_run(run, key, cases)
+        except InputError as error:
+            if key or cases:
+                raise
+            # The inputs may have moved since; everything but the key's columns is in the run.
+            messages().print(safe(f"without a key: {error}"))
+            gold = {}
+        named.append(NamedRun(str(run.path), run, gold))
+    rows = export(named, folder)
+    logs = [write_inspect_log(one, folder) for one in named] if inspect else []
+    if not quiet:
+        for name, count in rows.items():
+            output().print(safe(f"{folder / name}.parquet  {plural(count, 'row')}"))
+        for path in logs:
+            output().print(safe(str(path)))
+        output().print(safe(f"read: pandas.read_parquet({str(folder / 'cases.parquet')!r})"))
+    return {"folder": str(folder), "rows": rows, "inspect_logs": [str(path) for path in logs]}
+
+
+def _export_spans(
+    runs: Sequence[RunFolder], otlp: str | None, file: Path | None, *, payloads: bool, quiet: bool
+) -> dict[str, Any]:
+    """Write spans to a file, send them to a collector, or both; the summary for `--json`."""
+    from cli.progress import progress
+    from evals.spans.collector import write_spans
+    from evals.spans.otlp import require_otel
+
+    if otlp is not None:
+        require_otel()
+    summary: dict[str, Any] = {"payloads": payloads, "refused": 0}
+    total = sum(run.manifest.inputs.cases for run in runs)
+    if file is not None:
+        with progress("cases", total) as shown:
+            summary["written"] = write_spans(runs, file, payloads=payloads, report=shown.advance)
+        summary["file"] = str(file)
+        if not quiet:
+            output().print(safe(f"{file}  {plural(summary['written'], 'span')}"))
+    if otlp is not None:
+        summary |= _send(runs, otlp, total, payloads=payloads, quiet=quiet)
+    return summary
+
+
+def _send(runs: Sequence[RunFolder], otlp: str, total: int, *, payloads: bool, quiet: bool) -> dict[str, Any]:
+    from cli.progress import progress
+    from evals.spans.collector import HEADERS_VARIABLE, Collector, send_spans
+
+    with Collector(otlp) as collector:
+        if collector.header_names:
+            named = ", ".join(collector.header_names)
+            messages().print(safe(f"with headers of {HEADERS_VARIABLE}: {named}"))
+        with progress("cases", total) as shown:
+            taken, refused = send_spans(runs, collector, payloads=payloads, report=shown.advance)
+    if not quiet:
+        output().print(safe(f"{collector.name} took {plural(taken, 'span')}"))
+    count = sum(refusal.spans for refusal in refused)
+    if count:
+        why = next((refusal.message for refusal in refused if refusal.message), "it does not say why")
+        messages().print(safe(f"{collector.name} refused {plural(count, 'span')}: {why}"))
+    return {"otlp": collector.name, "taken": taken, "refused": count}

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
+from cli.corpus import build_report, size
 from cli.options import JsonOption
+from cli.terminal import output, plural, print_json, safe
 from retrieval.index.connect_store import store_help
 
 if TYPE_CHECKING:
@@ -19,28 +22,21 @@ index = typer.Typer(
     no_args_is_help=True, help="Indexes of vectors over a corpus: documents found by what they mean."
 )
 
-FolderArgument = Annotated[
-    Path, typer.Argument(help="An index's folder.", metavar="FOLDER", show_default=False)
-]
+FolderArgument = Annotated[Path, typer.Argument(help="An index's folder.", metavar="FOLDER")]
 CorpusOption = Annotated[
     Path | None,
-    typer.Option(
-        "--corpus", help="Folder of its corpus, where that has moved.", metavar="FOLDER", show_default=False
-    ),
+    typer.Option("--corpus", help="Folder of its corpus, if that has moved.", metavar="FOLDER"),
 ]
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 
 @index.command("build")
 def build(
-    corpus: Annotated[
-        Path, typer.Argument(help="Folder of a finished corpus.", metavar="CORPUS", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the index.", show_default=False)],
+    corpus: Annotated[Path, typer.Argument(help="Folder of a finished corpus.", metavar="CORPUS")],
+    out: Annotated[Path, typer.Option(help="Folder of the index.")],
     store: Annotated[
         str,
         typer.Option(
-            "--store",
             help=store_help(),
             metavar="NAME",
         ),
@@ -48,46 +44,40 @@ def build(
     embedding: Annotated[
         str,
         typer.Option(
-            "--embedding",
-            help="embedded:minilm, embedded:FOLDER of a sentence encoder, lexical:N, or openai:NAME@URL.",
+            help="embedded:minilm, embedded:FOLDER of a sentence encoder, lexical:N, or openai:NAME@URL."
         ),
     ] = "embedded:minilm",
     quantise: Annotated[
         Literal["int8"] | None,
         typer.Option(
-            "--quantise",
-            help="Compare bytes first, and floats of the best: a quarter of the memory. Of numpy alone.",
-            show_default=False,
+            help="Compare bytes first, then the floats of the best: a quarter of the memory. Only for numpy."
         ),
     ] = None,
     vectors_of: Annotated[
         Path | None,
         typer.Option(
-            "--vectors-of",
-            help="Take the vectors of this index of the same corpus, and encode only what it lacks: for"
+            help="Reuse the vectors of this index of the same corpus and encode only what it lacks: for"
             " another store.",
             metavar="INDEX",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Build an index of vectors over a corpus, or go on with one that was interrupted.
+    """Build an index of vectors over a corpus, or continue one that was interrupted.
 
-    A build that was killed goes on when the command is given again: what is stored is not encoded again.
+    A build that was killed continues when the command is given again: what is stored is not encoded again.
     Documents that the corpus has gained since are added.
 
     Example: evigraph index build corpora/pubmed --out indexes/pubmed --store chroma
     """
     import asyncio
 
-    from cli.corpus_progress import BuildProgress
-    from cli.terminal import output, print_json, safe
+    from cli.progress import progress
     from retrieval.index.build import BuildOptions, build_index
 
     options = BuildOptions(store=store, embedding=embedding, quantisation=quantise, vectors_of=vectors_of)
-    with BuildProgress() as progress:
-        built = asyncio.run(build_index(corpus, out, options, report=progress))
+    with progress() as shown:
+        built = asyncio.run(build_index(corpus, out, options, report=build_report(shown)))
     if as_json:
         state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
         print_json({**state, **_summary(built.manifest, out)})
@@ -96,7 +86,7 @@ def build(
     if built.unchanged:
         console.print(safe("unchanged: this index is finished, and its corpus is as it was"))
     elif built.found:
-        console.print(safe(f"went on after {built.found:,} documents"))
+        console.print(safe(f"continued after {plural(built.found, 'document')}"))
     console.print(safe(f"{_what(built.manifest)} in {out}"), soft_wrap=True)
     console.print(safe(f'next: evigraph index search {out} "QUESTION"'), soft_wrap=True)
 
@@ -105,7 +95,7 @@ def build(
 def search(
     folder: FolderArgument,
     query: Annotated[str, typer.Argument(help="A question, or any text.")],
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many documents.")] = 10,
     corpus: CorpusOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,10 +105,6 @@ def search(
     """
     import asyncio
     from dataclasses import asdict
-
-    from rich.table import Table
-
-    from cli.terminal import output, print_json, safe
 
     opened = _open(folder, corpus)
     try:
@@ -149,9 +135,6 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     Example: evigraph index show indexes/pubmed
     """
-    from rich.table import Table
-
-    from cli.terminal import output, print_json, safe
     from retrieval.index.manifest import finished_manifest
 
     manifest = finished_manifest(folder)
@@ -167,7 +150,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
         ("embedder", manifest.embedder),
         ("corpus", f"{manifest.corpus.folder} ({manifest.corpus.identity})"),
         ("on disk", size(summary["bytes"])),
-        ("build", f"{span(effort.seconds)} for {effort.documents:,} documents{rate}"),
+        ("build", f"{span(effort.seconds)} for {plural(effort.documents, 'document')}{rate}"),
         ("memory of the build", f"{effort.peak_mb:,.0f} MB"),
         ("a query", "not measured" if manifest.query_ms is None else f"{manifest.query_ms:,.2f} ms"),
     )
@@ -182,19 +165,18 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 @index.command("recall")
 def recall(
     folder: FolderArgument,
-    queries: Annotated[int, typer.Option("--queries", min=1, help="Titles to search for.")] = 200,
+    queries: Annotated[int, typer.Option(min=1, help="Number of titles to search for.")] = 200,
     corpus: CorpusOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count how many of the nearest documents an index finds, against a comparison with every vector.
+    """Measure how many of the nearest documents an index finds, against a comparison with every vector.
 
-    Titles of documents that are spread over the corpus are the queries.
+    The queries are titles of documents spread over the corpus.
 
     Example: evigraph index recall indexes/pubmed --queries 500
     """
     import asyncio
 
-    from cli.terminal import output, print_json, safe
     from retrieval.index.figures import measure, questions
 
     opened = _open(folder, corpus)
@@ -207,7 +189,12 @@ def recall(
         print_json({"folder": str(folder), **found._asdict()})
         return
     console = output()
-    console.print(safe(f"{found.queries:,} titles, {len(opened):,} documents, store {opened.manifest.store}"))
+    console.print(
+        safe(
+            f"{plural(found.queries, 'title')}, {plural(len(opened), 'document')}, store"
+            f" {opened.manifest.store}"
+        )
+    )
     for depth, share in found.recall.items():
         alone = f" (by bytes alone {found.by_bytes[depth]:.4f})" if found.by_bytes else ""
         console.print(safe(f"recall@{depth} {share:.4f}{alone}"))
@@ -218,16 +205,13 @@ def recall(
 @index.command("plan")
 def plan(
     folder: FolderArgument,
-    documents: Annotated[
-        int, typer.Option("--documents", min=1, help="Documents of the index that is planned.")
-    ] = 34_000_000,
+    documents: Annotated[int, typer.Option(min=1, help="Documents of the planned index.")] = 34_000_000,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what an index of many documents would take, by what this one took.
+    """Estimate what an index of many documents would take, from what this one took.
 
     Example: evigraph index plan indexes/sample --documents 34000000
     """
-    from cli.terminal import output, print_json, safe
     from retrieval.index.figures import plan as planned
     from retrieval.index.manifest import finished_manifest
 
@@ -240,14 +224,6 @@ def plan(
         output().print(safe(line), soft_wrap=True)
 
 
-def size(count: float) -> str:
-    """Bytes in the unit that suits them."""
-    for unit, bytes_of in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= bytes_of:
-            return f"{count / bytes_of:,.1f} {unit}"
-    return f"{count / 1e3:,.1f} kB"
-
-
 def span(seconds: float) -> str:
     """A time in the unit that suits it."""
     for unit, length in (("days", _DAY), ("hours", _HOUR), ("minutes", _MINUTE)):
@@ -258,7 +234,7 @@ def span(seconds: float) -> str:
 
 def _words(found: Plan, manifest: Manifest) -> list[str]:
     lines = [
-        f"{found.documents:,} documents in {manifest.store}, by a build of {found.measured:,} here:",
+        f"{plural(found.documents, 'document')} in {manifest.store}, by a build of {found.measured:,} here:",
         f"time: {span(found.seconds)}, {span(found.encoding_seconds)} of them to encode the texts",
     ]
     if found.disk_bytes is not None:
@@ -280,7 +256,9 @@ def _open(folder: Path, corpus: Path | None) -> Index:
 
 
 def _what(manifest: Manifest) -> str:
-    return f"{manifest.documents:,} documents, {manifest.dimensions} dimensions, by {manifest.embedding}"
+    return (
+        f"{plural(manifest.documents, 'document')}, {manifest.dimensions} dimensions, by {manifest.embedding}"
+    )
 
 
 def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:

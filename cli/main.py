@@ -1,96 +1,163 @@
-"""`evigraph`: the commands, and the one place where an error becomes a line."""
+"""`evigraph`: the commands by group, and the one place where an error becomes a line."""
 
 from __future__ import annotations
 
+import difflib
+import importlib
+import inspect
 import os
 import sys
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+from typer.models import CommandInfo
 
-from cli.analyse import analyse
-from cli.bench import bench
-from cli.compare import compare
-from cli.corpus import corpus
-from cli.demos import demos
-from cli.experiment import experiment
-from cli.export import export
-from cli.graph import graph
-from cli.index import index
-from cli.models import models
-from cli.pairs import pairs
-from cli.rank import rank
-from cli.rankings import rankings
-from cli.rerun import rerun
-from cli.resume import resume
-from cli.retrieval import retrieval
-from cli.retry import retry
-from cli.review import review
-from cli.run import run
-from cli.score import score
-from cli.serve import serve
-from cli.show import show
-from cli.study import study
-from cli.submit import submit
-from cli.train import train
-from cli.validate import validate
-from cli.verify import verify
-from cli.view import view
+from cli.options import spread
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_PANELS = {
+    "Run cases": ("run", "resume", "retry", "rerun", "review"),
+    "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
+    "Measure": ("score", "compare", "analyse", "experiment", "study", "submit", "validate", "bench"),
+    "Data and rankers": (
+        *("demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
+    ),
+    "Models": ("models", "serve"),
+}
+_COMMANDS = [name for names in _PANELS.values() for name in names]
+_BESIDE = {"retry": "resume", "graph": "recipes"}
+"""Commands that share a module with another; every other is in the module of its name."""
+
+
+class _Group(TyperGroup):
+    """A group that names the nearest command for a typo."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names, or one line on standard error."""
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            typer.echo(f"evigraph: unknown command {args[0]!r}; {hint}", err=True)
+            raise typer.Exit(2)
+        return super().resolve_command(ctx, args)
+
+
+class _Commands(_Group):
+    """All commands. A module is imported when its command runs, or when the summaries of all are printed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names, in the order of the panels."""
+        return _COMMANDS.copy()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        found = _imported(cmd_name)
+        around = typer.Typer(rich_markup_mode="markdown")
+        if isinstance(found, typer.Typer):
+            for info in found.registered_commands:
+                _prepare(info)
+            around.add_typer(found, name=cmd_name, cls=_Group)
+        else:
+            around.command(cmd_name)(found)
+            _prepare(around.registered_commands[0])
+        return get_group(around).commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the commands by panel; typer's own formatter takes as long to import as all the rest."""
+        from rich.console import Console
+        from rich.padding import Padding
+
+        options = {
+            "--help, -h": "Show this message, or that of a command.",
+            "--version": "Show the version.",
+            "--debug": "Show tracebacks. May stand anywhere.",
+        }
+        boxes = [_panel("Options", options)]
+        for panel, names in _PANELS.items():
+            boxes.append(_panel(panel, {name: _summary(_imported(name)) for name in names}))
+        usage = Padding(f"Usage: {ctx.command_path} [OPTIONS] COMMAND [ARGS]...", (1, 1))
+        summary, example = Padding(self.help or "", (0, 1, 1, 1)), Padding(self.epilog or "", (1, 1, 0, 1))
+        Console(highlight=False, markup=False).print(usage, summary, *boxes, example, sep="")
+
+
+def _imported(name: str) -> Any:
+    """The function of a command, or the application of its subcommands."""
+    return getattr(importlib.import_module(f"cli.{_BESIDE.get(name, name)}"), name)
+
+
+def _summary(found: Any) -> str:
+    """What a command does, in one line."""
+    text = found.info.help if isinstance(found, typer.Typer) else found.__doc__
+    return str(text).partition("\n")[0]
+
+
+def _prepare(info: CommandInfo) -> None:
+    """Give a command its flags one by one, and put the example of its docstring at the end of its help."""
+    assert info.callback is not None
+    text, _, example = inspect.cleandoc(info.callback.__doc__ or "").partition("\n\nExample: ")
+    info.help, info.epilog = text, f"Example: {' '.join(example.split())}"
+    info.callback = spread(info.callback)
+
+
+def _panel(name: str, rows: dict[str, str]) -> RenderableType:
+    from rich.panel import Panel
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(style="bold cyan", no_wrap=True, min_width=max(map(len, _COMMANDS)))
+    table.add_column(overflow="fold", ratio=1)
+    for cells in rows.items():
+        table.add_row(*cells)
+    return Panel(table, title=name, title_align="left", border_style="dim")
+
 
 app = typer.Typer(
     name="evigraph",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     # Markdown joins the lines of a docstring's paragraph.
     rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Answer clinical questions from given evidence, and see how every answer came to be.",
     epilog="Example: evigraph run tamu cases.xml --model embedded:smollm2-135m",
 )
-app.command()(run)
-app.command()(resume)
-app.command()(retry)
-app.command()(rerun)
-app.command()(show)
-app.command()(review)
-app.command()(score)
-app.command()(analyse)
-app.command()(experiment)
-app.command()(study)
-app.command()(export)
-app.command()(submit)
-app.command()(validate)
-app.command()(compare)
-app.command()(view)
-app.command()(graph)
-app.command()(rank)
-app.command()(retrieval)
-app.command()(rankings)
-app.command()(pairs)
-app.command()(verify)
-app.command()(serve)
-app.command()(bench)
-app.command()(train)
-app.add_typer(models, name="models")
-app.add_typer(demos, name="demos")
-app.add_typer(corpus, name="corpus")
-app.add_typer(index, name="index")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"evigraph {version('evigraph')}")
+        raise typer.Exit
 
 
 @app.callback()
 def _options(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks. May stand anywhere."),
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option("--debug")] = False,
 ) -> None:
-    """Declare `--debug` for the help text; `main` has taken it from the arguments already."""
+    """Declare what stands before a command; `main` has taken `--debug` from the arguments already."""
 
 
 def main() -> None:
     """Run a command. Exit codes: 0 all done, 1 some failed or not run, 2 wrong input, 130 interrupted."""
+    from cli.terminal import show_log
     from serving.privacy import switch_off_telemetry
 
     switch_off_telemetry()
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
+        show_log()
         app(args=[argument for argument in arguments if argument != "--debug"], prog_name="evigraph")
     except BrokenPipeError:
         # `evigraph show RUN | head` closes our output; there is nobody left to tell.
@@ -101,8 +168,33 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        from cli.errors import explain
-
-        line, code = explain(error)
+        line, code = _explain(error)
         sys.stderr.write(f"evigraph: {line}\n")
         sys.exit(code)
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """The line to print and the code to exit with."""
+    from cases.errors import InputError
+    from evals.bench.benchmark import BenchError
+    from evals.experiments.errors import ExperimentError
+    from evals.scoring.gold import ScoringError
+    from evals.spans.otlp import SpanExportError
+    from evals.studies.errors import StudyError
+    from nodes.core.recipe import RecipeError
+    from prompts import PromptError
+    from ranking.errors import RankerError
+    from runs.manifest import RunError, RunStopped
+    from serving.errors import CallError, ModelError
+    from serving.journal import JournalError
+    from weights.registry import WeightsError
+
+    line = " ".join(str(error).split())
+    if isinstance(error, RunStopped):
+        return line, 1
+    of_input = (InputError, OSError, RecipeError, PromptError)
+    of_models = (ModelError, CallError, JournalError, WeightsError, RankerError)
+    of_work = (RunError, BenchError, ScoringError, ExperimentError, StudyError, SpanExportError)
+    if isinstance(error, (*of_input, *of_models, *of_work)):
+        return line, 2
+    return f"internal error: {type(error).__name__}: {line} (run again with --debug for the traceback)", 1

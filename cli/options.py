@@ -1,17 +1,27 @@
-"""The same flag for the same thing everywhere."""
+"""Flags that several commands share: the same flag for the same thing everywhere."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from evals.metrics.text_metric import MetricResources
+    from runs.batch import Options
+    from serving.limits import Limits
 
 _SERVERS = "Servers"
 _BUDGET = "Budget"
 _METRICS = "Metrics that need weights or a licence"
 
-RunFolderArgument = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN", show_default=False)]
+RunFolderArgument = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")]
+CaseArgument = Annotated[str | None, typer.Argument(help="A case id.", metavar="[CASE]")]
 ModelOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -19,138 +29,43 @@ ModelOption = Annotated[
         "-m",
         help="Model of all roles, or ROLE=STRING for one of classify, label, reflect, answer. Repeatable.",
         metavar="STRING",
-        show_default=False,
     ),
 ]
 VotesOption = Annotated[
     str | None,
     typer.Option(
         "--votes",
-        help="Votes on each case: a number, or a range such as 3..9 for as many as it takes to settle every"
-        " label. (default: the recipe's)",
+        help="Votes on each case: a number, or a range such as 3..9 to stop as soon as every label is"
+        " settled. (default: the recipe's)",
         metavar="R",
-        show_default=False,
     ),
 ]
 ThresholdOption = Annotated[
     int | None,
     typer.Option(
         "--threshold",
-        help="Essential from so many votes on, of the most that there can be. (default: the recipe's)",
+        help="A sentence is essential if at least this many votes say so. (default: the recipe's)",
         metavar="T",
-        show_default=False,
-    ),
-]
-EvidenceOption = Annotated[
-    Literal["llm", "ranker", "both"] | None,
-    typer.Option(
-        "--evidence",
-        help="Who votes on evidence: the model, a ranker alone, or both. (default: the recipe's)",
-        show_default=False,
-    ),
-]
-RankerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ranker",
-        help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder, classifier:FOLDER"
-        " of a cross-encoder, or the folder of a trained ranker. (default: the recipe's)",
-        metavar="NAME|FOLDER",
-        show_default=False,
-    ),
-]
-RetrieverOption = Annotated[
-    str | None,
-    typer.Option(
-        "--retriever",
-        help="What finds sentences of a note in heids: similarity, similarity:FOLDER of a sentence encoder,"
-        " bm25, logistic, or the folder of a trained ranker. (default: the recipe's)",
-        metavar="NAME|FOLDER",
-        show_default=False,
-    ),
-]
-RerankerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--reranker",
-        help="What puts found documents (bioasq) or sentences (heids) in order: the folder of a trained"
-        " ranker, or classifier:FOLDER of a cross-encoder. (default: the recipe's)",
-        metavar="NAME|FOLDER",
-        show_default=False,
-    ),
-]
-DemosOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--demos",
-        help="Folder of a demonstration pool. (default: the packaged sample pool)",
-        show_default=False,
     ),
 ]
 PartOption = Annotated[
     str | None,
     typer.Option(
         "--part",
-        help="Only a part of the questions, such as 1/2. Parts share no relevant document.",
+        help="Only one part of the questions, such as 1/2. No two parts share a relevant document.",
         metavar="N/M",
-        show_default=False,
-    ),
-]
-CorpusOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--corpus",
-        help="Folder of a corpus of published documents, which timeaware searches.",
-        metavar="FOLDER",
-        show_default=False,
-    ),
-]
-IndexOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--index",
-        help="Folder of an index of vectors over a corpus, for recipes that retrieve by them. Without"
-        " --corpus, its own is searched.",
-        metavar="FOLDER",
-        show_default=False,
-    ),
-]
-ShotsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--shots",
-        help="File of answered questions that bioasq shows as examples, such as a training set of BioASQ."
-        " (default: the packaged samples)",
-        metavar="FILE",
-        show_default=False,
-    ),
-]
-PhaseOption = Annotated[
-    Literal["a", "b", "both"] | None,
-    typer.Option(
-        "--phase",
-        help="Of bioasq: a finds documents and snippets, b answers from the snippets that questions come"
-        " with, both answers from what was found. (default: the recipe's)",
-        show_default=False,
-    ),
-]
-ReaderOption = Annotated[
-    str | None,
-    typer.Option(
-        "--reader",
-        help="Who reads passages: llm, or the folder of a classifier for natural language inference."
-        " (default: the recipe's)",
-        metavar="llm|FOLDER",
-        show_default=False,
     ),
 ]
 EmbeddingOption = Annotated[
     str,
     typer.Option(
-        "--embedding", help="What demonstrations are compared with: embedded:minilm, lexical:1024, ..."
+        "--embedding", help="Embedder that compares demonstrations: embedded:minilm, lexical:1024, ..."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="Write an HTML page to this file.", metavar="FILE")
+]
 TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4", "bioasq-a", "bioasq-a+", "bioasq-b"]
 TaskOption = Annotated[
     TaskName | None,
@@ -158,9 +73,8 @@ TaskOption = Annotated[
         "--task",
         "-t",
         help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links;"
-        " or a phase of BioASQ. (default: by the file's shape, which does not tell 2026-1 from 2026-3, nor"
+        " or a phase of BioASQ. (default: by the shape of the file, which cannot tell 2026-1 from 2026-3, nor"
         " bioasq-a+ from bioasq-b)",
-        show_default=False,
     ),
 ]
 KeyOption = Annotated[
@@ -169,7 +83,12 @@ KeyOption = Annotated[
         "--key",
         help="Key file; repeatable. (default: the run's, or NAME_key.json beside NAME.xml of --cases)",
         metavar="FILE",
-        show_default=False,
+    ),
+]
+NewKeyOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--key", help="Key file; repeatable. (default: NAME_key.json beside NAME.xml)", metavar="FILE"
     ),
 ]
 CasesOption = Annotated[
@@ -179,171 +98,226 @@ CasesOption = Annotated[
         help="Case file (.xml, .jsonl; .json of questions) or a folder of them; repeatable."
         " (default: the run's)",
         metavar="FILE",
-        show_default=False,
     ),
 ]
-ConcurrencyOption = Annotated[
-    int | None,
-    typer.Option(
-        "--concurrency", min=1, help="Cases at once. (default: as many as connections)", show_default=False
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="Only the first N cases.", metavar="N")
+]
+QuestionLimitOption = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="Only the first N questions.", metavar="N")
+]
+
+QuestionsArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        help="BioASQ questions with their documents, or SciFact's claims.", metavar="QUESTIONS..."
     ),
 ]
-RetriesOption = Annotated[
-    int,
-    typer.Option(
-        "--max-retries",
-        min=0,
-        help="Further attempts of a failed request; 0 means none.",
-        rich_help_panel=_SERVERS,
+SearchedCorpusOption = Annotated[Path, typer.Option("--corpus", help="Corpus to search.", metavar="FOLDER")]
+VectorIndexOption = Annotated[
+    Path | None, typer.Option("--index", help="Index of vectors over the corpus.", metavar="FOLDER")
+]
+ExamplesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Files of examples (ArchEHR XML, .jsonl), and folders of SciFact or Evidence Inference.",
+        metavar="DATA...",
     ),
 ]
-MaxConnectionsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-connections",
-        min=1,
-        help="Most requests under way at once, on each server. (default: 128 on a server, 64 elsewhere)",
-        show_default=False,
-        rich_help_panel=_SERVERS,
-    ),
+ExampleFormat = Literal["scifact", "evidence_inference", "archehr", "jsonl"]
+FormatOption = Annotated[
+    ExampleFormat | None,
+    typer.Option("--reader", help="Format of the data. (default: by its files and fields)"),
 ]
-StartConnectionsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--start-connections",
-        min=1,
-        help="Requests at once at the start; it grows from there. (default: 16 on a server, else 8)",
-        show_default=False,
-        rich_help_panel=_SERVERS,
-    ),
-]
-RpmOption = Annotated[
-    int | None,
-    typer.Option(
-        "--rpm",
-        min=1,
-        help="Most requests a minute, on each server.",
-        show_default=False,
-        rich_help_panel=_SERVERS,
-    ),
-]
-TpmOption = Annotated[
-    int | None,
-    typer.Option(
-        "--tpm",
-        min=1,
-        help="Most tokens a minute, on each server; prompts and token limits count.",
-        show_default=False,
-        rich_help_panel=_SERVERS,
-    ),
-]
-TimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0.001,
-        help="Seconds until a request without a complete reply is given up.",
-        rich_help_panel=_SERVERS,
-    ),
-]
-MaxOutageOption = Annotated[
-    float,
-    typer.Option(
-        "--max-outage",
-        min=0,
-        help="Seconds to wait for a server that is away, as while it restarts; then its calls fail.",
-        rich_help_panel=_SERVERS,
-    ),
-]
-ProbeOption = Annotated[
-    bool,
-    typer.Option(
-        "--probe/--no-probe",
-        help="Ask each server at the start, in a few tiny requests, what it can do.",
-        rich_help_panel=_SERVERS,
-    ),
-]
-MaxTokensTotalOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-tokens-total",
-        min=1,
-        help="Most tokens that all sessions of the run may read and write; then it stops, resumable.",
-        show_default=False,
-        rich_help_panel=_BUDGET,
-    ),
-]
-MaxCostOption = Annotated[
-    float | None,
-    typer.Option(
-        "--max-cost",
-        min=0,
-        help="Most that all sessions of the run may cost, by --prices; then it stops, resumable.",
-        show_default=False,
-        rich_help_panel=_BUDGET,
-    ),
-]
-PricesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--prices",
-        help="YAML file of prices per million tokens, by model.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=_BUDGET,
-    ),
-]
-CaseIdsOption = Annotated[
-    str | None,
-    typer.Option("--case-ids", help="Only these cases, such as 1-20,35.", metavar="IDS", show_default=False),
-]
-BertScoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--bertscore-model",
-        help="Folder of distilbert-base-uncased.",
-        metavar="DIR",
-        show_default=False,
-        rich_help_panel=_METRICS,
-    ),
-]
-AlignScoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--alignscore",
-        help="Checkpoint AlignScore-base.ckpt.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=_METRICS,
-    ),
-]
-AlignScoreBackboneOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--alignscore-backbone",
-        help="Folder of roberta-base, for AlignScore.",
-        metavar="DIR",
-        show_default=False,
-        rich_help_panel=_METRICS,
-    ),
-]
-QuickUmlsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--quickumls",
-        help="Folder of a QuickUMLS index, for MEDCON.",
-        metavar="DIR",
-        show_default=False,
-        rich_help_panel=_METRICS,
-    ),
-]
-ConceptsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--concepts",
-        help="Your own terms and concepts, a line each parted by a tab: a variant of MEDCON.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=_METRICS,
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestFlags:
+    """How servers are asked."""
+
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most concurrent requests to each server. (default: 128 to OpenAI-compatible"
+            " servers, 64 to others)",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+    start_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Concurrent requests at the start; the number adapts from there. (default: 16 to"
+            " OpenAI-compatible servers, 8 to others)",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+    rpm: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most requests a minute to each server.", rich_help_panel=_SERVERS),
+    ] = None
+    tpm: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most tokens a minute for each server: those of prompts, and those that replies may take.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+    max_retries: Annotated[
+        int, typer.Option(min=0, help="Retries of a failed request; 0 means none.", rich_help_panel=_SERVERS)
+    ] = 4
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds to wait for a complete reply.", rich_help_panel=_SERVERS)
+    ] = 600.0
+    max_outage: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds to wait for a server that does not respond, such as while it restarts; then its"
+            " calls fail.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = 120.0
+    probe: Annotated[
+        bool,
+        typer.Option(
+            help="Find out at the start, by a few tiny requests, what each server can do.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = True
+
+    @property
+    def limits(self) -> Limits:
+        """As the client wants them."""
+        from serving.limits import Limits
+
+        connections = (self.max_connections, self.start_connections)
+        return Limits(*connections, self.rpm, self.tpm, self.max_retries, self.timeout, self.max_outage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionFlags(RequestFlags):
+    """How a batch of cases goes on, and when it stops."""
+
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Concurrent cases. (default: as many as connections)")
+    ] = None
+    max_tokens_total: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most tokens that all sessions of the run may read and write; then it stops and can be"
+            " resumed.",
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Most that all sessions of the run may cost, by --prices; then it stops and can be resumed.",
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file of prices per million tokens, by model.", metavar="FILE", rich_help_panel=_BUDGET
+        ),
+    ] = None
+
+    def options(self, command: str) -> Options:
+        """The options of a batch.
+
+        Raises:
+            typer.BadParameter: A new run has a limit to its cost and no prices.
+            ModelError: The price file.
+        """
+        from runs.batch import Options
+        from runs.manifest import BudgetCaps
+        from serving.budget import load_prices
+
+        if command == "run" and self.max_cost is not None and self.prices is None:
+            raise typer.BadParameter("--max-cost needs --prices FILE")
+        prices = load_prices(self.prices) if self.prices is not None else {}
+        budget = BudgetCaps(max_tokens=self.max_tokens_total, max_cost=self.max_cost, prices=prices)
+        return Options(command, self.concurrency, self.limits, budget, self.probe)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricFlags:
+    """Where the weights of metrics are."""
+
+    bertscore_model: Annotated[
+        Path | None,
+        typer.Option(help="Folder of distilbert-base-uncased.", metavar="DIR", rich_help_panel=_METRICS),
+    ] = None
+    alignscore: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint AlignScore-base.ckpt.", metavar="FILE", rich_help_panel=_METRICS),
+    ] = None
+    alignscore_backbone: Annotated[
+        Path | None,
+        typer.Option(help="Folder of roberta-base, for AlignScore.", metavar="DIR", rich_help_panel=_METRICS),
+    ] = None
+    quickumls: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a QuickUMLS index, for MEDCON.", metavar="DIR", rich_help_panel=_METRICS
+        ),
+    ] = None
+    concepts: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of your own terms and concepts, one tab-separated pair a line, for a variant of"
+            " MEDCON.",
+            metavar="FILE",
+            rich_help_panel=_METRICS,
+        ),
+    ] = None
+
+    @property
+    def resources(self) -> MetricResources:
+        """As the metrics want them."""
+        from evals.metrics.text_metric import MetricResources
+
+        return MetricResources(
+            bertscore_model=self.bertscore_model,
+            alignscore=self.alignscore,
+            alignscore_backbone=self.alignscore_backbone,
+            quickumls=self.quickumls,
+            concepts=self.concepts,
+        )
+
+
+def spread(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose parameters of the classes above are replaced by the flags of their fields."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+    }
+    if not groups:
+        return command
+    parameters = []
+    for name, one in signature.parameters.items():
+        if name not in groups:
+            parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                of.name, inspect.Parameter.KEYWORD_ONLY, default=of.default, annotation=hints[of.name]
+            )
+            for of in fields(groups[name])
+        ]
+
+    @functools.wraps(command)
+    def spread_out(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{of.name: given.pop(of.name) for of in fields(group)})
+        return command(**given)
+
+    spread_out.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    return spread_out

@@ -7,68 +7,55 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption, PartOption
+from cli.options import (
+    JsonOption,
+    PartOption,
+    QuestionLimitOption,
+    QuestionsArgument,
+    SearchedCorpusOption,
+    VectorIndexOption,
+)
+from cli.terminal import output, print_json, safe
 
 if TYPE_CHECKING:
     from evals.search.training_pairs import PairCounts
 
 
 def pairs(
-    questions: Annotated[
-        list[Path],
-        typer.Argument(
-            help="BioASQ questions with their documents, or SciFact's claims.",
-            metavar="QUESTIONS...",
-            show_default=False,
-        ),
-    ],
-    corpus: Annotated[
-        Path, typer.Option("--corpus", help="Corpus to search.", metavar="FOLDER", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="JSON lines.", metavar="FILE", show_default=False)],
-    index: Annotated[
-        Path | None,
-        typer.Option("--index", help="Index of its vectors.", metavar="FOLDER", show_default=False),
-    ] = None,
+    questions: QuestionsArgument,
+    corpus: SearchedCorpusOption,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of JSON lines to write.", metavar="FILE")],
+    index: VectorIndexOption = None,
     retriever: Annotated[
         Literal["words", "dense", "hybrid"] | None,
         typer.Option(
-            "--retriever", help="Whose finds are hard. (default: hybrid with an index)", show_default=False
+            help="Which search finds the hard negatives. (default: hybrid with an index, else words)"
         ),
     ] = None,
-    negatives: Annotated[
-        int, typer.Option("--negatives", min=1, help="Irrelevant documents of each question.")
-    ] = 20,
+    negatives: Annotated[int, typer.Option(min=1, help="Irrelevant documents per question.")] = 20,
     years: Annotated[
         int | None,
         typer.Option(
-            "--years",
             min=0,
-            help="Only questions of the newest year and so many before it, by their BioASQ ids.",
-            show_default=False,
+            help="Only questions of the newest year and this many years before it, by their BioASQ ids.",
         ),
     ] = None,
     part: PartOption = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, help="Only the first N questions.", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the choice of documents.")] = 42,
+    limit: QuestionLimitOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of documents.")] = 42,
     as_json: JsonOption = False,
 ) -> None:
-    """Make training examples of a reranker: relevant documents, and hard ones that a search finds.
+    """Make training examples for a reranker: relevant documents, and hard negatives that a search finds.
 
     A question is one line: its relevant documents, also those that the search misses, and irrelevant ones,
-    half from the first 100 places and half from those up to 1,000, in an order of chance.
+    half from the first 100 places and half from those up to 1,000, in random order.
 
     Example: evigraph pairs training13b.json --corpus corpora/pubmed --years 3 --out pairs.jsonl
     """
     import asyncio
 
-    from cli.counted_progress import CountedProgress
-    from cli.terminal import print_json
-    from evals.search.parts import Part
-    from evals.search.questions import load_questions
+    from cli.progress import progress
+    from evals.search.questions import Part, load_questions
     from evals.search.retrievers import Retrievers
     from evals.search.training_pairs import PairOptions, write_training_examples
 
@@ -76,9 +63,9 @@ def pairs(
     loaded = load_questions(questions, years=years, part=chosen, limit=limit)
     retrievers = Retrievers.open(corpus, index)
     options = PairOptions(retrievers.chosen(retriever), negatives, seed)
-    with CountedProgress("questions", len(loaded.questions)) as progress:
+    with progress("questions", len(loaded.questions)) as shown:
         counts = asyncio.run(
-            write_training_examples(out, retrievers, loaded.questions, options, progress.update)
+            write_training_examples(out, retrievers, loaded.questions, options, shown.advance)
         )
     if as_json:
         print_json(
@@ -99,7 +86,6 @@ def pairs(
 
 
 def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None:
-    from cli.terminal import output, safe
 
     console = output()
     console.print(

@@ -1,26 +1,28 @@
-"""An analysis of votes for people."""
+"""Analyses of votes, citations and verdicts for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
-from cli.terminal import output, safe
+from cli.terminal import output, print_table, safe
 from evals.analysis.agreement import Agreement
+from evals.analysis.attribution import AttributionSweep
 from evals.analysis.intents import IntentScores
 from evals.analysis.reflection import ReflectionChanges
+from evals.analysis.render import attribution_table, score_table
 from evals.analysis.report import Analysis
-from evals.analysis.sweep import EvidenceScores, TunedThreshold
-from evals.scoring.counts import PrecisionRecallF1
-from evals.scoring.weak import weak_note
+from evals.analysis.sweep import EvidenceScores
+from evals.pages.page import FEW_CASES
+from evals.scoring.score import weak_note
+from evals.verdicts.tables import VerdictTables
+from evals.verdicts.tables import score_table as verdict_table
+from ranking.measures import PrecisionRecallF1
 
-_FEW = 50
-"""Below so many labelled cases a threshold's lead over the next is mostly chance."""
+_NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
 
 
 def print_analysis(found: Analysis) -> None:
-    """Print every part that there is."""
+    """Every part that there is."""
     console = output()
     console.print(
         safe(f"{found.run}: {found.cases:,} cases with votes, {found.labelled_cases:,} of them in a key")
@@ -28,17 +30,16 @@ def print_analysis(found: Analysis) -> None:
     if found.weak_cases:
         console.print(weak_note(found.weak_cases, found.labelled_cases))
     if found.by_threshold:
-        _print_scores("vote thresholds", found.by_threshold, mark=f"T = {found.threshold}")
+        _print_scores("vote thresholds", found.by_threshold, found.threshold)
         if found.adaptive:
             console.print(
                 "  votes stopped once labels were settled at the recipe's T; other thresholds saw fewer votes"
             )
-        if found.tuned is not None:
-            console.print(safe(f"  {_tuned(found.tuned)}"))
-        if found.labelled_cases < _FEW:
-            console.print(
-                f"  {found.labelled_cases} cases are few: the best threshold of the table is partly luck"
-            )
+        if (tuned := found.tuned) is not None:
+            picks = ", ".join(f"T = {value} for {count:,}" for value, count in tuned.thresholds.items())
+            scores = _scores(tuned.strict_micro)
+            console.print(safe(f"  tuned on {tuned.tuned_on}: {scores} ({picks} cases)"))
+        _print_few(found.labelled_cases)
         _print_scores("evidence settings", found.by_setting)
     if found.agreement is not None:
         _print_agreement(found.agreement, found.votes)
@@ -49,38 +50,24 @@ def print_analysis(found: Analysis) -> None:
     if found.intents is not None:
         _print_intents(found.intents)
     if not found.by_threshold:
-        console.print("without labels in a key nothing can be scored; give one: --key KEY")
+        console.print(_NO_KEY)
 
 
-def _print_scores(title: str, rows: Sequence[EvidenceScores], mark: str = "") -> None:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    for name in ("cases", "sentences", "P", "R", "F1", "macro F1", "lenient F1"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
-            safe(row.name + (" *" if row.name == mark else "")),
-            f"{row.cases:,}",
-            f"{row.sentences:,}",
-            *_percent(row.strict_micro),
-            f"{100 * row.strict_macro.f1:.1f}",
-            f"{100 * row.lenient_micro.f1:.1f}",
-        )
+def _print_scores(title: str, rows: Sequence[EvidenceScores], threshold: int | None = None) -> None:
     output().print()
-    output().print(table)
-    output().print(
-        "  P, R, F1: strict micro; lenient F1: micro, as in 2026" + ("; * the recipe's" if mark else "")
-    )
+    print_table(score_table(rows, threshold), title=title)
+    mark = "" if threshold is None else "; * the recipe's"
+    output().print(f"  P, R, F1: strict micro; lenient F1: micro, as in 2026{mark}")
 
 
-def _percent(scores: PrecisionRecallF1) -> list[str]:
-    return [f"{100 * value:.1f}" for value in scores]
+def _print_few(cases: int) -> None:
+    if cases < FEW_CASES:
+        output().print(f"  {cases} cases are few: the best threshold of the table is partly luck")
 
 
-def _tuned(tuned: TunedThreshold) -> str:
-    precision, recall, f1 = _percent(tuned.strict_micro)
-    picks = ", ".join(f"T = {threshold} for {count:,}" for threshold, count in tuned.thresholds.items())
-    return f"tuned on {tuned.tuned_on}: P {precision} R {recall} F1 {f1} ({picks} cases)"
+def _scores(scores: PrecisionRecallF1) -> str:
+    precision, recall, f1 = (f"{100 * value:.1f}" for value in scores)
+    return f"P {precision} R {recall} F1 {f1}"
 
 
 def _print_agreement(agreement: Agreement, votes: int) -> None:
@@ -104,8 +91,7 @@ def _print_reflection(changes: ReflectionChanges) -> None:
     )
     if changes.before is not None and changes.after is not None:
         for one in (changes.before, changes.after):
-            precision, recall, f1 = _percent(one.strict_micro)
-            output().print(f"  {one.name:<7} P {precision} R {recall} F1 {f1}")
+            output().print(f"  {one.name:<7} {_scores(one.strict_micro)}")
 
 
 def _print_intents(scores: IntentScores) -> None:
@@ -117,3 +103,39 @@ def _print_intents(scores: IntentScores) -> None:
     wrong = {pair: number for pair, number in scores.confusion.items() if pair[0] != pair[1]}
     for (gold, made), number in sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:5]:
         output().print(safe(f"  {gold} taken for {made}: {number:,}"))
+
+
+def print_attribution(found: AttributionSweep) -> None:
+    """A row for each threshold and each set of weights."""
+    console = output()
+    console.print(
+        safe(f"{found.run}: {found.cases:,} cases attributed, {found.labelled_cases:,} of them in a key")
+    )
+    if not found.rows:
+        console.print(_NO_KEY)
+        return
+    console.print()
+    print_table(attribution_table(found), title="attribution threshold")
+    console.print(
+        "  weights: lexical/fuzzy/semantic; P, R, F1: cited against essential sentences, strict micro;"
+        " lenient F1: as in 2025; cited F1: against what the clinician's answer cites; uncited: cases without"
+        " a citation; * the recipe's"
+    )
+    _print_few(found.labelled_cases)
+
+
+def print_verdicts(found: VerdictTables) -> None:
+    """Each table of the paper with macro averages."""
+    console = output()
+    console.print(safe(f"{found.run}: {found.caption}"), soft_wrap=True)
+    if found.questions < FEW_CASES:
+        console.print(f"{found.questions} questions are few: see the intervals")
+    for one in found.tables:
+        console.print()
+        table = verdict_table(one)
+        print_table(table, title=table.title.lower())
+        if one.left_out:
+            console.print(safe(f"  the run did not read far enough for {', '.join(one.left_out)}"))
+        if one.note:
+            console.print(safe(f"  {one.note}"))
+    console.print("\n3 and 2: number of answers; macro averages, and the 95 % interval of F1")

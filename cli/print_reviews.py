@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from cli.terminal import output, print_json, safe
+from cli.terminal import output, print_json, print_table, safe
+from evals.pages.tables import NO_VALUE, Column, Table, some
 from nodes.evidence.disagreement import contested
 from runs.folder import Line, RunFolder
+from runs.manifest import WAITING
 from runs.reviewed_gold import ReviewedCases
 from runs.reviews import Review, Reviews, is_stale
-from runs.statuses import WAITING
 
 
 def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
     """The cases that wait for a person, and those that were reviewed, with the last review of each."""
     latest = Reviews(folder.path).latest()
     rows = [
-        _row(line, latest.get(line["case_id"]))
+        _review_row(line, latest.get(line["case_id"]))
         for line in folder.cases()
         if line["status"] == WAITING or line["case_id"] in latest
     ]
@@ -30,14 +29,14 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
     if not rows:
         output().print(safe("nothing waits for a person, and nothing is reviewed"))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("case", "status", "votes differ on", "review"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        cells = (row["case_id"], row["status"], " ".join(row["contested"]) or "-", _review_text(row))
-        table.add_row(*map(safe, cells))
-    output().print(table)
-    output().print(safe(f"next: {_next(folder, rows)}"))
+    shown = [
+        [row["case_id"], row["status"], " ".join(row["contested"]) or NO_VALUE, _review_text(row)]
+        for row in rows
+    ]
+    print_table(
+        Table([Column(name, "text") for name in ("case", "status", "votes differ on", "review")], shown)
+    )
+    output().print(safe(f"next: {_next_command(folder, rows)}"))
 
 
 def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
@@ -53,7 +52,7 @@ def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
 
 
 def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -> None:
-    """What a review said, and what to type where its case goes on with it."""
+    """A review, and what to type where its case goes on with it."""
     if as_json:
         print_json(made.model_dump(mode="json"))
         return
@@ -75,11 +74,11 @@ def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
         return
     output().print(safe(f"{len(found.cases)} reviewed cases in {path}"))
     if found.stale:
-        some = ", ".join(found.stale[:10]) + (" ..." if found.stale[10:] else "")
-        output().print(safe(f"reviewed on an earlier result of the run: {some}", "yellow"))
+        stale = some(found.stale, 10)
+        output().print(safe(f"reviewed on an earlier result of the run: {stale}", "yellow"))
 
 
-def _row(line: Line, review: Review | None) -> dict[str, Any]:
+def _review_row(line: Line, review: Review | None) -> dict[str, Any]:
     counts, votes = line.get("vote_counts") or {}, line.get("usable_votes") or 0
     return {
         "case_id": line["case_id"],
@@ -99,7 +98,7 @@ def _review_text(row: Mapping[str, Any]) -> str:
     return f"{review.reviewer}, {review.reviewed_at[:16]}: {review.words}{old}"
 
 
-def _next(folder: RunFolder, rows: list[dict[str, Any]]) -> str:
+def _next_command(folder: RunFolder, rows: list[dict[str, Any]]) -> str:
     open_ones = [row for row in rows if row["status"] == WAITING]
     unseen = [row for row in open_ones if row["review"] is None or row["stale"]]
     if unseen:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
-from rich.text import Text
-
-from cli.terminal import output, safe
+from cli.terminal import output, print_table, safe
+from evals.bioasq.parts import Part
+from evals.bioasq.scores import PartScores
+from evals.pages.tables import NO_VALUE, POINTS, Column, Format, Table, columns, some
 from evals.scoring.scored_tasks import ScoredTask
-from evals.scoring.texts import OVERALL
+from evals.scoring.tasks import TASKS
 from evals.statistics.bootstrap import Interval
+from evals.verdicts.scores import Classes, VerdictScores
 
 _TITLES = {
     "2025": "2025: cited answer",
@@ -21,65 +22,53 @@ _TITLES = {
 }
 _PARTS = ("precision", "recall", "f1")
 _AVERAGES = ("micro", "macro")
+_VERDICTS: dict[Classes, str] = {3: "yes, no or unknown", 2: "yes or no"}
+_BIOASQ: dict[Part, str] = {
+    "documents": "phase A: documents",
+    "snippets": "phase A: snippets",
+    "yesno": "exact answers: yes or no",
+    "factoid": "exact answers: factoid",
+    "list": "exact answers: list",
+    "ideal": "ideal answers",
+}
 
 
 def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
-    """Print each task: sets, texts, what is missing and why, and the overall score if it is official."""
+    """Each task: sets, texts, what is missing and why, and the overall score if it is official."""
     console = output()
     console.print(safe(origin))
     for one in scored:
         scores, intervals = one.scores, one.intervals()
         console.print(f"\n[bold]{_TITLES[scores.task]}[/bold]  {len(scores.cases):,} cases")
-        variants = _variants({**scores.values, **scores.extra})
-        if variants:
-            _print_sets(variants, intervals)
-        if scores.task in OVERALL:
-            _print_texts(one, intervals)
+        sets = _sets({**scores.values, **scores.extra}, intervals)
+        if sets.rows:
+            print_table(sets, gap=4)
+        if TASKS[scores.task].averaged:
+            print_table(_texts(one, intervals), header=False, gap=4)
         _print_overall(one, intervals)
         for note in scores.notes:
             console.print(safe(f"  {note}"), soft_wrap=True)
 
 
-def _variants(values: Mapping[str, float]) -> dict[str, list[float]]:
+def _sets(values: Mapping[str, float], intervals: Mapping[str, Interval]) -> Table:
     """Precision, recall and F1 by the variant and average that their names begin with."""
-    found: dict[str, list[float]] = {}
+    rows = []
     for name in values:
         prefix, _, part = name.rpartition("_")
         if part == "precision" and prefix.rpartition("_")[2] in _AVERAGES:
-            found[prefix] = [values[f"{prefix}_{one}"] for one in _PARTS]
-    return found
+            parts = [POINTS.number(values[f"{prefix}_{one}"]) for one in _PARTS]
+            rows.append([prefix.replace("_", " "), *parts, POINTS.bracket(intervals.get(f"{prefix}_f1"))])
+    return Table([*columns("", "precision", "recall", "F1"), Column("F1, 95 %", "text")], rows)
 
 
-def _print_sets(variants: Mapping[str, Sequence[float]], intervals: Mapping[str, Interval]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 2))
-    table.add_column("")
-    for name in ("precision", "recall", "F1"):
-        table.add_column(name, justify="right")
-    table.add_column("F1, 95 %")
-    for name, values in variants.items():
-        shown = (f"{value:.2f}" for value in values)
-        table.add_row(safe(name.replace("_", " ")), *shown, _bracket(intervals.get(f"{name}_f1")))
-    output().print(table)
-
-
-def _bracket(interval: Interval | None) -> Text:
-    """Brackets would be markup."""
-    return safe("" if interval is None else f"[{interval.low:.2f}, {interval.high:.2f}]")
-
-
-def _print_texts(one: ScoredTask, intervals: Mapping[str, Interval]) -> None:
-    scores = one.scores
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 2))
-    table.add_column("")
-    table.add_column("", justify="right")
-    table.add_column("", overflow="fold")
-    for name in (*scores.values, *scores.extra):
-        if name.rpartition("_")[2] not in _PARTS and not name.startswith("overall"):
-            value = {**scores.values, **scores.extra}[name]
-            table.add_row(name, f"{value:.2f}", _bracket(intervals.get(name)))
-    for name, reason in scores.not_computed.items():
-        table.add_row(name, "-", safe(f"not computed: {reason}"))
-    output().print(table)
+def _texts(one: ScoredTask, intervals: Mapping[str, Interval]) -> Table:
+    rows = [
+        [name, POINTS.number(value), POINTS.bracket(intervals.get(name))]
+        for name, value in {**one.scores.values, **one.scores.extra}.items()
+        if name.rpartition("_")[2] not in _PARTS and not name.startswith("overall")
+    ]
+    rows += [[name, NO_VALUE, f"not computed: {reason}"] for name, reason in one.scores.not_computed.items()]
+    return Table([*columns("", ""), Column("", "text")], rows)
 
 
 def _print_overall(one: ScoredTask, intervals: Mapping[str, Interval]) -> None:
@@ -87,19 +76,73 @@ def _print_overall(one: ScoredTask, intervals: Mapping[str, Interval]) -> None:
     if one.overall_score is not None:
         # Of evidence and links the official score is one of the values, and has its interval there.
         console.print(
-            f"  [bold]overall_score[/bold] {one.overall_score:.2f}", _bracket(intervals.get("overall_score"))
+            f"  [bold]overall_score[/bold] {one.overall_score:.2f}",
+            safe(POINTS.bracket(intervals.get("overall_score"))),
         )
         return
     if scores.unscored:
-        more = ", ..." if scores.unscored[3:] else ""
         console.print(
             safe(
                 f"  no overall_score: {len(scores.unscored):,} cases of the key have no prediction"
-                f" ({', '.join(scores.unscored[:3])}{more})"
+                f" ({some(scores.unscored)})"
             )
         )
     if scores.mean_of_available is not None:
-        named = ", ".join(name for name in OVERALL[scores.task] if name in scores.values)
-        bracket = _bracket(intervals.get("mean_of_available"))
-        line = safe(f"  mean_of_available {scores.mean_of_available:.2f} ") + bracket
-        console.print(line + safe(f" ({named}); no overall_score"), soft_wrap=True)
+        named = ", ".join(name for name in TASKS[scores.task].averaged if name in scores.values)
+        bracket = POINTS.bracket(intervals.get("mean_of_available"))
+        line = f"  mean_of_available {scores.mean_of_available:.2f} {bracket} ({named}); no overall_score"
+        console.print(safe(line), soft_wrap=True)
+
+
+def print_verdicts(origin: str, scored: Sequence[VerdictScores]) -> None:
+    """Each number of answers with its intervals."""
+    console = output()
+    console.print(safe(origin))
+    for one in scored:
+        console.print(f"\n[bold]verdict: {_VERDICTS[one.classes]}[/bold]  {one.cases:,} cases")
+        rows = [
+            [name, POINTS.number(interval.value), Format(1).bracket(interval)]
+            for name, interval in one.values.items()
+        ]
+        print_table(Table([*columns("", ""), Column("", "text")], rows), header=False, gap=4)
+        gold, given = (
+            ", ".join(f"{count} {name}" for name, count in counts.items()) for counts in (one.gold, one.given)
+        )
+        console.print(safe(f"  key: {gold}; given: {given}"))
+        if one.unscored:
+            console.print(safe(f"  {len(one.unscored):,} cases are not done ({some(one.unscored)})"))
+        for note in one.notes:
+            console.print(safe(f"  {note}"), soft_wrap=True)
+
+
+def print_bioasq(origin: str, scored: Sequence[PartScores]) -> None:
+    """Each part with the interval of all questions, and the values of each type beside it."""
+    console = output()
+    console.print(safe(origin))
+    for one in scored:
+        noun = "question" if one.of_all.questions == 1 else "questions"
+        console.print(f"\n[bold]{_BIOASQ[one.part]}[/bold]  {one.of_all.questions:,} {noun}")
+        print_table(_bioasq_table(one), header=len(one.groups) > 1, gap=4)
+        if one.missing:
+            how = "skipped, as BioASQ does" if one.definitions.bioasq_compat else "count as 0"
+            console.print(
+                safe(f"  {len(one.missing):,} without an answer {how} ({some(one.missing)})"), soft_wrap=True
+            )
+    console.print("\n0 to 1; brackets: 95 % intervals by bootstrap over questions")
+
+
+def _bioasq_table(one: PartScores) -> Table:
+    types = [name for name in one.groups if name != "all"]
+    heads = [Column("", "text"), Column("all"), Column("95 %", "text")]
+    heads += [Column(f"{name} ({one.groups[name].questions})") for name in types]
+    shares = Format(4)
+    rows = [
+        [
+            score,
+            shares.number(interval.value),
+            shares.bracket(interval),
+            *(shares.number(one.groups[name].values[score].value) for name in types),
+        ]
+        for score, interval in one.of_all.values.items()
+    ]
+    return Table(heads, rows)

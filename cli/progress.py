@@ -1,62 +1,148 @@
-"""A progress bar on a terminal, and now and then a line elsewhere."""
+"""How far long work is: bars on a terminal, and now and then a line elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
 
-from cli.terminal import messages, safe
-from runs.watcher import Progress
+from cli.terminal import duration, messages, safe
 
 _LINE_EVERY_S = 15.0
 
 
-class BatchProgress:
-    """Shows a batch's progress on standard error; a context manager."""
+class Progress(Protocol):
+    """Shows tasks on standard error while they go on."""
+
+    def start(self, task: str, total: float | None = None, *, percent: bool = False) -> None:
+        """Show a task; one of this name begins anew.
+
+        Args:
+            task: What is counted, or the name of what goes on.
+            total: None where it is not known, or where there is nothing to count.
+            percent: Show the share of the total that is done, not the two numbers.
+        """
+
+    def advance(
+        self, done: float = 0, total: float | None = None, details: str = "", *, task: str = ""
+    ) -> None:
+        """Show how far a task is: the one that was started last, or the named one.
+
+        Args:
+            done: Of the total.
+            total: Where only now it is known.
+            details: Beside the count, the rate and the time left.
+            task: Its name.
+        """
+
+    def notify(self, text: str) -> None:
+        """Print a line that stays."""
+
+    def stop(self, task: str) -> None:
+        """Show a task no longer."""
+
+
+@contextmanager
+def progress(task: str = "", total: float | None = None) -> Iterator[Progress]:
+    """Show progress on standard error, of one task from the start if it is named."""
+    if not sys.stderr.isatty():
+        yield _started(_Lines(), task, total)
+        return
+    name, text = (TextColumn(part, markup=False) for part in ("{task.description}", "{task.fields[text]}"))
+    with Bars(SpinnerColumn(), name, BarColumn(), text, console=messages(), transient=True) as bars:
+        yield _started(_Bars(bars), task, total)
+
+
+def _started(shown: _Lines, task: str, total: float | None) -> Progress:
+    if task:
+        shown.start(task, total)
+    return shown
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task. What an earlier session had done by the first report says nothing of the rate."""
+
+    total: float | None
+    percent: bool
+    begin: float
+    last_line: float
+    first: float | None = None
+
+    def text(self, done: float, details: str) -> str:
+        """Count, details, rate and time left."""
+        now = time.monotonic()
+        if self.first is None or done < self.first:
+            self.first, self.begin = done, now
+        parts = [details] if details else []
+        if self.total:
+            count = f"{done / self.total:.0%}" if self.percent else f"{done:,} of {self.total:,}"
+            parts.insert(0, count)
+            new, seconds = done - self.first, now - self.begin
+            if new > 0 and seconds > 0:
+                rate = new / seconds
+                parts += [] if self.percent else [f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.2g}/s"]
+                parts.append(f"{duration(seconds * (self.total - done) / new)} left")
+        return ", ".join(parts)
+
+
+class _Lines:
+    """A line of each task now and then."""
 
     def __init__(self) -> None:
         self._console = messages()
-        self._bar = RichProgress(
-            TextColumn("cases"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[details]}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("cases", total=None, details="")
-        self._begin = time.perf_counter()
-        self._last_line = self._begin
+        self._tasks: dict[str, _Task] = {}
 
-    def remark(self, text: str) -> None:
-        """Say something beside the bar."""
-        self._bar.console.print(safe(text), soft_wrap=True)
+    def start(self, task: str, total: float | None = None, *, percent: bool = False) -> None:
+        self._tasks.pop(task, None)
+        now = time.monotonic()
+        self._tasks[task] = _Task(total, percent, now, now)
 
-    def update(self, progress: Progress) -> None:
-        """Show the counts, the tokens and the rate."""
-        now = time.perf_counter()
-        seconds = max(now - self._begin, 1e-9)
-        ended = progress.done + progress.failed + progress.waiting
-        tokens = progress.usage.input_tokens + progress.usage.output_tokens
-        waiting = f"{progress.waiting} waiting, " if progress.waiting else ""
-        details = f"{progress.failed} failed, {waiting}{tokens:,} tokens, {tokens / seconds:,.0f} tokens/s"
-        if progress.usage.cost is not None:
-            details += f", cost {progress.usage.cost:.4g}"
-        self._bar.update(self._task, total=progress.total, completed=ended, details=details)
-        if self._bar.disable and (now - self._last_line > _LINE_EVERY_S):
-            self._last_line = now
-            self.remark(f"{ended} of {progress.total} cases, {details}")
-
-    def __enter__(self) -> BatchProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def advance(
+        self, done: float = 0, total: float | None = None, details: str = "", *, task: str = ""
     ) -> None:
-        self._bar.stop()
+        name = task or list(self._tasks)[-1]
+        of_name = self._tasks[name]
+        of_name.total = of_name.total if total is None else total
+        self._show(name, of_name, done, of_name.text(done, details))
+
+    def notify(self, text: str) -> None:
+        self._console.print(safe(text), soft_wrap=True)
+
+    def stop(self, task: str) -> None:
+        del self._tasks[task]
+
+    def _show(self, name: str, task: _Task, done: float, text: str) -> None:
+        now = time.monotonic()
+        if now - task.last_line >= _LINE_EVERY_S and done != task.total:
+            task.last_line = now
+            self.notify(f"{name}: {text}")
+
+
+class _Bars(_Lines):
+    """A bar of each task."""
+
+    def __init__(self, bars: Bars) -> None:
+        super().__init__()
+        self._console = bars.console
+        self._bars = bars
+        self._ids: dict[str, TaskID] = {}
+
+    def start(self, task: str, total: float | None = None, *, percent: bool = False) -> None:
+        if task in self._tasks:
+            self.stop(task)
+        super().start(task, total, percent=percent)
+        self._ids[task] = self._bars.add_task(task, total=total, text="")
+
+    def stop(self, task: str) -> None:
+        super().stop(task)
+        self._bars.remove_task(self._ids.pop(task))
+
+    def _show(self, name: str, task: _Task, done: float, text: str) -> None:
+        self._bars.update(self._ids[name], completed=done, total=task.total, text=safe(text).plain)

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.table import Table
 
-from cli.options import JsonOption, KeyOption
+from cli.options import ExampleFormat, ExamplesArgument, FormatOption, JsonOption, KeyOption
+from cli.terminal import messages, output, plural, print_json, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cases.submissions.fault import Fault
-    from cli.counted_progress import CountedProgress
+    from cases.submissions.task import Fault
+    from cli.progress import Progress
     from evals.rankings.scores import RankingScores
     from ranking.cutoffs import Cutoff
     from ranking.examples import Example
@@ -28,70 +30,51 @@ def rank(
             help="logistic, support, bm25, similarity, similarity:FOLDER of a sentence encoder,"
             " classifier:FOLDER of a cross-encoder, or the folder of a trained ranker.",
             metavar="RANKER",
-            show_default=False,
         ),
     ],
-    data: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Files of examples (ArchEHR XML, .jsonl), and folders of SciFact or Evidence Inference.",
-            metavar="DATA...",
-            show_default=False,
-        ),
-    ],
-    reader: Annotated[
-        Literal["scifact", "evidence_inference", "archehr", "jsonl"] | None,
-        typer.Option(
-            "--reader", help="Format of the data. (default: by its files and fields)", show_default=False
-        ),
-    ] = None,
+    data: ExamplesArgument,
+    reader: FormatOption = None,
     key: KeyOption = None,
     cutoff: Annotated[
         str | None,
         typer.Option(
-            "--cutoff",
             help="threshold=P, gap, adaptive=TAU0,WEIGHT, top_k=K, autocut, autocut_star, elbow, surprise or"
             " surprise_clean; threshold=P,empty may select nothing, elbow=min:3 takes at least three."
             " (default: the ranker's own)",
             metavar="RULE",
-            show_default=False,
         ),
     ] = None,
     split: Annotated[
         Literal["held-out", "all"],
-        typer.Option("--split", help="held-out: only the examples that the ranker's training held out."),
+        typer.Option(help="held-out: only the examples that the ranker's training held out."),
     ] = "all",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="JSON lines, one an example.", metavar="FILE", show_default=False),
+        typer.Option("--out", "-o", help="File of JSON lines to write, one per example.", metavar="FILE"),
     ] = None,
     submission: Annotated[
         Path | None,
         typer.Option(
-            "--submission",
-            help="Write a submission to subtask 2 of ArchEHR-QA 2026 as well (.zip or .json).",
-            metavar="FILE",
-            show_default=False,
+            help="Write a submission to subtask 2 of ArchEHR-QA 2026 as well (.zip or .json).", metavar="FILE"
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score the sentences of each example for its query, select some, and score the selection.
+    """Rank the sentences of each example for its query, select some, and score the selection.
 
-    Scores need labels of people in the data. Brackets are 95 % intervals by bootstrap over examples. With
-    --out, the same command after an interruption goes on where it was.
+    Scores need labels by people in the data. Brackets are 95 % intervals by bootstrap over examples. With
+    --out, the same command continues after an interruption.
 
     Example: evigraph rank bm25 cases.xml --out ranked.jsonl
     """
-    from cli.counted_progress import CountedProgress
-    from cli.terminal import messages, print_json, safe
+    from cli.progress import progress
     from evals.rankings.scores import score_rows
-    from evals.rankings.submission import check_target, write_ranked
+    from evals.submissions import check_target, write_ranked
     from ranking.cutoffs import cutoff_text
     from ranking.load import load_ranker
     from ranking.rank_file import ROW, PartialFile, rank_examples
 
-    given = _given_cutoff(cutoff)
+    given = None if cutoff is None else cutoff_rule(cutoff)
     examples = _examples(ranker, data, reader, key, split)
     if submission is not None:
         check_target(submission, examples)
@@ -101,14 +84,14 @@ def rank(
     file = PartialFile(out, made_by) if out else None
     kept: list[RankedRow] = []
     try:
-        with CountedProgress("examples", len(examples)) as progress:
-            rows = _shown(rank_examples(loaded, rule, examples, file), progress)
+        with progress("examples", len(examples)) as shown:
+            rows = _shown(rank_examples(loaded, rule, examples, file), shown)
             scores = score_rows(_kept(rows, kept) if submission else rows)
         if file is not None:
             file.finish(ROW)
     except KeyboardInterrupt:
         if file is not None:
-            messages().print(safe(f"kept in {file.partial}; the same command goes on"), soft_wrap=True)
+            messages().print(safe(f"saved in {file.partial}; the same command continues"), soft_wrap=True)
         raise
     finally:
         if file is not None:
@@ -122,11 +105,10 @@ def rank(
         _refuse(faults)
 
 
-def _given_cutoff(text: str | None) -> Cutoff | None:
+def cutoff_rule(text: str) -> Cutoff:
+    """The rule that `--cutoff` names."""
     from ranking.cutoffs import parse_cutoff
 
-    if text is None:
-        return None
     try:
         return parse_cutoff(text)
     except ValueError as error:
@@ -136,7 +118,7 @@ def _given_cutoff(text: str | None) -> Cutoff | None:
 def _examples(
     ranker: str,
     data: list[Path],
-    reader: Literal["scifact", "evidence_inference", "archehr", "jsonl"] | None,
+    reader: ExampleFormat | None,
     keys: list[Path] | None,
     split: Literal["held-out", "all"],
 ) -> list[Example]:
@@ -151,9 +133,9 @@ def _examples(
     return held_out_examples(examples, record) if record else examples
 
 
-def _shown(rows: Iterable[RankedRow], progress: CountedProgress) -> Iterator[RankedRow]:
+def _shown(rows: Iterable[RankedRow], progress: Progress) -> Iterator[RankedRow]:
     for done, row in enumerate(rows, start=1):
-        progress.update(done)
+        progress.advance(done)
         yield row
 
 
@@ -189,13 +171,12 @@ def _fields(
 def _print(
     ranker: str, rule: Cutoff, scores: RankingScores, out: Path | None, submission: Path | None
 ) -> None:
-    from cli.terminal import output, safe
     from ranking.cutoffs import cutoff_text
 
     console = output()
     console.print(
         safe(
-            f"{ranker}, cut-off {cutoff_text(rule)}: {scores.examples:,} examples,"
+            f"{ranker}, cut-off {cutoff_text(rule)}: {plural(scores.examples, 'example')},"
             f" {scores.selected:,} of {scores.sentences:,} sentences selected"
         ),
         soft_wrap=True,
@@ -204,7 +185,7 @@ def _print(
         cut = f"{scores.cut_sentences:,} sentences and {scores.cut_queries:,} queries"
         console.print(safe(f"over the ranker's limit of length, the end not read: {cut}", "yellow"))
     if scores.weak:
-        console.print(safe(f"weak labels are not scored against: {scores.weak:,} examples", "yellow"))
+        console.print(safe(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow"))
     if scores.values:
         _print_values(scores)
     else:
@@ -213,16 +194,13 @@ def _print(
         if path is not None:
             console.print(safe(str(path)), soft_wrap=True)
     if out is None and submission is None and not scores.values:
-        console.print(safe("nothing kept: --out FILE writes what is selected"))
+        console.print(safe("nothing saved: --out FILE writes what is selected"))
 
 
 def _print_values(scores: RankingScores) -> None:
-    from rich.table import Table
-
-    from cli.terminal import output, safe
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(f"{scores.scored:,} examples")
+    table.add_column(plural(scores.scored, "example"))
     table.add_column("", justify="right")
     table.add_column("95 %")
     for name, its in scores.values.items():
@@ -232,7 +210,6 @@ def _print_values(scores: RankingScores) -> None:
 
 
 def _refuse(faults: list[Fault]) -> None:
-    from cli.terminal import messages, safe
 
     for fault in faults:
         line = " ".join(f"{fault.severity}: {fault.line}. {fault.remedy}".split())

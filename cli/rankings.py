@@ -3,89 +3,70 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption, PartOption
+from cli.options import (
+    HtmlOption,
+    JsonOption,
+    PartOption,
+    QuestionLimitOption,
+    QuestionsArgument,
+    SearchedCorpusOption,
+    VectorIndexOption,
+)
+from cli.terminal import output, print_json, safe
+
+if TYPE_CHECKING:
+    from evals.search.report import SearchReport
 
 
 def rankings(
-    questions: Annotated[
-        list[Path],
-        typer.Argument(
-            help="BioASQ questions with their documents, or SciFact's claims.",
-            metavar="QUESTIONS...",
-            show_default=False,
-        ),
-    ],
-    corpus: Annotated[
-        Path, typer.Option("--corpus", help="Corpus to search.", metavar="FOLDER", show_default=False)
-    ],
-    index: Annotated[
-        Path | None,
-        typer.Option("--index", help="Index of its vectors.", metavar="FOLDER", show_default=False),
-    ] = None,
+    questions: QuestionsArgument,
+    corpus: SearchedCorpusOption,
+    index: VectorIndexOption = None,
     reranker: Annotated[
         list[str] | None,
         typer.Option(
-            "--reranker",
             help="Folder of a trained ranker, or classifier:FOLDER of a cross-encoder. Repeatable.",
             metavar="RANKER",
-            show_default=False,
         ),
     ] = None,
     depths: Annotated[
-        str, typer.Option("--depths", help="How many documents rerankers are given, parted by commas.")
+        str, typer.Option(help="How many documents rerankers are given, separated by commas.")
     ] = "10,100",
     retriever: Annotated[
         Literal["words", "dense", "hybrid"] | None,
         typer.Option(
-            "--retriever",
-            help="Whose documents rerankers are given. (default: hybrid with an index)",
-            show_default=False,
+            help="Which search gives rerankers their documents. (default: hybrid with an index, else words)"
         ),
     ] = None,
-    depth: Annotated[
-        int, typer.Option("--depth", min=10, help="How many documents are searched for.")
-    ] = 1000,
+    depth: Annotated[int, typer.Option(min=10, help="How many documents a search returns.")] = 1000,
     part: PartOption = None,
     tune: Annotated[
         str | None,
         typer.Option(
-            "--tune",
             help="Choose the weights of an ensemble of each reranker and the retriever on this part of the"
-            " questions, such as 1/2; the others test it.",
+            " questions, such as 1/2, and test them on the others.",
             metavar="N/M",
-            show_default=False,
         ),
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, help="Only the first N questions.", show_default=False),
-    ] = None,
+    limit: QuestionLimitOption = None,
     cache: Annotated[
         Path | None,
         typer.Option(
-            "--cache",
-            help="Keep scores of rerankers in this file; the same command goes on with them.",
+            help="Store scores of rerankers in this file; the same command continues from them.",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     runs: Annotated[
-        Path | None,
-        typer.Option(
-            "--runs", help="Write rankings in TREC's formats.", metavar="FOLDER", show_default=False
-        ),
+        Path | None, typer.Option(help="Write rankings in TREC formats.", metavar="FOLDER")
     ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write a page with plots to this file.", show_default=False),
-    ] = None,
+    html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how well documents are found and put in order, against those known to be relevant.
+    """Measure how well documents are retrieved and reranked, against those known to be relevant.
 
     Later rows of a table are tested against its first. Brackets are 95 % intervals by bootstrap over
     questions. Calls no language model.
@@ -94,13 +75,12 @@ def rankings(
     """
     import asyncio
 
-    from cli.counted_progress import CountedProgress
-    from cli.print_rankings import print_rankings
-    from cli.terminal import output, print_json, safe
+    from cli.progress import progress
+    from evals.pages.page import write_page
     from evals.search.evaluate import Request, evaluate
-    from evals.search.parts import Part
+    from evals.search.questions import Part
     from evals.search.render import as_json as report_object
-    from evals.search.render import write_page
+    from evals.search.render import render
 
     request = Request(
         questions=tuple(questions),
@@ -116,13 +96,13 @@ def rankings(
         cache=cache,
         runs=runs,
     )
-    report = asyncio.run(evaluate(request, CountedProgress))
+    report = asyncio.run(evaluate(request, progress))
     if html is not None:
-        write_page(html, report)
+        write_page(html, render(report))
     if as_json:
         print_json(report_object(report))
         return
-    print_rankings(report)
+    _print(report)
     for name, path in (("runs", runs), ("page", html)):
         if path is not None:
             output().print(safe(f"{name}  {path}"), soft_wrap=True)
@@ -139,3 +119,27 @@ def _depths(text: str, deepest: int) -> tuple[int, ...]:
         fault = f"{text!r}: from 1 to {deepest}, the depth of the search"
         raise typer.BadParameter(fault, param_hint="--depths")
     return tuple(found)
+
+
+def _print(report: SearchReport) -> None:
+    """All tables."""
+    from cli.terminal import print_table
+    from evals.search.render import table_of
+
+    console = output()
+    part = "" if report.part is None else f"part {report.part}: "
+    console.print(
+        safe(
+            f"{part}{report.questions:,} questions with {report.relevant:,} relevant documents,"
+            f" {report.documents:,} documents searched"
+        ),
+        soft_wrap=True,
+    )
+    if report.missing:
+        console.print(safe(f"relevant, and not in the corpus: {report.missing:,} documents", "yellow"))
+    if report.unjudged:
+        console.print(safe(f"without a relevant document, and left out: {report.unjudged:,} questions"))
+    for table in report.tables:
+        console.print()
+        console.print(safe(table.caption), soft_wrap=True)
+        print_table(table_of(table), below=True)

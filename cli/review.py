@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOption, RunFolderArgument
+from cli.options import CaseArgument, JsonOption, RunFolderArgument
 
 if TYPE_CHECKING:
     from runs.folder import RunFolder
@@ -15,44 +15,37 @@ if TYPE_CHECKING:
 
 def review(
     run: RunFolderArgument,
-    case: Annotated[
-        str | None, typer.Argument(help="A case id.", metavar="[CASE]", show_default=False)
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", help="Who reviews.", metavar="NAME", show_default=False)
-    ] = None,
+    case: CaseArgument = None,
+    by: Annotated[str | None, typer.Option(help="Name of the reviewer.", metavar="NAME")] = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="All labels, and the answer if there is one, are right.")
+        bool, typer.Option("--confirm", help="All labels are right, and so is the answer if there is one.")
     ] = False,
     essential: Annotated[
-        str | None,
-        typer.Option(help="Sentences that are essential, such as 1,4.", metavar="IDS", show_default=False),
+        str | None, typer.Option(help="Sentences that are essential, such as 1,4.", metavar="IDS")
     ] = None,
     supplementary: Annotated[
-        str | None, typer.Option(help="Sentences that help.", metavar="IDS", show_default=False)
+        str | None, typer.Option(help="Sentences that are supplementary.", metavar="IDS")
     ] = None,
     not_relevant: Annotated[
-        str | None, typer.Option(help="Sentences that do not.", metavar="IDS", show_default=False)
+        str | None, typer.Option(help="Sentences that are not relevant.", metavar="IDS")
     ] = None,
     answer: Annotated[
-        Path | None,
-        typer.Option(help="Text file with the right answer.", metavar="FILE", show_default=False),
+        Path | None, typer.Option(help="Text file with the right answer.", metavar="FILE")
     ] = None,
-    comment: Annotated[str, typer.Option(help="For people.", metavar="TEXT", show_default=False)] = "",
+    comment: Annotated[str, typer.Option(help="A comment for other people.", metavar="TEXT")] = "",
     export: Annotated[
         Path | None,
         typer.Option(
             help="Write the reviewed cases as gold: a key (.json), or cases with texts (.jsonl).",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Confirm or correct labels and answers; list what waits for a person; export reviews as gold.
 
-    Sentences that no option names are confirmed as they are. Reviews are kept beside the run with who and
-    when; the last one counts. A case that waited goes on while the run is under way, or with
+    Sentences that no option names are confirmed as they are. Reviews are stored in the run with name and
+    time; the last one counts. A case that waited continues while the run is in progress, or with
     `evigraph resume`.
 
     Example: evigraph review out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
@@ -82,10 +75,10 @@ def review(
         _show(folder, case, as_json=as_json)
         return
     if by is None:
-        raise typer.BadParameter("--by NAME says who reviews")
+        raise typer.BadParameter("--by NAME is missing: who reviews?")
     if confirm and labels is None and line["labels"]:
         labels = {}
-    text = line["answer"] if confirm else None
+    text = line.get("answer") if confirm else None
     made = make_review(
         line,
         reviewer=by,
@@ -117,11 +110,11 @@ def _labels(named: dict[str, str | None]) -> dict[str, str] | None:
 def _read(path: Path) -> str:
     from cases.errors import InputError
     from cases.files import opened
-    from runs.reviews import LONGEST_ANSWER
+    from runs.reviews import MAX_ANSWER
 
     with opened(path) as file:
         # Four bytes a character at most; what is longer is refused by its length.
-        content = file.read(4 * LONGEST_ANSWER + 4)
+        content = file.read(4 * MAX_ANSWER + 4)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -2,67 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.options import (
-    AlignScoreBackboneOption,
-    AlignScoreOption,
-    BertScoreOption,
-    CaseIdsOption,
-    CasesOption,
-    ConceptsOption,
-    JsonOption,
-    KeyOption,
-    QuickUmlsOption,
-    TaskOption,
-)
+from cli.options import CasesOption, JsonOption, KeyOption, MetricFlags, TaskOption
+from cli.terminal import print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cases.submissions.bioasq import BioasqTask
+    from evals.bioasq.parts import Definitions
     from evals.scoring.scored_tasks import ScoredTask
 
 
 def score(
     predictions: Annotated[
-        Path,
-        typer.Argument(
-            help="A run folder, or a submission (.zip or .json).",
-            metavar="RUN|SUBMISSION",
-            show_default=False,
-        ),
+        Path, typer.Argument(help="A run folder, or a submission (.zip or .json).", metavar="RUN|SUBMISSION")
     ],
     key: KeyOption = None,
     cases: CasesOption = None,
     task: TaskOption = None,
-    case_ids: CaseIdsOption = None,
-    bertscore_model: BertScoreOption = None,
-    alignscore: AlignScoreOption = None,
-    alignscore_backbone: AlignScoreBackboneOption = None,
-    quickumls: QuickUmlsOption = None,
-    concepts: ConceptsOption = None,
+    case_ids: Annotated[
+        str | None, typer.Option(help="Only these cases, such as 1-20,35.", metavar="IDS")
+    ] = None,
+    *,
+    metrics: MetricFlags,
     bioasq_compat: Annotated[
         bool,
         typer.Option(
             "--bioasq-compat",
-            help="Of BioASQ, count as its scorer does: skip questions without an answer, and take any snippet"
+            help="For BioASQ: count as its scorer does, skip questions without an answer, and take any"
+            " snippet"
             " of a right document for a hit.",
         ),
     ] = False,
     map_divisor: Annotated[
         Literal["capped", "gold", "ten"],
         typer.Option(
-            "--map-divisor",
-            help="Of BioASQ, what average precision of documents divides by: the smaller of 10 and their"
-            " number (its years from 6 on), their number (1 and 2, and trec_eval), or 10 (3 to 5).",
+            help="For BioASQ: the divisor of average precision of documents: the smaller of 10 and their"
+            " number (its years from 6 on), their number (1 and 2, and trec_eval), or 10 (3 to 5)."
         ),
     ] = "capped",
     rouge_su4: Annotated[
         Literal["perl", "textbook"],
         typer.Option(
             "--rouge-su4",
-            help="Of BioASQ, ROUGE-SU4 as ROUGE-1.5.5 counts, without the last word alone, or as defined.",
+            help="For BioASQ: ROUGE-SU4 as ROUGE-1.5.5 counts it, without the last word alone, or as"
+            " defined.",
         ),
     ] = "perl",
     as_json: JsonOption = False,
@@ -70,7 +60,7 @@ def score(
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
 
     A run is scored on every task that it answers and its key labels; a submission on one. What needs
-    weights or a licence that is not here is named and left out, and no overall score is made up for it.
+    weights or a licence that is missing is named and left out, and then there is no overall score.
     A run of timeaware is scored on its verdicts: macro precision, recall and F1 of yes, no and unknown.
     A run of bioasq, and a submission to it, by BioASQ's measures of documents, snippets and answers.
     Brackets are 95 % intervals by bootstrap over cases.
@@ -80,23 +70,17 @@ def score(
     from functools import partial
 
     from cases.errors import InputError
-    from cli.bioasq import score_predictions
-    from cli.print_scores import print_scores
-    from cli.print_verdicts import print_verdict_scores
-    from cli.terminal import print_json
+    from cli.print_scores import print_scores, print_verdicts
     from evals.bioasq.parts import Definitions
-    from evals.metrics.resources import MetricResources
     from evals.scoring.scored_tasks import score_run, score_submission
-    from evals.verdicts.recorded import gives_verdicts
-    from evals.verdicts.scores import score_verdicts
+    from evals.verdicts.scores import gives_verdicts, score_verdicts
     from runs.folder import MANIFEST, RunFolder
 
     if not predictions.exists():
         raise InputError(predictions, "no such run folder or submission")
-    resources = MetricResources(bertscore_model, alignscore, alignscore_backbone, quickumls, concepts)
     is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
     for_bioasq = partial(
-        score_predictions,
+        _score_bioasq,
         predictions,
         [*(cases or ()), *(key or ())],
         case_ids=case_ids,
@@ -116,7 +100,7 @@ def score(
         if as_json:
             print_json({"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]})
         else:
-            print_verdict_scores(str(predictions), verdicts)
+            print_verdicts(str(predictions), verdicts)
         return
     scored: list[ScoredTask]
     if is_run:
@@ -126,7 +110,7 @@ def score(
             case_files=cases or (),
             task=task,
             case_ids=case_ids,
-            resources=resources,
+            resources=metrics.resources,
         )
     else:
         if not key and not cases:
@@ -137,7 +121,7 @@ def score(
             case_files=cases or (),
             task=task,
             case_ids=case_ids,
-            resources=resources,
+            resources=metrics.resources,
         )
     if as_json:
         content: dict[str, Any] = {
@@ -150,8 +134,35 @@ def score(
 
 
 def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:
-    from cases.bioasq_submissions.files import looks_like_bioasq
-    from evals.bioasq.recorded import gives_biomedical
+    from cases.submissions.bioasq import looks_like_bioasq
+    from evals.bioasq.scores import gives_biomedical
     from runs.folder import RunFolder
 
     return gives_biomedical(RunFolder(predictions)) if is_run else looks_like_bioasq(predictions)
+
+
+def _score_bioasq(
+    predictions: Path,
+    questions: Sequence[Path],
+    task: BioasqTask | None,
+    *,
+    case_ids: str | None,
+    definitions: Definitions,
+    is_run: bool,
+    as_json: bool,
+) -> None:
+    """Score a run or a submission, on one phase or on what there is."""
+    from cli.print_scores import print_bioasq
+    from evals.bioasq.scores import score_file, score_run
+    from runs.folder import RunFolder
+
+    if is_run:
+        scored = score_run(RunFolder(predictions), questions, case_ids, definitions, task)
+    elif questions:
+        scored = score_file(predictions, questions, case_ids, definitions, task)
+    else:
+        raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
+    if as_json:
+        print_json(dict(predictions=str(predictions), bioasq=[one.as_json() for one in scored]))
+    else:
+        print_bioasq(str(predictions), scored)

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+
+from cli.terminal import duration, messages, output, safe
 
 if TYPE_CHECKING:
     from serving.vllm_server.spec import ServeSpec
@@ -13,63 +16,46 @@ if TYPE_CHECKING:
 
 def serve(
     model: Annotated[
-        str | None,
-        typer.Argument(
-            help="A registered name, a folder, or a hub id. (default: the recipe's)", show_default=False
-        ),
+        str | None, typer.Argument(help="A registered name, a folder, or a hub id. (default: the recipe's)")
     ] = None,
     extra: Annotated[
-        list[str] | None,
-        typer.Argument(help="Arguments for vLLM itself.", metavar="[-- ARGS...]", show_default=False),
+        list[str] | None, typer.Argument(help="Arguments for vLLM itself.", metavar="[-- ARGS...]")
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
             "--recipe",
             "-r",
-            help="Serve recipe, packaged or a file of vLLM's flags. (default: the one that fits, if any)",
+            help="Serve recipe: the name of a packaged one, or a file of vLLM flags. (default: one that"
+            " fits, if any)",
             metavar="NAME|FILE",
-            show_default=False,
         ),
     ] = None,
     recipes: Annotated[bool, typer.Option("--recipes", help="List the packaged serve recipes.")] = False,
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 lets other machines in.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",
-    name: Annotated[
-        str | None,
-        typer.Option("--name", help="What requests call the model. (default: MODEL)", show_default=False),
-    ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option("--gpus", min=1, help="GPUs to share the model between.", show_default=False),
-    ] = None,
-    max_model_len: Annotated[
-        int | None,
-        typer.Option("--max-model-len", min=1, help="Context length in tokens.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Model name in requests. (default: MODEL)")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs to split the model across.")] = None,
+    max_model_len: Annotated[int | None, typer.Option(min=1, help="Context length in tokens.")] = None,
     python: Annotated[
         Path | None,
         typer.Option(
-            "--python",
             help="Interpreter that has vLLM. "
-            "(default: $EVIGRAPH_VLLM_PYTHON, this one, .venv-vllm/bin/python)",
-            show_default=False,
+            "(default: $EVIGRAPH_VLLM_PYTHON, this one, .venv-vllm/bin/python)"
         ),
     ] = None,
     log: Annotated[
-        Path | None,
-        typer.Option("--log", help="File for vLLM's output. (default: a temporary one)", show_default=False),
+        Path | None, typer.Option(help="File for vLLM's output. (default: a temporary one)")
     ] = None,
     print_command: Annotated[
-        bool,
-        typer.Option("--print-command", "--dry-run", help="Print the exact command and start nothing."),
+        bool, typer.Option("--print-command", "--dry-run", help="Print the exact command and start nothing.")
     ] = False,
 ) -> None:
     """Start a vLLM server, wait until it is ready, and keep it until Ctrl-C.
 
-    vLLM runs in its own interpreter and process group. All its processes end with this command, also when
+    vLLM runs in its own interpreter and process group. All its processes end with this command, even if
     it is killed. Exit code 0: stopped after it was ready; 1: vLLM ended by itself; 2: it could not start;
     130: interrupted before it was ready.
 
@@ -109,9 +95,7 @@ def serve(
 
 
 def _print_recipes() -> None:
-    from rich.table import Table
 
-    from cli.terminal import output
     from serving.vllm_server.recipes import packaged_recipes
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -126,10 +110,8 @@ def _print_recipes() -> None:
 def _print_command(spec: ServeSpec) -> None:
     import shlex
 
-    from cli.terminal import messages, output, safe
-
-    for remark in spec.remarks:
-        messages().print(safe(remark), soft_wrap=True)
+    for note in spec.notes:
+        messages().print(safe(note), soft_wrap=True)
     variables = [f"{name}={shlex.quote(value)}" for name, value in spec.environment.items()]
     output().print(safe(" ".join([*variables, shlex.join(spec.command)])), soft_wrap=True)
 
@@ -137,19 +119,18 @@ def _print_command(spec: ServeSpec) -> None:
 def _serve(spec: ServeSpec, log: Path | None) -> None:
     import signal
 
-    from cli.terminal import duration, messages, output, safe
-    from cli.waiting import Waiting
+    from cli.progress import progress
     from serving.vllm_server.server import start_server
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         # What `nohup` has ignored stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    remarks = messages()
-    for remark in spec.remarks:
-        remarks.print(safe(remark), soft_wrap=True)
-    with Waiting() as waiting:
-        server = start_server(spec, waiting.report, log=log, every_s=waiting.every_s)
+    console = messages()
+    for note in spec.notes:
+        console.print(safe(note), soft_wrap=True)
+    with progress("server") as shown:
+        server = start_server(spec, lambda text: shown.advance(details=text), log=log, every_s=0.5)
     with server:
         try:
             results = output()
@@ -157,10 +138,10 @@ def _serve(spec: ServeSpec, log: Path | None) -> None:
             results.print(safe(f"model    {server.model_string}"), soft_wrap=True)
             next_command = f"evigraph run tamu CASES... --model {server.model_string}"
             results.print(safe(f"next     {next_command}"), soft_wrap=True)
-            remarks.print("Ctrl-C ends it")
+            console.print("Ctrl-C ends it")
             fault = server.wait()
         except KeyboardInterrupt:
-            remarks.print("stopping vLLM")
+            console.print("stopping vLLM")
             return
-    remarks.print(safe(f"evigraph: {fault}"), soft_wrap=True)
+    console.print(safe(f"evigraph: {fault}"), soft_wrap=True)
     raise typer.Exit(1)

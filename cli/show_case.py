@@ -11,25 +11,14 @@ from rich.text import Text
 from cases.errors import InputError
 from cases.records import Case
 from cli.show_fork import list_forks
-from cli.show_question import print_question, question_details, question_rows
-from cli.show_verdict import document_details, print_evidence, verdict_rows
+from cli.show_question import print_question, question_rows
+from cli.show_verdict import print_evidence, verdict_rows
 from cli.terminal import duration, output, safe
+from graph.system import find_node
 from runs.folder import CALLS, Line, RunFolder
-from runs.inputs import recorded_cases
-from runs.statuses import WAITING
+from runs.manifest import WAITING, recorded_cases
 from serving.journal import Journal
 
-_CHOOSE_DEMONSTRATIONS = (
-    "retrieve_evidence_demonstrations",
-    "retrieve_answer_demonstrations",
-    "interpret_question",
-    "align_answer",
-)
-_ID_LISTS = {
-    "contested": "votes differ on",
-    "changed": "changed by the reviewer",
-    "undecided": "open",
-}
 _LONG_NOTE = 1_000
 """Sentences from which on only those are shown that something came of."""
 
@@ -121,44 +110,11 @@ def _call_counts(step: Line) -> str:
 
 def _details(step: Line) -> list[tuple[str, str]]:
     """The facts of a decision that its sentence does not say already."""
-    facts = step["facts"]
-    found: list[tuple[str, str]] = []
-    for one in facts.get("chosen", []) if step["node"] in _CHOOSE_DEMONSTRATIONS else []:
-        intent = f", {one['intent']}" if one["intent"] else ""
-        found.append((f"case {one['case_id']}", f"distance {one['distance']:.3f}, by {one['tier']}{intent}"))
-    for vote in facts.get("votes", []):
-        found.append((f"vote {vote['vote']}", f"essential {_ids(vote['essential'])}"))
-    for index, fault in facts.get("failed_votes", {}).items():
-        found.append((f"vote {index}", f"missing, {fault}"))
-    if step["node"] == "rank_evidence":
-        found.append((f"vote {facts['vote']}", f"essential {_ids(facts['essential'])}, by {facts['ranker']}"))
-        found.append(("scores", " ".join(f"{id_}:{score:.2f}" for id_, score in facts["scores"].items())))
-        if facts["cut_sentences"]:
-            found.append(("read in part", _ids(facts["cut_sentences"])))
-    if step["node"] == "retrieve_sentences":
-        found.append(("query", " and ".join(facts["query"]) or "none"))
-        found.append(("scores", _ranking(facts)))
-    if step["node"] == "reflect_on_labels":
-        found.append((f"vote {facts['vote']}", f"{_ids(facts['before'])} -> {_ids(facts['after'])}"))
-    found += [(name, _ids(facts[fact])) for fact, name in _ID_LISTS.items() if facts.get(fact)]
-    if step["node"] in ("check_votes", "aggregate_votes"):
-        counts = " ".join(f"{id_}:{count}" for id_, count in facts["counts"].items())
-        found.append((f"counts (T = {facts['threshold']})", counts))
-    for id_, cited in facts.get("links", {}).items():
-        found.append((f"answer sentence {id_}", _ids(cited)))
-    found += document_details(step) + question_details(step)
+    node = find_node(step["node"])
+    found = node.rows(step["facts"]) if node is not None else []
     if step["flags"]:
         found.append(("flags", ", ".join(step["flags"])))
     return found
-
-
-def _ranking(facts: Line) -> str:
-    """Scores from the best down, with a bar where the ranking was cut."""
-    scores = [f"{id_}:{score:.2f}" for id_, score in facts["scores"].items()]
-    told, kept = len(scores), facts["k"]
-    parts = [*scores[:kept], *(["|"] if kept < told else []), *scores[kept:]]
-    more = facts["ranked"] - told
-    return " ".join(parts) + (f" and {more:,} more" if more else "")
 
 
 def _ids(ids: list[str]) -> str:
@@ -179,7 +135,7 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     table.add_column("id", justify="right")
     table.add_column("votes")
     table.add_column("label")
-    sure, counts, scored = line.get("label_confidence"), line["vote_counts"], line.get("ranker_scores")
+    sure, counts, scored = line.get("label_confidence"), line.get("vote_counts"), line.get("ranker_scores")
     if sure:
         table.add_column("P(essential)", justify="right")
     if scored:
@@ -253,7 +209,7 @@ def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> 
     grid.add_column(overflow="fold")
     if line.get("interpreted_question"):
         grid.add_row("interpreted", safe(line["interpreted_question"]))
-    if line["answer"]:
+    if line.get("answer"):
         grid.add_row("answer", safe(line["answer"]))
         if line.get("answer_evidence") is not None:
             grid.add_row("built on", safe(_ids(line["answer_evidence"])))

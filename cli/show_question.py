@@ -11,7 +11,7 @@ from rich.text import Text
 from cases.records import Case
 from cli.terminal import safe
 from runs.folder import Line
-from viewer.case_parts.question import read_question, vote_words
+from viewer.case_parts.question import read_question
 
 _CHOSEN = {True: ("*", "green"), False: ("", ""), None: ("", "")}
 
@@ -61,14 +61,6 @@ def question_rows(line: Line, case: Case | None, steps: Sequence[Line]) -> list[
         rows.append(("exact key", safe("\n".join(shown.key))))
     rows += [("ideal key", safe(text)) for text in shown.ideal_answers]
     return rows
-
-
-def question_details(step: Line) -> list[tuple[str, str]]:
-    """Votes on an exact answer, a line each; those that are missing are told with their faults."""
-    votes = step["facts"].get("exact_votes", ())
-    return [
-        (f"vote {one['sample']}", vote_words(one["answer"])) for one in votes if one["answer"] is not None
-    ]
 
 
 def _table(*columns: str) -> Table:

@@ -53,44 +53,14 @@ def verdict_rows(line: Line) -> list[tuple[str, Text]]:
             (f"by {name}", safe(_groups(disagreement[key])))
             for name, key in (("year", "by_year"), ("kind", "by_strength"))
         ]
-    if line["explanation"]:
+    if line.get("explanation"):
         rows.append(("explained", safe(line["explanation"])))
     return rows
-
-
-def document_details(step: Line) -> list[tuple[str, str]]:
-    """What a node on documents decided, a line for each."""
-    facts = step["facts"]
-    found = [(f"document {one['id']}", _place(one)) for one in facts.get("documents", [])]
-    if facts.get("ranking"):
-        found.append(("ranking", ", ".join(_in_ranking(one) for one in facts["ranking"])))
-    if facts.get("order"):
-        found.append(("order", ", ".join(facts["order"])))
-    found += [(f"dropped {one['id']}", one["reason"]) for one in facts.get("dropped", [])]
-    found += [
-        (f"passage {id_}", f"missing, {fault}") for id_, fault in facts.get("failed_readings", {}).items()
-    ]
-    if facts.get("cut_passages"):
-        found.append(("read in part", f"[{' '.join(facts['cut_passages'])}]"))
-    if facts.get("released_behaviour"):
-        found.append(("released behaviour", ", ".join(facts["released_behaviour"])))
-    return found
 
 
 def origin(passage: dict[str, Any]) -> str:
     """Where a passage is from: journal or data set, and document id."""
     return f"{passage['source']} {passage['document']}".strip()
-
-
-def _place(document: dict[str, Any]) -> str:
-    place = f"rank {document['rank']}, score {document['score']:.3f}"
-    if "year" not in document:
-        return place
-    return f"{place}, year {_known(document['year'])}, cited {_known(document['citations'])}"
-
-
-def _in_ranking(document: dict[str, Any]) -> str:
-    return document["id"] if document["score"] is None else f"{document['id']} {document['score']:.3f}"
 
 
 def _known(number: int | None) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import JsonOption, RunFolderArgument, TaskName
+from cli.terminal import messages, output, print_json, safe
 
 if TYPE_CHECKING:
-    from evals.scoring.run_submission import RunSubmission
+    from cases.submissions.task import Words
+    from evals.submissions import RunSubmission
     from runs.folder import RunFolder
 
 
@@ -24,7 +26,6 @@ def submit(
             "-t",
             help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links; or a"
             " phase of BioASQ.",
-            show_default=False,
         ),
     ],
     out: Annotated[
@@ -32,16 +33,16 @@ def submit(
         typer.Option(
             "--out",
             "-o",
-            help="Zip, or JSON if it ends in .json. (default: submission-TASK.zip in the run; BioASQ: .json)",
+            help="Zip file, or JSON if the name ends in .json. (default: submission-TASK.zip in the run;"
+            " BioASQ: .json)",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     fill_missing: Annotated[
         bool,
         typer.Option(
             "--fill-missing",
-            help="Hand in an empty list for each case without a prediction (2026-2, 2026-4), or the question"
+            help="Submit an empty list for each case without a prediction (2026-2, 2026-4), or the question"
             " without an answer (BioASQ).",
         ),
     ] = False,
@@ -49,63 +50,64 @@ def submit(
 ) -> None:
     """Write a run's submission to ArchEHR-QA or BioASQ, if its rules allow it.
 
-    It is checked against the run's own cases first. A case that failed, or a fault that the scorer
-    refuses, is named, and nothing is written (exit code 1). What it would score lower in silence is
-    named too, and written.
+    It is first checked against the run's own cases. A case that failed, or a fault that the scorer refuses,
+    is named, and nothing is written (exit code 1). What the scorer would silently score lower is named, and
+    written.
 
     Example: evigraph submit out/2026-11-21T10-15-tamu-ab12 --task 2026-2
     """
-    from cases.submissions.write import write_submission
-    from cli.bioasq import submit_run
-    from cli.terminal import output, print_json, safe
-    from evals.scoring.run_submission import FILLABLE, prepare
+    from cases.submissions.tasks import ARCHEHR, SUBMISSIONS
+    from cli.validate import fault_fields
+    from evals.submissions import FILLABLE, prepare
     from runs.folder import RunFolder
 
-    match task:
-        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
-            submit_run(run, task, out, fill_missing=fill_missing, as_json=as_json)
-            return
-    folder = RunFolder(run)
-    target = out or run / f"submission-{task}.zip"
-    if target.suffix.lower() not in (".zip", ".json"):
-        raise typer.BadParameter(f"{target}: a submission ends in .zip or .json", param_hint="--out")
-    if fill_missing and task not in FILLABLE:
+    folder, submission = RunFolder(run), SUBMISSIONS[task]
+    target = out or run / f"submission-{task}{submission.suffixes[0]}"
+    if target.suffix.lower() not in submission.suffixes:
+        what = "a submission" if task in ARCHEHR else "a submission to BioASQ"
+        raise typer.BadParameter(
+            f"{target}: {what} ends in {' or '.join(submission.suffixes)}", param_hint="--out"
+        )
+    if fill_missing and task in ARCHEHR and task not in FILLABLE:
         raise typer.BadParameter(
             f"task {task} takes no empty text; only {' and '.join(FILLABLE)} can be filled",
             param_hint="--fill-missing",
         )
     ready = prepare(folder, task, fill_missing=fill_missing)
     if not ready.refused:
-        write_submission(target, task, ready.predictions)
+        submission.write_entries(target, ready.entries)
     following = _next(folder, target, task) if not ready.refused else []
-    _remark(folder, ready)
+    _report(folder, ready, submission.words)
+    cases = submission.words.case[1]
     if as_json:
-        from cli.fault_table import fault_fields
-
         print_json(
             {
                 "run": str(run),
                 "task": task,
                 "file": None if ready.refused else str(target),
-                "cases": len(ready.predictions),
+                cases: len(ready.entries),
                 "filled": list(ready.filled),
                 "faults": fault_fields(ready.faults),
                 "next": following,
             }
         )
     elif not ready.refused:
-        filled = f", {len(ready.filled)} of them empty" if ready.filled else ""
-        output().print(safe(f"{len(ready.predictions)} cases{filled} in {target}"), soft_wrap=True)
+        filled = f", {len(ready.filled)} of them empty" if ready.filled and task in ARCHEHR else ""
+        output().print(
+            safe(
+                f"{len(ready.entries)} {submission.words.case[len(ready.entries) != 1]}{filled} in {target}"
+            ),
+            soft_wrap=True,
+        )
         for number, command in enumerate(following):
             output().print(safe(f"{'     ' if number else 'next:'} {command}"), soft_wrap=True)
     if ready.refused:
         raise typer.Exit(1)
 
 
-def _remark(folder: RunFolder, ready: RunSubmission) -> None:
-    """Say on standard error, a line each, what is wrong and what is not as one may think."""
-    from cli.fault_table import counted
-    from cli.terminal import messages, safe
+def _report(folder: RunFolder, ready: RunSubmission, words: Words) -> None:
+    """Print on standard error, a line each, what is wrong and what may surprise."""
+    from cli.validate import counted
 
     console = messages()
     for fault in ready.faults:
@@ -117,21 +119,15 @@ def _remark(folder: RunFolder, ready: RunSubmission) -> None:
         console.print(safe(f"nothing written: {counted(ready.faults)}", "red"), soft_wrap=True)
         return
     if ready.filled:
-        names = ", ".join(ready.filled)
         count = len(ready.filled)
-        console.print(
-            safe(
-                f"EMPTY LISTS, not predictions, for {count} {'case' if count == 1 else 'cases'}: {names}",
-                "yellow",
-            ),
-            soft_wrap=True,
-        )
+        filled = f"{words.filled} {count} {words.case[count != 1]}: {', '.join(ready.filled)}"
+        console.print(safe(filled, "yellow"), soft_wrap=True)
     inputs = folder.manifest.inputs
     if inputs.cases == inputs.limit:
-        console.print(
-            safe(f"the run was limited to {inputs.limit} cases (--limit); the scorer wants every case"),
-            soft_wrap=True,
+        limited = (
+            f"the run was limited to {inputs.limit} {words.case[inputs.limit != 1]} (--limit){words.limited}"
         )
+        console.print(safe(limited), soft_wrap=True)
 
 
 def _next(folder: RunFolder, target: Path, task: str) -> list[str]:

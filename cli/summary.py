@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from cases.errors import InputError
-from cli.terminal import duration, output, safe
-from evals.scoring.counts import Counts, PrecisionRecallF1, count, macro, micro
-from evals.scoring.run_gold import gold_of_run
-from nodes.core.settings import EvidenceSettings
+from cli.terminal import duration, output, plural, safe
+from evals.scoring.recorded import gold_of_run
+from nodes.evidence.settings import EvidenceSettings
+from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
 from runs.folder import RunFolder
 
 
@@ -119,7 +119,7 @@ class Summary:
             strict, lenient = self.strict_micro, self.lenient_micro
             table.add_row(
                 "evidence",
-                f"against the key of {self.scored_cases} cases{self._weak()}, micro:"
+                f"against the key of {plural(self.scored_cases, 'case')}{self._weak()}, micro:"
                 f" strict P {strict.precision:.3f}"
                 f" R {strict.recall:.3f} F1 {strict.f1:.3f}, lenient F1 {lenient.f1:.3f}",
             )

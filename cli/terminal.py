@@ -1,13 +1,21 @@
-"""What commands share to print: consoles, safe text, numbers."""
+"""What commands share to print: consoles, safe text, tables, numbers."""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.table import Table as RichTable
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from evals.pages.tables import Table
+
+_LEVELS = ("debug", "info", "warning", "error")
 
 # Control characters could drive the terminal, and bidirectional overrides could hide what a note says.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -19,13 +27,80 @@ def output() -> Console:
 
 
 def messages() -> Console:
-    """Progress and remarks: standard error."""
+    """Progress and messages: standard error."""
     return Console(stderr=True, highlight=False)
+
+
+class LogHandler(logging.Handler):
+    """Prints log messages as commands print their own, and above a progress bar where there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one message on standard error."""
+        messages().print(safe(self.format(record)), soft_wrap=True)
+
+
+def show_log() -> None:
+    """Print log messages from the level on that EVIGRAPH_LOG names, else from `info` on.
+
+    Raises:
+        InputError: There is no such level.
+    """
+    from cases.errors import InputError
+
+    level = os.environ.get("EVIGRAPH_LOG") or "info"
+    if level not in _LEVELS:
+        raise InputError("EVIGRAPH_LOG", f"no level {level!r}", f"Levels are: {', '.join(_LEVELS)}")
+    logger = logging.getLogger("evigraph")
+    logger.setLevel(level.upper())
+    logger.propagate = False
+    logger.handlers = [LogHandler()]
 
 
 def safe(text: str, style: str = "") -> Text:
     """Text of cases and models: never markup, never control codes."""
     return Text(_UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), style=style)
+
+
+def print_table(
+    table: Table, *, title: str = "", below: bool = False, header: bool = True, gap: int = 2
+) -> None:
+    """Print a table. Whatever its cells hold, it is text: never markup, never control codes.
+
+    Args:
+        table: Cells of the recipe get an asterisk, and clear differences are bold.
+        title: Above the table.
+        below: Whether what belongs to a value stands under it, not beside it.
+        header: Whether columns have headings.
+        gap: Blanks between columns, an even number.
+    """
+    shown = RichTable(
+        title=safe(title) if title else None,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        show_header=header,
+        padding=(0, gap // 2),
+    )
+    for column in table.columns:
+        shown.add_column(
+            safe(column.heading),
+            justify="right" if column.kind == "number" else "left",
+            overflow="ellipsis" if column.kind == "number" else "fold",
+            no_wrap=not column.wraps,
+        )
+    for row in table.cells:
+        shown.add_row(
+            *(
+                safe(
+                    (cell.text if below else cell.line) + (" *" if cell.marked else ""),
+                    "bold" if cell.tone else "",
+                )
+                for cell in row
+            )
+        )
+        for line in range(max(len(cell.below) for cell in row) if below else 0):
+            shown.add_row(*(safe(cell.below[line] if line < len(cell.below) else "", "dim") for cell in row))
+    output().print(shown)
 
 
 def duration(seconds: float) -> str:
@@ -43,3 +118,8 @@ def print_json(value: Any) -> None:
     import json
 
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 case`, `2 cases`, `1,234 cases`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

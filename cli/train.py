@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import JsonOption
-from cli.train_logistic import refuse_options, train_logistic
+from cli.terminal import messages, output, plural, print_json, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from threading import Event
+    from types import FrameType
+
+    from cli.progress import Progress
     from ranking.checkpoint import RankerManifest
     from ranking.training.job import TrainingJob
+    from ranking.training.progress import TrainingProgress
 
 _RECIPES = (
     "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, stacked,"
@@ -23,11 +30,7 @@ _RECIPES = (
 def train(
     recipe: Annotated[
         str | None,
-        typer.Argument(
-            help=f"Training recipe (.yaml), or a packaged one: {_RECIPES}.",
-            metavar="RECIPE",
-            show_default=False,
-        ),
+        typer.Argument(help=f"Training recipe (.yaml), or a packaged one: {_RECIPES}.", metavar="RECIPE"),
     ] = None,
     data: Annotated[
         list[Path] | None,
@@ -36,92 +39,66 @@ def train(
             "-d",
             help="Labelled examples: a file, or the folder of a data set. Repeatable.",
             metavar="PATH",
-            show_default=False,
         ),
     ] = None,
     reader: Annotated[
         str | None,
         typer.Option(
-            "--reader",
-            help="What the data are: scifact, evidence_inference, archehr or jsonl. (default: as each looks)",
+            help="Format of the data: scifact, evidence_inference, archehr or jsonl. (default: detected for"
+            " each)",
             metavar="NAME",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder of the ranker. (default: a new one in out/)", show_default=False
-        ),
+        Path | None, typer.Option("--out", "-o", help="Folder of the ranker. (default: a new one in out/)")
     ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
-            "--encoder",
-            help="minilm, or the folder of a transformers model. (default: the recipe's)",
-            metavar="ENCODER",
-            show_default=False,
+            help="minilm, or the folder of a transformers model. (default: the recipe's)", metavar="ENCODER"
         ),
     ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option("--epochs", min=1, help="At most. (default: the recipe's)", show_default=False),
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Most epochs. (default: the recipe's)")] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", help="Of weights, order and noise. (default: the recipe's)", show_default=False
-        ),
+        int | None, typer.Option(help="Seed of weights, order and noise. (default: the recipe's)")
     ] = None,
     held_out: Annotated[
         float | None,
         typer.Option(
-            "--held-out",
-            help="Share of the examples to stop by, tune on and report. (default: the recipe's)",
-            show_default=False,
+            help="Share of the examples held out for early stopping, tuning and the report. (default: the"
+            " recipe's)"
         ),
     ] = None,
     pretrain: Annotated[
         list[Path] | None,
         typer.Option(
-            "--pretrain",
-            help="Labelled examples to classify sentences of first. Repeatable.",
+            help="Labelled examples to pre-train on, by classifying their sentences. Repeatable.",
             metavar="PATH",
-            show_default=False,
         ),
     ] = None,
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, help="Only the first N examples.", show_default=False),
+        int | None, typer.Option("--limit", "-n", min=1, help="Only the first N examples.")
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            "--resume",
-            help="Folder of an interrupted training; nothing else is needed.",
-            metavar="FOLDER",
-            show_default=False,
-        ),
+        typer.Option(help="Folder of an interrupted training; nothing else is needed.", metavar="FOLDER"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a ranker of evidence on labelled sentences.
 
-    A part of the examples is held out: training stops by it, the cut-off is tuned on it, and the figures are
-    of it. The result is a folder that can be moved. What an interrupted training had learned is kept.
+    Part of the examples is held out for early stopping, for tuning the cut-off and for the reported figures.
+    The result is a folder that can be moved. An interrupted training keeps what it has learned.
     Exit code 0: trained; 2: wrong usage or input, or the loss was not finite; 130: interrupted.
 
     Example: evigraph train pointwise --data scifact/ --out rankers/scifact
     """
     if recipe == "logistic":
-        refuse_options(
-            encoder=encoder, epochs=epochs, seed=seed, held_out=held_out, pretrain=pretrain, resume=resume
-        )
-        folder = out or _new_folder(recipe)
-        _print_logistic(train_logistic(_wanted(data), reader, folder, limit), as_json=as_json)
+        given = {"encoder": encoder, "epochs": epochs, "seed": seed, "held_out": held_out}
+        _refuse_options(**given, pretrain=pretrain, resume=resume)
+        _train_logistic(_wanted(data), reader, out or _new_folder(recipe), limit, as_json=as_json)
         return
 
-    from cli.terminal import messages, safe
     from ranking.training.job import load_data, read_job
     from ranking.training.recipe import override
 
@@ -139,14 +116,17 @@ def train(
     examples = load_data(job)
 
     # After all that can be wrong with files: these bring torch, which takes seconds.
-    from cli.training_progress import ProgressBar, stop_on_signal
+    from cli.progress import progress
     from ranking.training.loop import TrainingInterrupted
     from ranking.training.train import train as run_training
 
-    with ProgressBar() as bar, stop_on_signal(bar) as stopping:
+    with progress() as shown, _stop_on_signal(shown) as stopping:
         try:
             manifest = run_training(
-                job, examples, folder, resume=resume is not None, watcher=bar, stopping=stopping
+                *(job, examples, folder),
+                resume=resume is not None,
+                watcher=_TrainingWatcher(shown),
+                stopping=stopping.is_set,
             )
         except TrainingInterrupted as interrupted:
             messages().print(safe(f"evigraph: {interrupted}"), soft_wrap=True)
@@ -221,24 +201,99 @@ def _draw_curve(folder: Path) -> None:
     write_atomically(folder / "curve.svg", [curve_svg(points).encode()])
 
 
-def _print_logistic(told: dict[str, object], *, as_json: bool) -> None:
-    from cli.terminal import output, print_json, safe
+def _refuse_options(**given: object) -> None:
+    """Refuse what only a neural ranker has."""
+    for name, value in given.items():
+        if value is not None:
+            raise typer.BadParameter(
+                "the logistic ranker has no such setting; leave it out, or name another recipe",
+                param_hint="--" + name.replace("_", "-"),
+            )
 
+
+def _train_logistic(
+    data: list[Path], reader: str | None, folder: Path, limit: int | None, *, as_json: bool
+) -> None:
+    """The cheapest ranker: fitted in one go on all labelled examples."""
+    from ranking.errors import RankerError
+    from ranking.logistic import CHECKPOINT, fit_logistic
+    from ranking.readers.load import load_examples
+    from ranking.training.job import reader_name
+
+    if (folder / CHECKPOINT).exists():
+        raise RankerError(f"{folder}: holds a ranker already; give another --out")
+    examples = load_examples(data, reader_name(reader))[:limit]
+    messages().print(f"{plural(len(examples), 'example')}: their sentences are embedded once", soft_wrap=True)
+    ranker = fit_logistic(examples, data=", ".join(path.name for path in data))
+    ranker.save(folder)
+    f1, count = ranker.weights.out_of_fold_f1, ranker.weights.learned_from.examples
     if as_json:
-        print_json(told)
+        print_json(
+            {
+                "folder": str(folder),
+                "name": ranker.identity,
+                "out_of_fold_micro_f1": f1,
+                "cutoff": ranker.cutoff.model_dump(mode="json"),
+                "train_examples": count,
+            }
+        )
         return
     output().print(
         safe(
-            f"{told['name']}: fitted on {told['train_examples']} examples; micro F1"
-            f" {told['out_of_fold_micro_f1']} on examples left out in turn. It is in {told['folder']}; next:"
-            f" evigraph rank {told['folder']}"
+            f"{ranker.identity}: fitted on {plural(count, 'example')}; micro F1 {f1} on examples left out"
+            f" in turn. It"
+            f" is in {folder}; next: evigraph rank {folder}"
         ),
         soft_wrap=True,
     )
 
 
+class _TrainingWatcher:
+    """Shows the phases of a training."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._phase = ""
+
+    def notify(self, text: str) -> None:
+        """Print a line that stays."""
+        self._shown.notify(text)
+
+    def update(self, progress: TrainingProgress) -> None:
+        """Show epoch, loss and speed."""
+        if progress.phase != self._phase:
+            self._phase = progress.phase
+            self._shown.start(f"steps of {self._phase}", progress.steps)
+        details = (
+            f"epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.3f},"
+            f" {progress.pairs_per_second:,.0f} pairs/s"
+        )
+        self._shown.advance(progress.step, progress.steps, details)
+
+
+@contextmanager
+def _stop_on_signal(shown: Progress) -> Iterator[Event]:
+    """Within it, a first SIGINT or SIGTERM sets the event, and a second does not wait for anything."""
+    import signal
+    from threading import Event
+
+    asked = Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        shown.notify("stopping after this step; finished work is kept")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _print(folder: Path, manifest: RankerManifest, *, as_json: bool) -> None:
-    from cli.terminal import output, print_json, safe
 
     held_out = manifest.held_out
     if as_json:
@@ -257,8 +312,9 @@ def _print(folder: Path, manifest: RankerManifest, *, as_json: bool) -> None:
         return
     output().print(
         safe(
-            f"{manifest.name}: trained on {manifest.data.examples} examples, best epoch {held_out.epoch};"
-            f" on {manifest.split.examples} held-out examples average precision"
+            f"{manifest.name}: trained on {plural(manifest.data.examples, 'example')}, best epoch"
+            f" {held_out.epoch};"
+            f" on {plural(manifest.split.examples, 'held-out example')} average precision"
             f" {held_out.average_precision:.3f}, micro F1 {held_out.micro_f1:.3f} ({manifest.cutoff.rule},"
             f" leave-one-out). It is in {folder}; next: evigraph rank {folder}"
         ),

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from cli.options import CasesOption, JsonOption, KeyOption, TaskOption
+from cli.terminal import output, print_json, safe
 
 if TYPE_CHECKING:
-    from cases.submissions.prediction import Task
+    from cases.submissions.task import Fault, TaskName
+    from cases.submissions.tasks import Family
 
 
 def validate(
-    file: Annotated[
-        Path, typer.Argument(help="A submission: .zip or .json.", metavar="FILE", show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(help="A submission: .zip or .json.", metavar="FILE")],
     task: TaskOption = None,
     key: KeyOption = None,
     cases: CasesOption = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="At most so many faults.")] = 50,
+    rows: Annotated[int, typer.Option(min=1, help="Most faults to list.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
     """Check a submission to ArchEHR-QA or BioASQ against every rule of the official scorer.
@@ -32,31 +36,21 @@ def validate(
 
     Example: evigraph validate submission.zip --task 2026-2 --key archehr-qa_key.json
     """
-    from cases.bioasq_submissions.files import looks_like_bioasq
-    from cases.submissions.container import open_submission
-    from cases.submissions.fault import worst_first
-    from cases.submissions.known_ids import read_expected
-    from cases.submissions.validate import find_faults, skipped_checks
-    from cli.bioasq import validate_file
-    from cli.fault_table import counted, fault_fields, print_faults
-    from cli.terminal import output, print_json, safe
+    from cases.submissions.task import worst_first
+    from cases.submissions.tasks import SUBMISSIONS, family_of
 
-    match task:
-        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
-            validate_file(file, task, [*(cases or ()), *(key or ())], rows, as_json=as_json)
-            return
-    if task is None and looks_like_bioasq(file):
-        validate_file(file, None, [*(cases or ()), *(key or ())], rows, as_json=as_json)
-        return
-    opened = open_submission(file)
-    if opened.entries is not None:
-        task = task or _guess(file, opened.entries)
-    expected = read_expected(task, key or [], cases or []) if key or cases else None
+    family = {task: SUBMISSIONS[task]} if task else family_of(file)
+    submission = next(iter(family.values()))
+    opened = submission.open(file)
+    if opened.entries is not None and task is None:
+        task = _guess(file, opened.entries, family)
+        submission = SUBMISSIONS[task]
+    expected = submission.read_expected(key or [], cases or []) if key or cases else None
     faults = list(opened.faults)
     skipped: list[str] = []
-    if opened.entries is not None and task is not None:
-        faults = worst_first([*faults, *find_faults(opened.entries, task, expected)])
-        skipped = skipped_checks(task, expected)
+    if opened.entries is not None:
+        faults = worst_first([*faults, *submission.find_faults(opened.entries, expected)])
+        skipped = submission.skipped_checks(expected)
     refused = any(fault.severity == "refused" for fault in faults)
     count = len(opened.entries or ())
     if as_json:
@@ -77,18 +71,62 @@ def validate(
         print_faults(console, faults, rows)
         if skipped:
             console.print(safe(f"not checked: {'; '.join(skipped)}"), soft_wrap=True)
-        what = f"{count} {'entry' if count == 1 else 'entries'} for {task}" if task else "nothing read"
+        what = f"{count} {submission.words.entry[count != 1]} for {task}" if task else "nothing read"
         console.print(safe(f"{file}: {what}: {counted(faults) or 'no fault found'}"), soft_wrap=True)
     if refused:
         raise typer.Exit(1)
 
 
-def _guess(file: Path, entries: Sequence[object]) -> Task:
-    from cases.submissions.task import TASKS, possible_tasks
+def _guess(file: Path, entries: Sequence[object], family: Family) -> TaskName:
+    from cases.submissions.tasks import possible_tasks
 
-    possible = possible_tasks(entries)
+    possible = possible_tasks(entries, family)
     if len(possible) == 1:
         return possible[0]
-    choices = " or ".join(f"--task {task}" for task in possible or TASKS)
-    reason = "two tasks have this shape" if possible else "its entries have the shape of no one task"
+    choices = " or ".join(f"--task {task}" for task in possible or family)
+    words = next(iter(family.values())).words
+    reason = words.ambiguous if possible else words.unfit
     raise typer.BadParameter(f"{file}: {reason}; add {choices}", param_hint="--task")
+
+
+_COLOURS = {"refused": "red", "penalised": "yellow"}
+
+
+def print_faults(console: Console, faults: Sequence[Fault], rows: int) -> None:
+    """Print a table of the first `rows` faults, and how many more there are."""
+    if not faults:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("case", min_width=4, overflow="fold")
+    table.add_column("place", overflow="fold")
+    table.add_column("fault", overflow="fold", ratio=3)
+    table.add_column("remedy", overflow="fold", ratio=2)
+    for fault in faults[:rows]:
+        table.add_row(
+            safe(fault.severity, _COLOURS[fault.severity]),
+            safe(_printable(fault.case or "-")),
+            safe(_printable(fault.place or "-")),
+            safe(_printable(fault.fault)),
+            safe(_printable(fault.remedy)),
+        )
+    console.print(table)
+    if len(faults) > rows:
+        console.print(f"... and {len(faults) - rows} more: --rows {len(faults)} shows all")
+    console.print()
+
+
+def counted(faults: Sequence[Fault]) -> str:
+    """`2 refused, 3 penalised`; empty if nothing is wrong."""
+    counts = Counter(fault.severity for fault in faults)
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("refused", "penalised") if counts[kind])
+
+
+def fault_fields(faults: Sequence[Fault]) -> list[dict[str, Any]]:
+    """For `--json`."""
+    return [{name: value and _printable(value) for name, value in asdict(fault).items()} for fault in faults]
+
+
+def _printable(text: str) -> str:
+    """JSON may name half of a surrogate pair, which no terminal takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -7,88 +7,74 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import HtmlOption, JsonOption
+from cli.terminal import print_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from evals.verification.report import Report
     from evals.verification.texts import Source
+    from ranking.verify import Support, VerifiedLine
+
+_COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsupported": "red"}
 
 
 def verify(
     note: Annotated[
         Path,
-        typer.Argument(
-            help="A generated text, '-' for standard input, or a run folder.",
-            metavar="NOTE|RUN",
-            show_default=False,
-        ),
+        typer.Argument(help="A generated text, '-' for standard input, or a run folder.", metavar="NOTE|RUN"),
     ],
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="What it was made from: a text, or a case file (.xml, .jsonl). Not given with a run.",
+            help="What it was made from: a text, or a case file (.xml, .jsonl). Omit it with a run.",
             metavar="SOURCE",
-            show_default=False,
         ),
     ] = None,
-    case: Annotated[
-        str | None,
-        typer.Option("--case", help="Case of the case file or the run.", metavar="ID", show_default=False),
-    ] = None,
+    case: Annotated[str | None, typer.Option(help="Case of the case file or the run.", metavar="ID")] = None,
     ranker: Annotated[
         str,
-        typer.Option(
-            "--ranker", help="support, logistic, bm25, or the folder of a trained one.", metavar="RANKER"
-        ),
+        typer.Option(help="support, logistic, bm25, or the folder of a trained ranker.", metavar="RANKER"),
     ] = "support",
     min_probability: Annotated[
         float | None,
         typer.Option(
-            "--min-probability",
             min=0,
             max=1,
-            help="From which on a sentence supports a line. (default: as the ranker was tuned, else 0.4)",
+            help="Least probability at which a sentence supports a line. (default: as the ranker was tuned,"
+            " else 0.4)",
             metavar="P",
-            show_default=False,
         ),
     ] = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="At most so many sentences under a line.")] = 5,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write a page as well.", metavar="FILE", show_default=False),
-    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Most sentences listed under a line.")] = 5,
+    html: HtmlOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a line is unsupported.")] = False,
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Keep the vectors of the source for the next time.")
+        bool, typer.Option("--cache/--no-cache", help="Store the vectors of the source for the next time.")
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Find the sentences of a source that support each line of a generated text.
 
-    A line is supported where a sentence reaches the probability, weak where one reaches half of it, and
-    else unsupported. It shows where to look; whether a line is true is for the reader to say.
+    A line is supported if a sentence reaches the probability, weak if one reaches half of it, and
+    unsupported otherwise. This shows where to look; whether a line is true is for the reader to decide.
 
     Example: evigraph verify summary.txt note.txt
     """
     from cases.files import write_atomically
-    from cli.counted_progress import CountedProgress
-    from cli.print_verification import print_verification
-    from cli.terminal import print_json
-    from evals.verification.page import render
-    from evals.verification.report import Report
+    from cli.progress import progress
+    from evals.verification.report import Report, render
     from ranking.load import load_ranker
     from ranking.source_vectors import with_source
     from ranking.verify import verify as find_support
     from weights.registry import cache_root
 
     lines, against = _texts(note, source, case)
-    encoding = CountedProgress("sentences encoded", len(against.sentences))
-    loaded, vectors = with_source(
-        load_ranker(ranker),
-        against.sentences,
-        cache_root() / "sources" if cache else None,
-        encoding.update,
-    )
-    with encoding:
+    with progress("sentences encoded", len(against.sentences)) as shown:
+        loaded, vectors = with_source(
+            load_ranker(ranker), against.sentences, cache_root() / "sources" if cache else None, shown.advance
+        )
         found = find_support(loaded, lines, against.sentences, threshold=min_probability)
     report = Report(
         note=str(note),
@@ -103,7 +89,7 @@ def verify(
     if as_json:
         print_json({**report.as_json(), "html": str(html) if html else None})
     else:
-        print_verification(report, rows, html)
+        _print(report, rows, html)
     if strict and found.count("unsupported"):
         raise typer.Exit(1)
 
@@ -122,3 +108,63 @@ def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str
             f"what was {note} made from? Give its text or case file", param_hint="SOURCE"
         )
     return read_lines(note), read_source(source, case)
+
+
+def _print(report: Report, rows: int, html: Path | None) -> None:
+    """Each line with its support, under it the sentences, and at the end the counts."""
+    from rich.padding import Padding
+    from rich.table import Table
+
+    from cli.terminal import output, safe
+
+    console, found = output(), report.verification
+    for number, line in enumerate(found.lines, start=1):
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(justify="right", min_width=3)
+        grid.add_column(min_width=len("unsupported"))
+        grid.add_column(overflow="fold")
+        grid.add_row(str(number), safe(line.support, _COLOURS[line.support]), safe(line.text, "bold"))
+        console.print(grid)
+        if line.evidence:
+            console.print(Padding(_evidence(report, line, rows), (0, 0, 0, 5)))
+        if len(line.evidence) > rows:
+            console.print(f"     ... and {len(line.evidence) - rows} more: --rows {len(line.evidence)}")
+    console.print()
+    counts = ", ".join(f"{found.count(support)} {support}" for support in _COLOURS)
+    held = "" if found.threshold is None else f", from probability {found.threshold:g} on"
+    console.print(safe(f"{len(found.lines)} lines: {counts} (by {report.ranker}{held})"), soft_wrap=True)
+    if found.threshold is None:
+        console.print(
+            safe(
+                "its scores are no probabilities: what they name is a place to look, and no support", "yellow"
+            ),
+            soft_wrap=True,
+        )
+    cut = sum(line.cut for line in found.lines)
+    if found.cut_sentences or cut:
+        console.print(
+            safe(
+                f"over the ranker's limit of length, the end not read: {len(found.cut_sentences):,} sentences"
+                f" and {cut:,} lines",
+                "yellow",
+            ),
+            soft_wrap=True,
+        )
+    if html is not None:
+        console.print(safe(str(html)), soft_wrap=True)
+
+
+def _evidence(report: Report, line: VerifiedLine, rows: int) -> Table:
+    from rich.table import Table
+
+    from cli.terminal import safe
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", min_width=4)
+    table.add_column(justify="right", min_width=5)
+    table.add_column(overflow="fold")
+    for one in line.evidence[:rows]:
+        value = one.score if one.probability is None else one.probability
+        text = report.verification.sentences[one.sentence]
+        table.add_row(safe(report.ids[one.sentence], "dim"), f"{value:.2f}", safe(text))
+    return table

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.terminal import messages, output, plural, safe
+
 if TYPE_CHECKING:
     from viewer.library import Library
 
@@ -16,23 +18,15 @@ _DEFAULT = Path("out")
 def view(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Run folders, or folders that hold some. (default: out)",
-            metavar="[RUN...]",
-            show_default=False,
-        ),
+        typer.Argument(help="Run folders, or folders that hold some. (default: out)", metavar="[RUN...]"),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="Where to listen; others than loopback are open to the network.")
+        str, typer.Option(help="Address to listen on; any but loopback is open to the network.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
-            "--port",
-            min=0,
-            max=65535,
-            help="Exactly this port; 0 is any free one. (default: 8377, or a free one)",
-            show_default=False,
+            min=0, max=65535, help="Port to listen on; 0 takes any free one. (default: 8377, or a free one)"
         ),
     ] = None,
     browser: Annotated[
@@ -41,33 +35,28 @@ def view(
     ranker: Annotated[
         str,
         typer.Option(
-            "--ranker",
-            help="Verifies answers: support, logistic, bm25, or the folder of a trained ranker.",
+            help="Ranker that verifies answers: support, logistic, bm25, or the folder of a trained ranker.",
             metavar="RANKER",
         ),
     ] = "support",
     bundle: Annotated[
         Path | None,
         typer.Option(
-            "--bundle",
-            help="Write the pages as files into this new folder instead of serving them.",
-            metavar="DIR",
-            show_default=False,
+            help="Write the pages as files into this new folder instead of serving them.", metavar="DIR"
         ),
     ] = None,
     redact: Annotated[
-        bool,
-        typer.Option("--redact", help="With --bundle: leave out texts of cases, prompts, replies."),
+        bool, typer.Option("--redact", help="With --bundle: leave out texts of cases, prompts, replies.")
     ] = False,
     calls: Annotated[
         bool, typer.Option("--calls/--no-calls", help="With --bundle: a page for each prompt and reply.")
     ] = True,
 ) -> None:
-    """Show runs as a local web page: cases, charts, what every node decided; live while a run goes on.
+    """Show runs as a local web page: cases, charts, what every node decided; live while a run is in progress.
 
-    The printed link holds a key that is made anew at each start. Ctrl-C ends the server. With `--bundle` the
-    same pages are written as files that open from disk or any web host; there is no review and no comparison
-    in them.
+    The printed link contains a key that is new at each start. Ctrl-C ends the server. With `--bundle` the
+    same pages are written as files that open from disk or any web host, without
+    reviews and comparisons.
 
     Example: evigraph view out/2026-11-21T10-15-tamu-ab12
     """
@@ -76,11 +65,9 @@ def view(
     if bundle is not None:
         _bundle(_roots(runs), bundle, redact=redact, with_calls=calls)
         return
-    from cli.terminal import messages
     from ranking.load import located
-    from viewer.browser import forget, has_display, open_page
     from viewer.library import Library
-    from viewer.listening import is_loopback, listen, serve
+    from viewer.listening import forget, has_display, is_loopback, listen, open_page, serve
 
     console = messages()
     library = Library(_roots(runs), lambda text: console.print(text, markup=False))
@@ -96,7 +83,7 @@ def view(
 
     def started(link: str) -> None:
         count = len(library.names())
-        typer.echo(f"{count:,} {'run' if count == 1 else 'runs'}: {link}")
+        typer.echo(f"{plural(count, 'run')}: {link}")
         console.print("Ctrl-C ends the server.")
         if browser and has_display():
             opened.append(open_page(link))
@@ -114,17 +101,15 @@ def view(
 
 
 def _bundle(roots: list[Path], out: Path, *, redact: bool, with_calls: bool) -> None:
-    from cli.counted_progress import CountedProgress
-    from cli.terminal import output, safe
+    from cli.progress import progress
     from viewer.bundle import write_bundle
-    from viewer.discovery import find_runs, name_runs
+    from viewer.library import find_runs, name_runs
 
     paths = name_runs(dict.fromkeys(find_runs(roots)), {})
-    with CountedProgress("cases") as progress:
-        made = write_bundle(paths, out, redact=redact, with_calls=with_calls, advance=progress.update)
-    size = f"{made.bytes / 1e6:,.1f} MB in {made.files:,} files"
-    runs = f"{made.runs:,} {'run' if made.runs == 1 else 'runs'}"
-    output().print(safe(f"{made.cases:,} cases of {runs}, {size}"))
+    with progress("cases") as shown:
+        made = write_bundle(paths, out, redact=redact, with_calls=with_calls, advance=shown.advance)
+    size = f"{made.bytes / 1e6:,.1f} MB in {plural(made.files, 'file')}"
+    output().print(safe(f"{plural(made.cases, 'case')} of {plural(made.runs, 'run')}, {size}"))
     if not redact:
         output().print(safe("these pages hold texts of cases: treat them like the cases themselves"))
     output().print(safe(f"open {out / 'index.html'}"))
@@ -137,7 +122,7 @@ def _roots(given: list[Path] | None) -> list[Path]:
         RunError: One holds none.
     """
     from runs.manifest import RunError
-    from viewer.discovery import find_runs
+    from viewer.library import find_runs
 
     roots = given or [_DEFAULT]
     for root in roots:

@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nodes.evidence.check_votes import CHECK_VOTES
+from nodes.evidence.label_evidence import LABEL_EVIDENCE
+from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS
 from runs.folder import Line, RunFolder
 
-STAGE = frozenset({"label_evidence", "reflect_on_labels", "check_votes"})
+STAGE = frozenset({node.name for node in (LABEL_EVIDENCE, REFLECT_ON_LABELS, CHECK_VOTES)})
 
 
 class NothingToCompare(Exception):

@@ -1,48 +1,122 @@
-"""BioASQ's two phases: documents and snippets, then exact answers and answers in words (Verma et al. 2025).
-
-Wiring only.
-"""
+"""BioASQ's two phases: documents and snippets, then answers in BioASQ's forms (Verma et al. 2025)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, START
+from langgraph.runtime import Runtime
 
-from graph.bioasq_routes import after_reranking, after_retrieval, after_snippets, begin
+from graph.document_resources import AnsweredQuestions, DocumentReranker, SearchedDocuments
 from graph.inline import inline
-from graph.state import CaseInput, State
-from nodes.answer.aggregate_exact_answers import aggregate_exact_answers
-from nodes.answer.answer_exactly import answer_exactly
-from nodes.answer.answer_ideally import answer_ideally
+from graph.system import Builder, System
+from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
+from nodes.answer.answer_exactly import ANSWER_EXACTLY
+from nodes.answer.answer_ideally import ANSWER_IDEALLY, IdealSettings
+from nodes.answer.exact_settings import ExactSettings
 from nodes.core.context import Context
-from nodes.retrieval.adopt_snippets import adopt_snippets
-from nodes.retrieval.combine_rankings import combine_rankings
-from nodes.retrieval.reformulate_question import reformulate_question
-from nodes.retrieval.rerank_by_model import rerank_by_model
-from nodes.retrieval.rerank_documents import rerank_documents
-from nodes.retrieval.retrieve_documents import retrieve_documents
-from nodes.retrieval.select_snippets import select_snippets
+from nodes.core.recipe import Recipe
+from nodes.core.state import CaseInput, CaseState
+from nodes.question.question_type import type_of
+from nodes.retrieval.adopt_snippets import ADOPT_SNIPPETS
+from nodes.retrieval.combine_rankings import COMBINE_RANKINGS
+from nodes.retrieval.document_records import (
+    ChosenSnippet,
+    ExactVote,
+    FoundDocument,
+    RankedDocument,
+)
+from nodes.retrieval.document_settings import DocumentSettings
+from nodes.retrieval.reformulate_question import REFORMULATE_QUESTION
+from nodes.retrieval.rerank_by_model import RERANK_BY_MODEL
+from nodes.retrieval.rerank_documents import RERANK_DOCUMENTS
+from nodes.retrieval.retrieve_documents import RETRIEVE_DOCUMENTS
+from nodes.retrieval.select_snippets import SELECT_SNIPPETS
 
 
-def build(
-    context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
-) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph; batches need no checkpointer, because the call journal is the resume."""
-    builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
-    builder.add_node("reformulate_question", reformulate_question)
-    builder.add_node("retrieve_documents", retrieve_documents)
-    builder.add_node("rerank_documents", rerank_documents)
-    builder.add_node("rerank_by_model", rerank_by_model)
-    builder.add_node("combine_rankings", combine_rankings)
-    builder.add_node("select_snippets", select_snippets)
-    builder.add_node("adopt_snippets", adopt_snippets)
-    builder.add_node("answer_exactly", answer_exactly)
-    builder.add_node("aggregate_exact_answers", aggregate_exact_answers)
-    builder.add_node("answer_ideally", answer_ideally)
+class BioasqRecipe(Recipe):
+    """Values of the paper, where a recipe says nothing else.
 
+    Attributes:
+        documents: Phase A: documents and snippets.
+        exact: Phase B: answers in the form that a question's type asks for.
+        ideal: The answer in words.
+    """
+
+    system: Literal["bioasq"] = "bioasq"
+    documents: DocumentSettings = DocumentSettings()
+    exact: ExactSettings = ExactSettings()
+    ideal: IdealSettings = IdealSettings()
+
+    @property
+    def answers(self) -> bool:
+        """Phase B does."""
+        return self.documents.answers
+
+
+BioasqRuntime = Runtime[Context[BioasqRecipe]]
+
+
+class BioasqState(CaseState, total=False):
+    """From a search to exact answers and answers in words."""
+
+    queries: list[str]
+    """The question and what it was reformulated to."""
+    found_documents: list[FoundDocument]
+    """Best first, with their texts: documents are public, and no case holds them."""
+    cross_encoder_ranking: list[RankedDocument]
+    """Best first; those of the retrieval where no cross-encoder is wanted."""
+    llm_ranking: list[RankedDocument]
+    """What a language model made of them; places only."""
+    document_ranking: list[RankedDocument]
+    """The answer of phase A, best first."""
+    snippets: list[ChosenSnippet]
+    """What answers are built on: found ones, or those that a question came with."""
+    exact_votes: list[ExactVote]
+    exact_answer: str | list[list[str]]
+    """Yes or no, or entries that are each a list of synonyms; missing for questions that have none."""
+    answer: str
+    """Set once an answer is accepted."""
+
+
+Ranked = Literal["rerank_documents", "rerank_by_model", "combine_rankings"]
+
+
+def begin(
+    state: CaseInput, runtime: BioasqRuntime
+) -> Literal["adopt_snippets", "reformulate_question", "retrieve_documents"]:
+    """Phase B begins with the snippets that a question comes with, phase A with a search."""
+    documents = runtime.context.settings.documents
+    if not documents.finds:
+        return "adopt_snippets"
+    return "reformulate_question" if documents.reformulations else "retrieve_documents"
+
+
+def after_retrieval(state: BioasqState, runtime: BioasqRuntime) -> Ranked:
+    """A cross-encoder only where the recipe names one, a language model only where it wants one."""
+    documents = runtime.context.settings.documents
+    return "rerank_documents" if documents.reranker is not None else after_reranking(state, runtime)
+
+
+def after_reranking(
+    state: BioasqState, runtime: BioasqRuntime
+) -> Literal["rerank_by_model", "combine_rankings"]:
+    """A language model reorders where the recipe wants it."""
+    return "rerank_by_model" if runtime.context.settings.documents.llm_rerank else "combine_rankings"
+
+
+def after_snippets(
+    state: BioasqState, runtime: BioasqRuntime
+) -> Literal["answer_exactly", "answer_ideally", "__end__"]:
+    """Phase A ends with snippets; a summary has no exact answer; a missing type fails in the next node."""
+    if not runtime.context.settings.documents.answers:
+        return "__end__"
+    summary = type_of(runtime.context.cases[state["case_id"]]) == "summary"
+    return "answer_ideally" if summary else "answer_exactly"
+
+
+def wire(builder: Builder) -> None:
+    """Add the edges."""
     builder.add_conditional_edges(
         START, inline(begin), ["adopt_snippets", "reformulate_question", "retrieve_documents"]
     )
@@ -64,4 +138,26 @@ def build(
     builder.add_edge("answer_exactly", "aggregate_exact_answers")
     builder.add_edge("aggregate_exact_answers", "answer_ideally")
     builder.add_edge("answer_ideally", END)
-    return builder.compile(checkpointer, name="bioasq")
+
+
+SYSTEM = System(
+    summary="BioASQ's two phases: documents and snippets, then answers (Verma et al. 2025)",
+    recipe=BioasqRecipe,
+    state=BioasqState,
+    nodes=(
+        REFORMULATE_QUESTION,
+        RETRIEVE_DOCUMENTS,
+        RERANK_DOCUMENTS,
+        RERANK_BY_MODEL,
+        COMBINE_RANKINGS,
+        SELECT_SNIPPETS,
+        ADOPT_SNIPPETS,
+        ANSWER_EXACTLY,
+        AGGREGATE_EXACT_ANSWERS,
+        ANSWER_IDEALLY,
+    ),
+    wire=wire,
+    resources=(SearchedDocuments(), DocumentReranker(), AnsweredQuestions()),
+    score="biomedical",
+    samples="bioasq/questions.json",
+)

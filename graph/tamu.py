@@ -1,44 +1,191 @@
-"""TAMU-NLP at ArchEHR-QA 2026: evidence by reflected votes or a ranker, then an intent-aware answer.
-
-Wiring only.
-"""
+"""TAMU-NLP at ArchEHR-QA 2026: evidence by reflected votes or a ranker, then an intent-aware answer."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import operator
+from typing import Annotated, Literal, Self
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 from langgraph.types import Send
+from pydantic import model_validator
 
 from graph.inline import inline
-from graph.state import CaseInput, State
-from nodes.answer.align_answer import align_answer
-from nodes.answer.check_answer import check_answer
-from nodes.answer.generate_answer import generate_answer
+from graph.note_resources import EvidenceRanker, Pool, PoolRecipe
+from graph.system import Builder, System
+from nodes.answer.align_answer import ALIGN_ANSWER, AlignmentSettings
+from nodes.answer.answer_rules import AnswerSettings
+from nodes.answer.check_answer import CHECK_ANSWER
+from nodes.answer.generate_answer import GENERATE_ANSWER, Attempt
 from nodes.core.context import Context
-from nodes.core.records import Vote
-from nodes.evidence.aggregate_votes import aggregate_votes
-from nodes.evidence.await_review import await_review
-from nodes.evidence.check_votes import check_votes
-from nodes.evidence.choose_answer_evidence import choose_answer_evidence
+from nodes.core.records import (
+    AlignedAnswer,
+    AnswerEvidence,
+    AnswerLine,
+    IntentChoice,
+    ReviewRecord,
+    Shown,
+    Vote,
+)
+from nodes.core.state import CaseInput, CaseState
+from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
+from nodes.evidence.await_review import AWAIT_REVIEW
+from nodes.evidence.check_votes import CHECK_VOTES
+from nodes.evidence.choose_answer_evidence import CHOOSE_ANSWER_EVIDENCE
 from nodes.evidence.disagreement import needs_review
-from nodes.evidence.label_evidence import label_evidence
-from nodes.evidence.rank_evidence import rank_evidence
+from nodes.evidence.label_evidence import LABEL_EVIDENCE
+from nodes.evidence.rank_evidence import RANK_EVIDENCE
 from nodes.evidence.reflect_on_labels import (
+    REFLECT_ON_LABELS,
     ReflectOnLabelsInput,
     after_reflection,
-    keep_first_labels,
-    reflect_on_labels,
 )
-from nodes.evidence.widen_evidence import widen_evidence
-from nodes.question.adopt_patient_question import adopt_patient_question
-from nodes.question.classify_intent import classify_intent
-from nodes.question.interpret_question import interpret_question
-from nodes.retrieval.retrieve_answer_demonstrations import retrieve_answer_demonstrations
-from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
+from nodes.evidence.settings import EvidenceSettings, ReviewSettings
+from nodes.evidence.widen_evidence import WIDEN_EVIDENCE
+from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
+from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings
+from nodes.question.interpret_question import INTERPRET_QUESTION, QuestionSettings
+from nodes.retrieval.retrieve_answer_demonstrations import RETRIEVE_ANSWER_DEMONSTRATIONS
+from nodes.retrieval.retrieve_evidence_demonstrations import RETRIEVE_EVIDENCE_DEMONSTRATIONS
+
+
+class TamuRecipe(PoolRecipe):
+    """Values of the paper's sections 4 and 5.2, where a recipe says nothing else.
+
+    Attributes:
+        stop_after: `evidence` writes no answer; `question` interprets the patient's message and does nothing
+            else, so a case needs no note.
+        question: The clinician question that is read out of a patient's message.
+        intent: What kind of answer a question asks for.
+        evidence: Who votes on evidence, demonstrations, votes and reflection.
+        review: When a case waits for a person.
+        answer: Demonstrations, evidence and rules of the answer.
+        alignment: Which sentences of the note support the answer.
+    """
+
+    system: Literal["tamu"] = "tamu"
+    stop_after: Literal["answer", "evidence", "question"] = "answer"
+    question: QuestionSettings = QuestionSettings()
+    intent: IntentSettings = IntentSettings()
+    evidence: EvidenceSettings = EvidenceSettings()
+    review: ReviewSettings = ReviewSettings()
+    answer: AnswerSettings = AnswerSettings()
+    alignment: AlignmentSettings = AlignmentSettings()
+
+    @model_validator(mode="after")
+    def _goes_as_far_as_asked(self) -> TamuRecipe:
+        aligned = self.alignment.answer
+        if self.stop_after == "question" and self.question.interpret != "always":
+            raise ValueError("stop_after is 'question', which needs question.interpret 'always'")
+        if self.stop_after == "question" and aligned != "none":
+            raise ValueError(f"alignment.answer is {aligned!r}, but stop_after is 'question'")
+        if self.stop_after == "question" and self.waits_for_people:
+            raise ValueError("review.disagreement is set, but stop_after is 'question' and no one votes")
+        if self.stop_after == "evidence" and aligned == "generated":
+            raise ValueError(
+                "alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
+                " align the 'clinician' answer or none"
+            )
+        return self
+
+    @property
+    def labels_evidence(self) -> bool:
+        """All but the interpretation of questions needs it."""
+        return self.stop_after != "question"
+
+    @property
+    def answers(self) -> bool:
+        """The whole graph."""
+        return self.stop_after == "answer"
+
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether votes may differ too much."""
+        return self.review.disagreement is not None
+
+    def without_waiting(self) -> Self:
+        """No share of votes that differ is too large."""
+        return self.model_copy(update={"review": ReviewSettings()})
+
+    @property
+    def interprets(self) -> bool:
+        """Whether clinician questions are read out of patients' messages."""
+        return self.question.interpret != "never"
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a ranker votes."""
+        return self.evidence.asks_ranker and self.labels_evidence
+
+    @property
+    def intent_first(self) -> bool:
+        """Whether evidence demonstrations, and so labelling, wait for the intent."""
+        return self.evidence.asks_model and self.evidence.intent_aware
+
+    @property
+    def needs_intent(self) -> bool:
+        """Whether any node reads the intent."""
+        return self.answers or (self.intent_first and self.labels_evidence)
+
+    @property
+    def shows_demonstrations(self) -> bool:
+        """Whether any prompt does."""
+        wanted = (
+            self.evidence.demonstrations if self.evidence.asks_model and self.labels_evidence else 0,
+            self.answer.demonstrations if self.answers else 0,
+            self.question.demonstrations if self.interprets else 0,
+            self.alignment.demonstrations if self.alignment.answer != "none" else 0,
+        )
+        return any(wanted)
+
+
+TamuRuntime = Runtime[Context[TamuRecipe]]
+
+
+class TamuState(CaseState, total=False):
+    """From a question to reflected votes, evidence and an answer; texts by reference."""
+
+    interpreted_question: str
+    """A clinician question read out of the patient's message."""
+    patient_question: str
+    """Stands in for a missing clinician question: the patient's own, or the interpreted one."""
+    intent: IntentChoice
+    evidence_demonstrations: list[Shown]
+    """Nearest first."""
+    shown_demonstrations: list[str]
+    """Ids of those that fitted the labelling prompt, in prompt order."""
+    votes: Annotated[list[Vote], operator.add]
+    """Before reflection; further votes are added."""
+    asked_votes: int
+    """Of the model; those that failed included."""
+    more_votes: int
+    """To be asked for next, where the recipe wants as many as it takes."""
+    reflected_votes: Annotated[list[Vote], operator.add]
+    ranker_vote: Vote
+    ranker_scores: dict[str, float]
+    """By sentence id; higher is more likely to be evidence."""
+    vote_counts: dict[str, int]
+    usable_votes: int
+    """That of a ranker counts with its weight, here and in `vote_counts`."""
+    label_confidence: dict[str, float | None]
+    """Mean P(essential) by sentence id."""
+    evidence: dict[AnswerEvidence, list[str]]
+    """Sentence ids of each evidence setting."""
+    review: ReviewRecord
+    """There once a person has labelled the case in the middle of the graph."""
+    answer_evidence: list[str]
+    """Sentence ids that the answer is built on."""
+    answer_demonstrations: list[Shown]
+    draft_answer: str
+    rejected_answers: Annotated[list[Attempt], operator.add]
+    answer: str
+    """Set once an answer is accepted."""
+    answer_sentences: list[AnswerLine]
+    """Of the aligned answer."""
+    alignment: dict[str, list[str]]
+    """Ids of the note sentences that support each answer sentence, by its id."""
+    aligned_answer: AlignedAnswer
+
 
 Step = Literal[
     "classify_intent",
@@ -52,14 +199,14 @@ Step = Literal[
 ]
 
 
-def first_steps(state: State | CaseInput, context: Context) -> list[Step]:
+def first_steps(state: TamuState | CaseInput, context: Context[TamuRecipe]) -> list[Step]:
     """Demonstrations, or the intent where the recipe chooses them by it; a ranker alone needs neither."""
     if not context.settings.evidence.asks_model:
         return ["rank_evidence", *side_steps(state, context)]
     return ["classify_intent" if context.settings.intent_first else "retrieve_evidence_demonstrations"]
 
 
-def begin(state: CaseInput, runtime: Runtime[Context]) -> list[Step]:
+def begin(state: CaseInput, runtime: TamuRuntime) -> list[Step]:
     """A case without a clinician question needs one first: read out of the message, or the patient's own."""
     context = runtime.context
     if context.settings.stop_after == "question":
@@ -72,25 +219,25 @@ def begin(state: CaseInput, runtime: Runtime[Context]) -> list[Step]:
     return ["adopt_patient_question"]
 
 
-def after_adoption(state: State, runtime: Runtime[Context]) -> list[Step]:
+def after_adoption(state: TamuState, runtime: TamuRuntime) -> list[Step]:
     """As with a clinician question."""
     return first_steps(state, runtime.context)
 
 
-def after_interpretation(state: State, runtime: Runtime[Context]) -> list[Step]:
+def after_interpretation(state: TamuState, runtime: TamuRuntime) -> list[Step]:
     """As with a clinician question, where the case had none; else nobody waits for the interpreted one."""
     if runtime.context.settings.stop_after == "question":
         return ["__end__"]
     return first_steps(state, runtime.context) if "patient_question" in state else []
 
 
-def after_retrieval(state: State, runtime: Runtime[Context]) -> list[Step]:
+def after_retrieval(state: TamuState, runtime: TamuRuntime) -> list[Step]:
     """The votes, and a ranker's beside them."""
     ranked: list[Step] = ["rank_evidence"] if runtime.context.settings.ranks else []
     return ["label_evidence", *ranked, *side_steps(state, runtime.context)]
 
 
-def side_steps(state: State | CaseInput, context: Context) -> list[Step]:
+def side_steps(state: TamuState | CaseInput, context: Context[TamuRecipe]) -> list[Step]:
     """All that can be asked now is asked side by side: nodes of one step end together, so all wait once."""
     settings = context.settings
     has_question = bool(context.cases[state["case_id"]].question.strip())
@@ -104,18 +251,18 @@ def side_steps(state: State | CaseInput, context: Context) -> list[Step]:
     return steps
 
 
-def after_intent(state: State, runtime: Runtime[Context]) -> list[Step]:
+def after_intent(state: TamuState, runtime: TamuRuntime) -> list[Step]:
     """Evidence demonstrations wait for the intent only where the recipe chooses them by it."""
     return ["retrieve_evidence_demonstrations"] if runtime.context.settings.intent_first else []
 
 
-def after_ranking(state: State, runtime: Runtime[Context]) -> list[Literal["aggregate_votes"]]:
+def after_ranking(state: TamuState, runtime: TamuRuntime) -> list[Literal["aggregate_votes"]]:
     """A ranker that stands alone is counted at once; beside a model it ends with the first votes."""
     return [] if runtime.context.settings.evidence.asks_model else ["aggregate_votes"]
 
 
 def after_labelling(
-    state: State, runtime: Runtime[Context]
+    state: TamuState, runtime: TamuRuntime
 ) -> list[Send] | Literal["check_votes", "aggregate_votes"]:
     """Each new vote is reflected on by itself; without reflection the votes are counted as they are."""
     settings = runtime.context.settings.evidence
@@ -127,25 +274,23 @@ def after_labelling(
     return [Send("reflect_on_labels", _reflection(state, vote)) for vote in new]
 
 
-def after_reflected_vote(
-    state: State, runtime: Runtime[Context]
-) -> Literal["check_votes", "aggregate_votes"]:
+def after_reflected_vote(state: TamuState, runtime: TamuRuntime) -> Literal["check_votes", "aggregate_votes"]:
     """A fixed number of votes is counted at once."""
     return after_reflection(runtime.context.settings.evidence)
 
 
-def after_vote_check(state: State) -> Literal["label_evidence", "aggregate_votes"]:
+def after_vote_check(state: TamuState) -> Literal["label_evidence", "aggregate_votes"]:
     """Further votes as long as they could change a label."""
     return "label_evidence" if state["more_votes"] else "aggregate_votes"
 
 
-def contested_case(state: State, context: Context) -> bool:
+def contested_case(state: TamuState, context: Context[TamuRecipe]) -> bool:
     """Whether a person is to look, and has not yet."""
     review = context.settings.review
     return "review" not in state and needs_review(review, state["vote_counts"], state["usable_votes"])
 
 
-def after_votes(state: State, runtime: Runtime[Context]) -> list[Literal["await_review", "__end__"]]:
+def after_votes(state: TamuState, runtime: TamuRuntime) -> list[Literal["await_review", "__end__"]]:
     """Stop here where the recipe wants evidence alone; otherwise the join with the intent decides."""
     settings = runtime.context.settings
     if not settings.needs_intent and contested_case(state, runtime.context):
@@ -154,7 +299,7 @@ def after_votes(state: State, runtime: Runtime[Context]) -> list[Literal["await_
 
 
 def after_choice(
-    state: State, runtime: Runtime[Context]
+    state: TamuState, runtime: TamuRuntime
 ) -> Literal["await_review", "widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
     """A person first, where votes differ too much; without a single sentence of evidence it is widened."""
     if contested_case(state, runtime.context):
@@ -164,13 +309,13 @@ def after_choice(
     return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
 
 
-def after_review(state: State, runtime: Runtime[Context]) -> Literal["choose_answer_evidence", "__end__"]:
+def after_review(state: TamuState, runtime: TamuRuntime) -> Literal["choose_answer_evidence", "__end__"]:
     """Choose again, from the reviewer's labels."""
     return "choose_answer_evidence" if runtime.context.settings.needs_intent else "__end__"
 
 
 def after_check(
-    state: State, runtime: Runtime[Context]
+    state: TamuState, runtime: TamuRuntime
 ) -> Literal["generate_answer", "align_answer", "__end__"]:
     """An answer that was sent back is written again; an accepted one is aligned where the recipe wants it."""
     if "answer" not in state:
@@ -178,7 +323,7 @@ def after_check(
     return "align_answer" if runtime.context.settings.alignment.answer == "generated" else "__end__"
 
 
-def _reflection(state: State, vote: Vote) -> ReflectOnLabelsInput:
+def _reflection(state: TamuState, vote: Vote) -> ReflectOnLabelsInput:
     payload = ReflectOnLabelsInput(
         case_id=state["case_id"],
         shown_demonstrations=state["shown_demonstrations"],
@@ -189,34 +334,16 @@ def _reflection(state: State, vote: Vote) -> ReflectOnLabelsInput:
     return payload
 
 
-def build(
-    context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
-) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph; the call journal is the resume of a batch, a checkpointer is for `await_review`."""
-    builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
-    builder.add_node("adopt_patient_question", adopt_patient_question)
-    builder.add_node("interpret_question", interpret_question)
-    builder.add_node("classify_intent", classify_intent)
-    builder.add_node("retrieve_evidence_demonstrations", retrieve_evidence_demonstrations)
-    builder.add_node("rank_evidence", rank_evidence)
-    builder.add_node("label_evidence", label_evidence)
-    builder.add_node("reflect_on_labels", reflect_on_labels, error_handler=keep_first_labels)
-    builder.add_node("check_votes", check_votes)
-    builder.add_node("aggregate_votes", aggregate_votes)
-    builder.add_node("choose_answer_evidence", choose_answer_evidence)
-    builder.add_node("await_review", await_review)
-    builder.add_node("widen_evidence", widen_evidence)
-    builder.add_node("retrieve_answer_demonstrations", retrieve_answer_demonstrations)
-    builder.add_node("generate_answer", generate_answer)
-    builder.add_node("check_answer", check_answer)
-    builder.add_node("align_answer", align_answer)
-
+def wire(builder: Builder) -> None:
+    """Add the edges."""
     beginnings = ["classify_intent", "retrieve_evidence_demonstrations", "rank_evidence", "align_answer"]
     questions = ["interpret_question", "adopt_patient_question"]
     builder.add_conditional_edges(START, inline(begin), [*questions, *beginnings])
     builder.add_conditional_edges("interpret_question", inline(after_interpretation), [*beginnings, END])
     builder.add_conditional_edges("adopt_patient_question", inline(after_adoption), beginnings)
-    builder.add_conditional_edges("classify_intent", inline(after_intent), beginnings[1:2])
+    builder.add_conditional_edges(
+        "classify_intent", inline(after_intent), ["retrieve_evidence_demonstrations"]
+    )
     builder.add_conditional_edges(
         "retrieve_evidence_demonstrations",
         inline(after_retrieval),
@@ -241,4 +368,31 @@ def build(
         "check_answer", inline(after_check), ["generate_answer", "align_answer", END]
     )
     builder.add_edge("align_answer", END)
-    return builder.compile(checkpointer, name="tamu")
+
+
+SYSTEM = System(
+    summary="evidence by reflected votes or a ranker, then an intent-aware answer (ArchEHR-QA 2026)",
+    recipe=TamuRecipe,
+    state=TamuState,
+    nodes=(
+        ADOPT_PATIENT_QUESTION,
+        INTERPRET_QUESTION,
+        CLASSIFY_INTENT,
+        RETRIEVE_EVIDENCE_DEMONSTRATIONS,
+        RANK_EVIDENCE,
+        LABEL_EVIDENCE,
+        REFLECT_ON_LABELS,
+        CHECK_VOTES,
+        AGGREGATE_VOTES,
+        CHOOSE_ANSWER_EVIDENCE,
+        AWAIT_REVIEW,
+        WIDEN_EVIDENCE,
+        RETRIEVE_ANSWER_DEMONSTRATIONS,
+        GENERATE_ANSWER,
+        CHECK_ANSWER,
+        ALIGN_ANSWER,
+    ),
+    wire=wire,
+    resources=(Pool(), EvidenceRanker()),
+    score="archehr",
+)

@@ -1,66 +1,103 @@
-"""Yes, no or unknown from dated literature, by a vote over passages (Vladika and Matthes 2024).
-
-Wiring only.
-"""
+"""Yes, no or unknown from dated literature, by a vote over passages (Vladika and Matthes 2024)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from cases.records import Verdict
+from graph.document_resources import PassageReader, SearchedDocuments
 from graph.inline import inline
-from graph.state import CaseInput, State
+from graph.system import Builder, System
 from nodes.core.context import Context
-from nodes.question.adopt_patient_question import adopt_patient_question
-from nodes.reading.aggregate_verdict import aggregate_verdict
-from nodes.reading.explain_verdict import explain_verdict
-from nodes.reading.read_passages import read_passages
-from nodes.reading.select_passages import select_passages
-from nodes.retrieval.filter_documents import filter_documents
-from nodes.retrieval.search_literature import search_literature
+from nodes.core.recipe import Recipe
+from nodes.core.state import CaseInput, CaseState
+from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
+from nodes.reading.aggregate_verdict import AGGREGATE_VERDICT
+from nodes.reading.explain_verdict import EXPLAIN_VERDICT
+from nodes.reading.read_passages import READ_PASSAGES
+from nodes.reading.select_passages import SELECT_PASSAGES
+from nodes.reading.settings import LiteratureSettings, ReadingSettings, VerdictSettings
+from nodes.retrieval.document_records import (
+    Disagreement,
+    EvidencePassage,
+    FoundDocument,
+    Passage,
+    PassageReading,
+    ReadingCounts,
+)
+from nodes.retrieval.filter_documents import FILTER_DOCUMENTS
+from nodes.retrieval.search_literature import SEARCH_LITERATURE
+
+
+class TimeawareRecipe(Recipe):
+    """Values of the paper, where a recipe says nothing else.
+
+    Attributes:
+        literature: Which documents are found, and which of them may be evidence.
+        reading: What is read of each document, and by whom.
+        verdict: How readings become an answer.
+    """
+
+    system: Literal["timeaware"] = "timeaware"
+    literature: LiteratureSettings = LiteratureSettings()
+    reading: ReadingSettings = ReadingSettings()
+    verdict: VerdictSettings = VerdictSettings()
+
+
+TimeawareRuntime = Runtime[Context[TimeawareRecipe]]
+
+
+class TimeawareState(CaseState, total=False):
+    """From found documents to a verdict; documents are public, so their texts travel too."""
+
+    patient_question: str
+    """Stands in for a missing clinician question: the patient's own, or the interpreted one."""
+    found_documents: list[FoundDocument]
+    """Best first, with their texts: documents are public, and no case holds them."""
+    kept_documents: list[FoundDocument]
+    """Those that may be evidence."""
+    passages: list[Passage]
+    """In the order in which they are read and counted."""
+    readings: list[PassageReading]
+    """Passages that could not be read are missing."""
+    verdict: Verdict
+    reading_counts: ReadingCounts
+    evidence_passages: list[EvidencePassage]
+    """Passages with their documents and what was made of them."""
+    disagreement: Disagreement
+    explanation: str
+    """Of the verdict; it cites evidence passages by their ids in square brackets."""
 
 
 def begin(
-    state: CaseInput, runtime: Runtime[Context]
+    state: CaseInput, runtime: TimeawareRuntime
 ) -> Literal["search_literature", "adopt_patient_question"]:
     """A case without a question is asked for its patient's own."""
     asked = runtime.context.cases[state["case_id"]].question.strip()
     return "search_literature" if asked else "adopt_patient_question"
 
 
-def after_filters(state: State) -> Literal["select_passages", "aggregate_verdict"]:
+def after_filters(state: TimeawareState) -> Literal["select_passages", "aggregate_verdict"]:
     """Without a document there is nothing to read, and the rule of the vote says what that means."""
     return "select_passages" if state["kept_documents"] else "aggregate_verdict"
 
 
-def after_selection(state: State) -> Literal["read_passages", "aggregate_verdict"]:
+def after_selection(state: TimeawareState) -> Literal["read_passages", "aggregate_verdict"]:
     """As without a document."""
     return "read_passages" if state["passages"] else "aggregate_verdict"
 
 
-def after_verdict(state: State, runtime: Runtime[Context]) -> Literal["explain_verdict", "__end__"]:
+def after_verdict(state: TimeawareState, runtime: TimeawareRuntime) -> Literal["explain_verdict", "__end__"]:
     """An explanation only where the recipe wants one and there is evidence to explain it from."""
     wanted = runtime.context.settings.verdict.explain
     return "explain_verdict" if wanted and state["evidence_passages"] else "__end__"
 
 
-def build(
-    context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
-) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph; batches need no checkpointer, because the call journal is the resume."""
-    builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
-    builder.add_node("adopt_patient_question", adopt_patient_question)
-    builder.add_node("search_literature", search_literature)
-    builder.add_node("filter_documents", filter_documents)
-    builder.add_node("select_passages", select_passages)
-    builder.add_node("read_passages", read_passages)
-    builder.add_node("aggregate_verdict", aggregate_verdict)
-    builder.add_node("explain_verdict", explain_verdict)
-
+def wire(builder: Builder) -> None:
+    """Add the edges."""
     builder.add_conditional_edges(START, inline(begin), ["search_literature", "adopt_patient_question"])
     builder.add_edge("adopt_patient_question", "search_literature")
     builder.add_edge("search_literature", "filter_documents")
@@ -73,4 +110,23 @@ def build(
     builder.add_edge("read_passages", "aggregate_verdict")
     builder.add_conditional_edges("aggregate_verdict", inline(after_verdict), ["explain_verdict", END])
     builder.add_edge("explain_verdict", END)
-    return builder.compile(checkpointer, name="timeaware")
+
+
+SYSTEM = System(
+    summary="yes, no or unknown by a vote over dated publications (Vladika and Matthes 2024)",
+    recipe=TimeawareRecipe,
+    state=TimeawareState,
+    nodes=(
+        ADOPT_PATIENT_QUESTION,
+        SEARCH_LITERATURE,
+        FILTER_DOCUMENTS,
+        SELECT_PASSAGES,
+        READ_PASSAGES,
+        AGGREGATE_VERDICT,
+        EXPLAIN_VERDICT,
+    ),
+    wire=wire,
+    resources=(SearchedDocuments(), PassageReader()),
+    score="verdict",
+    samples="health/questions.jsonl",
+)

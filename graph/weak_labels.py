@@ -1,33 +1,78 @@
-"""Weak labels from clinicians' answers (TAMU-NLP at ArchEHR-QA 2026, section 3.1). Wiring only."""
+"""Weak labels from clinicians' answers (TAMU-NLP at ArchEHR-QA 2026, section 3.1)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import operator
+from typing import Annotated, Literal
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, START
 
+from cases.records import LabelSource
 from graph.inline import inline
-from graph.state import CaseInput, State
-from nodes.core.context import Context
-from nodes.evidence.aggregate_votes import aggregate_votes
-from nodes.evidence.label_from_answer import label_from_answer
+from graph.system import Builder, System
+from nodes.core.recipe import Recipe
+from nodes.core.records import (
+    AnswerEvidence,
+    Vote,
+)
+from nodes.core.state import CaseState
+from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
+from nodes.evidence.label_from_answer import LABEL_FROM_ANSWER
+from nodes.evidence.settings import FixedVoteSettings
 
 
-def after_labelling(state: State) -> Literal["aggregate_votes", "__end__"]:
+class WeakLabelsRecipe(Recipe):
+    """Values of the packaged recipe, where another says nothing else.
+
+    Attributes:
+        evidence: Votes on what supports the clinician's answer.
+    """
+
+    system: Literal["weak_labels"] = "weak_labels"
+    evidence: FixedVoteSettings = FixedVoteSettings()
+
+    @property
+    def answers(self) -> bool:
+        """It labels, and answers nothing."""
+        return False
+
+
+class WeakLabelsState(CaseState, total=False):
+    """Votes on what supports the clinician's answer."""
+
+    votes: Annotated[list[Vote], operator.add]
+    """Before reflection; further votes are added."""
+    asked_votes: int
+    """Of the model; those that failed included."""
+    vote_counts: dict[str, int]
+    usable_votes: int
+    """That of a ranker counts with its weight, here and in `vote_counts`."""
+    label_confidence: dict[str, float | None]
+    """Mean P(essential) by sentence id."""
+    evidence: dict[AnswerEvidence, list[str]]
+    """Sentence ids of each evidence setting."""
+    label_source: LabelSource
+    """Weak where the labels come from the clinician's answer itself."""
+
+
+def after_labelling(state: WeakLabelsState) -> Literal["aggregate_votes", "__end__"]:
     """Votes are counted; citations, and labels of people, stand as they are."""
     return "aggregate_votes" if state.get("votes") else "__end__"
 
 
-def build(
-    context_schema: type[Any] = Context, checkpointer: BaseCheckpointSaver[Any] | None = None
-) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph; batches need no checkpointer, because the call journal is the resume."""
-    builder = StateGraph(State, context_schema=context_schema, input_schema=CaseInput)
-    builder.add_node("label_from_answer", label_from_answer)
-    builder.add_node("aggregate_votes", aggregate_votes)
+def wire(builder: Builder) -> None:
+    """Add the edges."""
     builder.add_edge(START, "label_from_answer")
     builder.add_conditional_edges("label_from_answer", inline(after_labelling), ["aggregate_votes", END])
     builder.add_edge("aggregate_votes", END)
-    return builder.compile(checkpointer, name="weak_labels")
+
+
+SYSTEM = System(
+    summary="labels for unlabelled cases from their clinicians' answers (TAMU-NLP, section 3.1)",
+    recipe=WeakLabelsRecipe,
+    state=WeakLabelsState,
+    nodes=(LABEL_FROM_ANSWER, AGGREGATE_VOTES),
+    wire=wire,
+    resources=(),
+    score="archehr",
+)

@@ -1,5 +1,5 @@
 """Prompts as files, and their loader."""
 
-from prompts.loader import OPTIONAL, Prompt, PromptError, PromptSet, load_prompts, replace_prompts
+from prompts.loader import Contract, Prompt, PromptError, PromptSet, Variables, load_prompts, replace_prompts
 
-__all__ = ("OPTIONAL", "Prompt", "PromptError", "PromptSet", "load_prompts", "replace_prompts")
+__all__ = ("Contract", "Prompt", "PromptError", "PromptSet", "Variables", "load_prompts", "replace_prompts")

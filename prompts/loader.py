@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -26,95 +26,30 @@ class PromptError(Exception):
     """A prompt file or a prompt's variables are wrong."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Contract:
-    """What a prompt must and may hold.
+    """What a prompt must and may hold; declared by the node that fills it.
 
     Attributes:
+        name: Of the prompt, and of its file.
         required: Variables that its turns must use.
         optional: Variables that they may use as well.
         demonstration: Variables that each demonstration must use.
         continues: The one prompt that it may continue.
         correction: Whether it needs a correction turn.
         texts: Variables that each of its texts may use; it needs all of these texts.
+        falls_back: Whether a version may leave it out; that of the packaged `default` then stands in.
     """
 
+    name: str
     required: frozenset[str]
     optional: frozenset[str] = frozenset()
     demonstration: frozenset[str] = frozenset()
     continues: str | None = None
     correction: bool = False
     texts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    falls_back: bool = True
 
-
-_CASE = frozenset({"narrative", "question", "sentences"})
-_PASSAGES = frozenset({"question", "snippets", "instruction"})
-_NONE: frozenset[str] = frozenset()
-
-CONTRACTS: Mapping[str, Contract] = {
-    "classify_intent": Contract(frozenset({"narrative", "question"}), frozenset({"intents"})),
-    "label_evidence": Contract(_CASE, frozenset({"reply_form"}), demonstration=_CASE | {"labels"}),
-    "reflect_on_labels": Contract(frozenset(), _CASE | {"labels", "reply_form"}, continues="label_evidence"),
-    "generate_answer": Contract(
-        _CASE | {"evidence"},
-        frozenset({"max_words", "min_sentences", "max_sentences"}),
-        demonstration=_CASE | {"evidence", "answer"},
-        correction=True,
-    ),
-    "interpret_question": Contract(
-        frozenset({"narrative"}),
-        frozenset({"max_words"}),
-        # The case's own question is what this prompt is to find: only demonstrations have one.
-        demonstration=frozenset({"narrative", "question"}),
-        correction=True,
-    ),
-    "align_answer": Contract(
-        _CASE | {"answer_sentences"}, demonstration=_CASE | {"answer_sentences", "alignment"}
-    ),
-    "label_from_answer": Contract(
-        frozenset({"sentences", "answer", "reply_form"}), frozenset({"narrative", "question"})
-    ),
-    "generate_cited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
-    "generate_uncited_answer": Contract(_CASE, frozenset({"max_words"}), correction=True),
-    "read_passages": Contract(frozenset({"question", "passage"})),
-    "explain_verdict": Contract(frozenset({"question", "verdict", "passages"}), frozenset({"max_words"})),
-    "answer_exactly": Contract(
-        _PASSAGES,
-        demonstration=_PASSAGES | {"answer"},
-        texts={f"{type_}_{format_}": _NONE for type_ in ("yesno", "factoid", "list") for format_ in (1, 2)},
-    ),
-    "answer_ideally": Contract(
-        _PASSAGES | {"hint"},
-        frozenset({"max_words"}),
-        demonstration=_PASSAGES | {"hint", "answer"},
-        correction=True,
-        texts={
-            "ideal_1": frozenset({"max_words"}),
-            "ideal_2": frozenset({"max_words"}),
-            "hint": frozenset({"short_answer"}),
-        },
-    ),
-    "reformulate_question": Contract(frozenset({"question"}), frozenset({"count"})),
-    "rerank_by_model": Contract(frozenset({"question", "documents"}), frozenset({"count", "last"})),
-}
-"""Every prompt of a version by name."""
-
-OPTIONAL = frozenset(
-    {
-        "interpret_question",
-        "align_answer",
-        "label_from_answer",
-        "generate_cited_answer",
-        "generate_uncited_answer",
-        "read_passages",
-        "explain_verdict",
-        "answer_exactly",
-        "answer_ideally",
-        "reformulate_question",
-        "rerank_by_model",
-    }
-)
-"""Prompts that a version may leave out; those of the packaged `default` then stand in."""
 
 _DEFAULT = "default"
 
@@ -216,7 +151,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
-    """All prompts of one version."""
+    """Prompts of one version, by name."""
 
     version: str
     prompts: Mapping[str, Prompt]
@@ -231,59 +166,75 @@ class PromptSet:
 
 
 @cache
-def load_prompts(version: str) -> PromptSet:
-    """Load a version by its name (`default`, `paper`) or from a folder of the user's.
+def load_prompts(version: str, contracts: tuple[Contract, ...]) -> PromptSet:
+    """Load the prompts of a system in a version by its name (`default`, `paper`) or from the user's folder.
+
+    Args:
+        version: Name or folder.
+        contracts: Of the prompts that the nodes of the system fill.
 
     Raises:
-        PromptError: There is no such version, or one of its files is wrong, or missing and not optional.
+        PromptError: There is no such version, or one of its files is wrong, or missing with no fallback.
     """
     packaged = resources.files("prompts")
-    known = sorted(entry.name for entry in packaged.iterdir() if (entry / "label_evidence.yaml").is_file())
+    known = sorted(entry.name for entry in packaged.iterdir() if any(_prompt_files(entry)))
     folder: Traversable = packaged / version if version in known else Path(version)
     if not folder.is_dir():
         raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
-    return PromptSet(version, {name: _load_or_default(folder, name, version) for name in CONTRACTS})
+    return PromptSet(
+        version, {contract.name: _load_or_default(folder, contract, version) for contract in contracts}
+    )
 
 
-def replace_prompts(prompts: PromptSet, files: Mapping[str, Path]) -> PromptSet:
+def replace_prompts(
+    prompts: PromptSet, files: Mapping[str, Path], contracts: Iterable[Contract]
+) -> PromptSet:
     """A version with other files in the place of some of its prompts.
 
     Args:
         prompts: The version.
         files: Files by the name of the prompt that they replace.
+        contracts: Of all prompts of the system.
 
     Raises:
         PromptError: There is no such prompt or file, or the file is wrong.
     """
+    by_name = {contract.name: contract for contract in contracts}
     replaced = dict(prompts.prompts)
     for name, file in files.items():
-        if name not in CONTRACTS:
-            near = difflib.get_close_matches(name, CONTRACTS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(CONTRACTS)}"
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(by_name)}"
             raise PromptError(f"no prompt {name!r}; {hint}")
         if not file.is_file():
             raise PromptError(f"prompt {name}: no such file {str(file)!r}")
-        replaced[name] = _load(file, name, str(file))
+        replaced[name] = _load(file, by_name[name], str(file))
     return PromptSet(prompts.version, replaced)
 
 
-def _load_or_default(folder: Traversable, name: str, version: str) -> Prompt:
-    source = folder / f"{name}.yaml"
-    if name in OPTIONAL and not source.is_file():
-        return _load(resources.files("prompts") / _DEFAULT / f"{name}.yaml", name, _DEFAULT)
-    return _load(source, name, version)
+def _prompt_files(folder: Traversable) -> Iterator[Traversable]:
+    """Files of prompts in a folder; none in what is no folder."""
+    if folder.is_dir():
+        yield from (entry for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def _load(source: Traversable, name: str, version: str) -> Prompt:
+def _load_or_default(folder: Traversable, contract: Contract, version: str) -> Prompt:
+    source = folder / f"{contract.name}.yaml"
+    if contract.falls_back and not source.is_file():
+        return _load(resources.files("prompts") / _DEFAULT / source.name, contract, _DEFAULT)
+    return _load(source, contract, version)
+
+
+def _load(source: Traversable, contract: Contract, version: str) -> Prompt:
     try:
         content = source.read_bytes()
         file = PromptFile.model_validate(yaml.safe_load(content))
     except FileNotFoundError:
-        raise PromptError(f"prompts {version!r} lack {name}.yaml") from None
+        raise PromptError(f"prompts {version!r} lack {source.name}") from None
     except (yaml.YAMLError, ValidationError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise PromptError(f"prompt {source}: {' '.join(str(error).split())}") from None
-    _check(file, CONTRACTS[name], str(source))
-    return Prompt(name, version, hashlib.sha256(content).hexdigest(), file)
+    _check(file, contract, str(source))
+    return Prompt(contract.name, version, hashlib.sha256(content).hexdigest(), file)
 
 
 def _check(file: PromptFile, contract: Contract, source: str) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from cases.definitions import Section
+from ranking.measures import ratio
 from ranking.vectors import TextVectors
 
 Floats = NDArray[np.float64]
@@ -123,12 +124,7 @@ def _lexical(made: _Words, wanted: _Words) -> float:
     from rapidfuzz.distance import LCSseq
 
     sizes = len(made.tokens), len(wanted.tokens)
-    rouge_1 = _f_measure((made.singles & wanted.singles).total(), *sizes)
-    rouge_2 = _f_measure((made.pairs & wanted.pairs).total(), *(max(size - 1, 0) for size in sizes))
-    rouge_l = _f_measure(LCSseq.similarity(made.tokens, wanted.tokens), *sizes)
+    rouge_1 = ratio(2 * (made.singles & wanted.singles).total(), sum(sizes))
+    rouge_2 = ratio(2 * (made.pairs & wanted.pairs).total(), sum(max(size - 1, 0) for size in sizes))
+    rouge_l = ratio(2 * LCSseq.similarity(made.tokens, wanted.tokens), sum(sizes))
     return float(np.dot(_OF_ROUGE, (rouge_1, rouge_2, rouge_l)))
-
-
-def _f_measure(common: int, made: int, wanted: int) -> float:
-    """2PR / (P + R), where P and R share their numerator."""
-    return 2 * common / (made + wanted) if common else 0.0

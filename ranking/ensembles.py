@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.rank_measures import DEPTH, average_precision
+from ranking.measures import DEPTH, average_precision
 
 RRF_K = 60
 """Of the paper; a larger one lets places far down count for more."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
+from ranking.measures import count_sentences, pooled, score_sums
 from ranking.prefixes import (
     Floats,
     Integers,
@@ -24,7 +25,6 @@ from ranking.prefixes import (
     threshold_prefix,
     top_prefix,
 )
-from ranking.scoring import count_sentences, micro
 
 RuleKind = Literal["top_k", "threshold", "gap", "adaptive"]
 """From the simplest rule to the one with the most to tune."""
@@ -94,7 +94,9 @@ def tune(
         ValueError: There are no cases.
     """
     table = _count(kind, cases, fallback)
-    f1 = _f1(table.correct.sum(axis=0), table.predicted.sum(axis=0), table.gold.sum())
+    f1 = score_sums(
+        "f1", table.correct.sum(axis=0), table.predicted.sum(axis=0), table.gold.sum(), empty="perfect"
+    )
     compared = _neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
     best = int(_best(compared, table.predicted.sum(axis=0)))
     return Tuned(table.rules[best], float(f1[best]))
@@ -114,7 +116,7 @@ def leave_one_case_out(
     correct = table.correct.sum(axis=0) - table.correct
     predicted = table.predicted.sum(axis=0) - table.predicted
     gold = (table.gold.sum() - table.gold)[:, None]
-    f1 = _f1(correct, predicted, gold)
+    f1 = score_sums("f1", correct, predicted, gold, empty="perfect")
     compared = _neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
     best = _best(compared, predicted)
     rules = [table.rules[point] for point in best.tolist()]
@@ -149,7 +151,9 @@ def best_cutoff(
 def held_out_f1(held_out: Sequence[HeldOut], cases: Sequence[ScoredCase]) -> float:
     """Micro-F1 of what was selected in each case."""
     pairs = zip(held_out, cases, strict=True)
-    return micro(count_sentences(one.selected, case.labels) for one, case in pairs).f1
+    counts = pooled(count_sentences(one.selected, case.labels) for one, case in pairs)
+    correct, predicted, gold = np.asarray(counts)
+    return float(score_sums("f1", correct, predicted, gold, empty="perfect"))
 
 
 class _Table(NamedTuple):
@@ -216,12 +220,6 @@ def _prefixes(kind: RuleKind, ranked: Floats, fallback: bool) -> Integers:
             return np.asarray([gap_prefix(ranked, limit) for limit in _GAP_LIMITS])
         case "adaptive":
             return adaptive_prefix(ranked, _ENTROPY_TAUS[:, None], _ENTROPY_WEIGHTS[None, :]).ravel()
-
-
-def _f1(correct: Integers, predicted: Integers, gold: Integers) -> Floats:
-    """Micro-F1 of sums, 1 where nothing is wanted and nothing chosen."""
-    total = predicted + gold
-    return np.where(total > 0, 2 * correct / np.maximum(total, 1), 1.0)
 
 
 def _best(f1: Floats, predicted: Integers) -> Integers:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,47 +13,35 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from cases.load import CaseSource, find_cases
 from cases.records import Case
-from graph.recipe import Recipe, RecipeError, check_prompts
-from graph.systems import build_system
-from prompts import OPTIONAL, PromptSet, load_prompts, replace_prompts
-from ranking.load import load_ranker
-from ranking.ranker import Ranker
-from retrieval.demonstrations import MANIFEST as POOL_MANIFEST
-from retrieval.demonstrations import DemonstrationPool, build_pool
-from retrieval.embeddings import connect_embedder
+from graph.recipe import Recipe, check_prompts
+from graph.resource import Opened, Resource, ResourceRequest, open_resources
+from graph.system import System, find_system
+from nodes.core.context import Context
+from nodes.core.node import CaseKeys
+from prompts import PromptSet, load_prompts, replace_prompts
 from runs.case_run import Graph
-from runs.graph_shape import graph_shape
-from runs.literature import Sources, describe_sources, open_sources
-from runs.manifest import (
-    Demonstrations,
-    EvidenceRanker,
-    Inputs,
-    Manifest,
-    Model,
-    own_version,
-    versions,
-)
-from runs.retrieval_tools import RetrievalTools, load_retrieval
+from runs.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
 from runs.servers import Servers
-from runs.shots import Shots, describe_shots, open_shots
-from runs.unread_sections import refuse_unread_sections, shows_demonstrations
 from serving.backends import Backend, connect
+from serving.client import ModelClient
 from serving.errors import CallError, ModelError
 from serving.model_name import ModelName, Role
 from serving.probe import Findings, probe
-from weights.registry import cache_root
+
+
+def graph_shape(graph: Graph) -> GraphShape:
+    """Nodes and edges, START and END among them."""
+    drawable = graph.get_graph()
+    return GraphShape(
+        nodes=list(drawable.nodes),
+        edges=[
+            Edge(source=edge.source, target=edge.target, conditional=edge.conditional)
+            for edge in drawable.edges
+        ],
+    )
+
 
 Report = Callable[[str], None]
-
-VOTE_CHECK = "check_votes"
-"""The node that a range of votes needs."""
-
-INTERPRETATION = "interpret_question"
-ALIGNMENT = "align_answer"
-RANKING = "rank_evidence"
-REVIEW = "await_review"
-RETRIEVAL = "retrieve_documents"
-SNIPPETS = "adopt_snippets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +50,8 @@ class Request:
 
     Attributes:
         overrides: Values of the recipe that its origin does not have, by dotted field.
-        demonstrations: A pool's folder, None for the packaged sample pool.
-        corpus: Folder of published documents, for graphs that search them.
-        index: Folder of an index of their vectors, for recipes that compare those.
-        shots: File of answered questions, for graphs that show them; None for the packaged samples.
+        places: Files and folders of resources, by the name of their option; packaged samples, where there
+            are some, stand in for what is not given.
         prompt_files: Files that replace prompts of the recipe's version, by name.
     """
 
@@ -75,29 +61,45 @@ class Request:
     keys: tuple[Path, ...]
     models: Mapping[Role, ModelName]
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    demonstrations: Path | None = None
-    corpus: Path | None = None
-    index: Path | None = None
-    shots: Path | None = None
+    places: Mapping[str, Path] = field(default_factory=dict)
     limit: int | None = None
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assembly:
     """A request made ready: everything is found, opened and checked, and nothing is asked yet."""
 
     recipe: Recipe
+    system: System
     source: CaseSource
     graph: Graph
     prompts: PromptSet
-    pool: DemonstrationPool | None
-    ranker: Ranker | None
-    retrieval: RetrievalTools
-    sources: Sources
-    shots: Shots
+    resources: Mapping[Resource, Opened]
     backends: Mapping[Role, Backend]
     manifest: Manifest
+
+    @cached_property
+    def tools(self) -> dict[str, Any]:
+        """What nodes find in their context."""
+        return tools_of(self.resources)
+
+    @property
+    def case_keys(self) -> CaseKeys | None:
+        """What cases are ordered by; None where the order cannot matter."""
+        makers = [node.case_keys for node in self.system.nodes if node.case_keys is not None]
+        return makers[0](self.recipe, self.tools) if makers else None
+
+    def context(self, case: Case, client: ModelClient) -> Context:
+        """What the nodes are given for a case."""
+        return Context(
+            cases={case.id: case}, client=client, prompts=self.prompts, settings=self.recipe, tools=self.tools
+        )
+
+
+def tools_of(resources: Mapping[Resource, Opened]) -> dict[str, Any]:
+    """What opened resources give to nodes, by the name of the tool."""
+    return {name: tool for opened in resources.values() for name, tool in opened.tools.items()}
 
 
 async def assemble(
@@ -112,7 +114,7 @@ async def assemble(
 
     Args:
         request: What the user asked for.
-        report: Told of what takes long, and of what was found out of the models.
+        report: Called with what takes long, and with what was found out of the models.
         servers: Start what is missing.
         probing: Whether servers may be asked what they can do.
         recorded: The models of the run that goes on.
@@ -123,42 +125,34 @@ async def assemble(
         RankerError: A ranker, or the classifier that reads passages.
         ModelError: A model, the embedding or the pool.
     """
-    recipe = request.recipe
-    graph = build_system(recipe.system, checkpointer=InMemorySaver() if recipe.reviews else None)
-    _refuse_missing_nodes(recipe, graph, request.recipe_origin)
-    refuse_unread_sections(recipe, graph.nodes, request.recipe_origin)
+    recipe, origin = request.recipe, request.recipe_origin
+    system = find_system(recipe.system)
+    graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
     source = find_cases(request.inputs, request.keys)
     summary = source.check()
-    prompts = replace_prompts(load_prompts(recipe.prompts), request.prompt_files)
-    check_prompts(recipe, prompts, request.recipe_origin)
-    sources = open_sources(recipe, graph.nodes, request.corpus, request.index, request.recipe_origin)
-    running = islice(source, request.limit)
-    shots = open_shots(recipe, graph.nodes, request.shots, running, request.recipe_origin)
+    contracts = system.contracts
+    prompts = replace_prompts(load_prompts(recipe.prompts, contracts), request.prompt_files, contracts)
+    check_prompts(system, recipe, prompts, origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
-    pool = None
-    if recipe.needs_demonstrations and shows_demonstrations(graph.nodes):
-        pool = await open_pool(request.demonstrations, recipe.embedding, report)
-    ranker = load_ranker(recipe.evidence.ranker) if recipe.ranks else None
-    retrieval = load_retrieval(recipe, graph.nodes)
+    running = islice(source, request.limit)
+    opened = await open_resources(
+        system.resources, ResourceRequest(recipe, origin, request.places, running, report)
+    )
     # Last, because a model may take minutes to load, and is to be closed by the run.
     backends, findings = await _probe_roles(connected, probing, recorded, report)
     found = summary.cases + summary.invalid
     cases = found if request.limit is None else min(found, request.limit)
+    used = system.used_prompts(recipe)
     manifest = Manifest(
         evigraph=own_version(),
         system=recipe.system,
         graph=graph_shape(graph),
         recipe=recipe.model_dump(mode="json"),
         recipe_sha256=recipe.sha256,
-        recipe_origin=request.recipe_origin,
+        recipe_origin=origin,
         recipe_overrides=dict(request.overrides),
-        # Those that are not read shape nothing, and may come later than the run. Optional ones are named
-        # like the nodes that read them.
-        prompts={
-            name: sha256
-            for name, sha256 in prompts.hashes.items()
-            if name not in OPTIONAL or (name in graph.nodes and name not in recipe.switched_off)
-        },
+        # Those that are not read shape nothing, and may come later than the run.
+        prompts={name: sha256 for name, sha256 in prompts.hashes.items() if name in used},
         inputs=Inputs(
             paths=[str(path.resolve()) for path in request.inputs],
             keys=[str(path.resolve()) for path in request.keys],
@@ -179,44 +173,10 @@ async def assemble(
             )
             for role, backend in backends.items()
         },
-        demonstrations=_describe(pool),
-        ranker=_describe_ranker(recipe, ranker),
-        retrieval=retrieval.describe(),
-        document_reranker=retrieval.document_reranker.identity if retrieval.document_reranker else None,
-        literature=describe_sources(recipe, sources),
-        shots=describe_shots(shots),
+        resources={name: dict(one) for part in opened.values() for name, one in part.records.items()},
         versions=versions(),
     )
-    return Assembly(
-        recipe, source, graph, prompts, pool, ranker, retrieval, sources, shots, backends, manifest
-    )
-
-
-def _refuse_missing_nodes(recipe: Recipe, graph: Graph, origin: str) -> None:
-    """What a recipe asks for and no node of its graph does.
-
-    Raises:
-        RecipeError: Names the field, the missing node and a value that needs none.
-    """
-    wanted = (
-        (recipe.evidence.adaptive, VOTE_CHECK, f"evidence.votes is {recipe.evidence.votes}", "a number"),
-        (recipe.interprets, INTERPRETATION, f"question.interpret is {recipe.question.interpret}", "never"),
-        (recipe.aligns, ALIGNMENT, f"alignment.answer is {recipe.alignment.answer}", "none"),
-        (recipe.reviews, REVIEW, f"review.disagreement is {recipe.review.disagreement}", "null"),
-        (recipe.ranks, RANKING, f"evidence.voters is {recipe.evidence.voters}", "llm"),
-        (
-            recipe.documents.finds and SNIPPETS in graph.nodes,
-            RETRIEVAL,
-            f"documents.phase is {recipe.documents.phase}",
-            "b",
-        ),
-    )
-    for asked, node, field_, instead in wanted:
-        if asked and node not in graph.nodes:
-            raise RecipeError(
-                f"recipe {origin}: {field_}, but the graph {recipe.system!r} has no {node} for that;"
-                f" give {instead}"
-            )
+    return Assembly(recipe, system, source, graph, prompts, opened, backends, manifest)
 
 
 def connect_roles(
@@ -283,52 +243,3 @@ def _recorded_seed(recorded: Mapping[Role, Model] | None, role: Role, otherwise:
     """What the run has recorded, or `otherwise` where it has recorded nothing."""
     found = recorded[role].takes_seed if recorded and role in recorded else None
     return otherwise if found is None else found
-
-
-async def open_pool(folder: Path | None, embedding: str, report: Report) -> DemonstrationPool:
-    """The pool in a folder, or the packaged sample pool, which is built once for each embedding.
-
-    Raises:
-        ModelError: The embedding or the pool cannot be used.
-    """
-    embedder = connect_embedder(embedding)
-    if folder is None:
-        source = sample_cases("pool.xml")
-        identity = f"{embedder.identity}-{source.check().sha256[:12]}"
-        safe = "".join(letter if letter.isalnum() else "-" for letter in identity)
-        folder = cache_root() / "demonstrations" / safe
-        if not (folder / POOL_MANIFEST).is_file():
-            report("building the sample pool of demonstrations (once)")
-            await build_pool(folder, _valid(source), embedder)
-    return DemonstrationPool(folder, embedder)
-
-
-def sample_cases(file: str) -> CaseSource:
-    """The invented cases that come with the package: a file of `cases/samples/`, such as `batch.xml`."""
-    path = Path(str(resources.files("cases").joinpath("samples", *file.split("/"))))
-    return find_cases([path], [])
-
-
-def _valid(source: CaseSource) -> Sequence[Case]:
-    return [case for case in source if isinstance(case, Case)]
-
-
-def _describe(pool: DemonstrationPool | None) -> Demonstrations | None:
-    if pool is None:
-        return None
-    return Demonstrations(
-        folder=str(pool.folder.resolve()),
-        sha256=pool.sha256,
-        embedder=str(pool.metadata["embedder"]),
-        count=len(pool),
-    )
-
-
-def _describe_ranker(recipe: Recipe, ranker: Ranker | None) -> EvidenceRanker | None:
-    if ranker is None:
-        return None
-    return EvidenceRanker(
-        name=recipe.evidence.ranker,
-        identity=ranker.identity,
-        cutoff=(recipe.evidence.cutoff or ranker.cutoff).model_dump(),
-    )

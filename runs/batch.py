@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
-from nodes.core.context import Context
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.folder import CALLS, RunWriter
-from runs.held_cases import HeldCases
-from runs.manifest import BudgetCaps, Counts, Manifest, RunStopped, Session, Status
-from runs.node_tools import node_tools
-from runs.ordering import OrderedCases, demonstration_keys, window_size
-from runs.reviews import Reviews, fingerprint
-from runs.statuses import DONE, FAILED, WAITING
+from runs.manifest import (
+    DONE,
+    FAILED,
+    WAITING,
+    BudgetCaps,
+    Counts,
+    Manifest,
+    RunError,
+    RunStopped,
+    Session,
+    Status,
+)
+from runs.ordering import OrderedCases, window_size
+from runs.reviews import Review, Reviews, fingerprint
 from runs.trace import Line, Successors
 from runs.watcher import Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
@@ -29,8 +36,66 @@ from serving.client import ModelClient
 from serving.journal import Journal, JournalError
 from serving.limits import Limits
 
+MAX_HELD = 1000
+"""Waiting cases that a batch takes up again by itself; memory stays flat. `resume` takes up the rest."""
+
+
+class HeldCases:
+    """Looks for new reviews by the size of their file, so it may be asked after every case."""
+
+    def __init__(self, reviews: Reviews, report: Callable[[str], None]) -> None:
+        """Of one batch; `report` is told of a file of reviews that cannot be read."""
+        self._reviews = reviews
+        self._report = report
+        self._said: Mapping[str, Review] = {}
+        self._held: dict[str, tuple[Case, str]] = {}
+        self._news = False
+        self._readable = True
+
+    def review_of(self, case_id: str) -> Review | None:
+        """The last review of the case's labels."""
+        self._listen()
+        return self._said.get(case_id)
+
+    def hold(self, case: Case, shown: str) -> None:
+        """Keep a case that waits.
+
+        Args:
+            case: Which.
+            shown: Fingerprint of what a person is shown of it.
+        """
+        if len(self._held) < MAX_HELD:
+            self._held[case.id] = case, shown
+            # Its review may have come in while the case was on its way here.
+            self._news = True
+
+    def next_reviewed(self) -> Case | None:
+        """A case that need not wait any more; it is held no longer."""
+        self._listen()
+        if not self._news:
+            return None
+        for case_id, (case, shown) in self._held.items():
+            review = self._said.get(case_id)
+            if review is not None and review.shown == shown:
+                del self._held[case_id]
+                return case
+        self._news = False
+        return None
+
+    def _listen(self) -> None:
+        if not self._readable or not self._reviews.changed():
+            return
+        try:
+            self._said = self._reviews.latest("labels")
+            self._news = True
+        except RunError as error:
+            # The batch can do without; whoever adds or reads reviews is told the same.
+            self._readable = False
+            self._report(f"reviews are left alone: {error}")
+
+
 MAX_CASES_AT_ONCE = 256
-MOST_REMARKS = 10
+MAX_NOTICES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +154,10 @@ async def run_batch(
                 progress.usage,
                 _budget(manifest, journal),
                 manifest.budget.prices,
-                watcher.remark,
             )
             folder.save_manifest()
             watcher.update(progress)
-            held = HeldCases(Reviews(folder.path), watcher.remark)
+            held = HeldCases(Reviews(folder.path), watcher.notify)
             batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher, held)
             try:
                 finished = await batch.run(_cases_at_once(assembly, options), stop)
@@ -132,12 +196,12 @@ class _Batch:
     watcher: Watcher
     held: HeldCases
     order: dict[str, int] = field(default_factory=dict)
-    remarks: int = 0
+    notices: int = 0
     told_of_waiting: bool = False
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
         """Whether all cases were reached before a stop."""
-        keys = demonstration_keys(self.assembly.pool, self.assembly.recipe)
+        keys = self.assembly.case_keys
         waiting = OrderedCases(self._waiting(), keys, window_size(cases_at_once))
         following = successors(self.assembly.graph)
         workers = [asyncio.create_task(self._work(waiting, following)) for _ in range(cases_at_once)]
@@ -160,7 +224,7 @@ class _Batch:
         """Take the next case until none is left; workers share the iterator, so memory stays flat."""
         async for case in waiting:
             if isinstance(case, InvalidCase):
-                self._keep(invalid_case(case))
+                self._keep(invalid_case(case, self.assembly.system.results))
                 # A long row of invalid cases must not hold up the event loop.
                 await asyncio.sleep(0)
             else:
@@ -169,18 +233,11 @@ class _Batch:
                 await self._run(reviewed, following)
 
     async def _run(self, case: Case, following: Successors) -> None:
-        context = Context(
-            cases={case.id: case},
-            client=self.client,
-            prompts=self.assembly.prompts,
-            demonstrations=self.assembly.pool,
-            ranker=self.assembly.ranker,
-            **node_tools(self.assembly.retrieval, self.assembly.sources, self.assembly.shots),
-            settings=self.assembly.recipe,
-        )
-        review = self.held.review_of(case.id) if self.assembly.recipe.reviews else None
+        context = self.assembly.context(case, self.client)
+        review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
-            result = await run_case(self.assembly.graph, context, case, following, review)
+            results = self.assembly.system.results
+            result = await run_case(self.assembly.graph, context, case, following, results, review)
         finally:
             self.client.forget(case.id)
         self._keep(result)
@@ -204,7 +261,7 @@ class _Batch:
         self.statuses[case_id] = f"failed:{error['class']}" if error else status
         if error is not None:
             self.progress.failed += 1
-            self._remark(case_id, error)
+            self._notify(case_id, error)
         elif status == WAITING:
             self._say_that_one_waits()
             self.progress.waiting += 1
@@ -215,15 +272,15 @@ class _Batch:
     def _say_that_one_waits(self) -> None:
         if not self.told_of_waiting:
             self.told_of_waiting = True
-            self.watcher.remark(f"cases wait for a person: evigraph review {self.folder.path}")
+            self.watcher.notify(f"cases wait for a person: evigraph review {self.folder.path}")
 
-    def _remark(self, case_id: str, error: Line) -> None:
+    def _notify(self, case_id: str, error: Line) -> None:
         """Tell of the first failures at once; of a dead server's thousands the summary tells."""
-        self.remarks += 1
-        if self.remarks <= MOST_REMARKS:
-            self.watcher.remark(f"case {case_id} failed: {error['class']}: {error['message']}")
-        if self.remarks == MOST_REMARKS:
-            self.watcher.remark(f"further failures: evigraph show {self.folder.path} --failed")
+        self.notices += 1
+        if self.notices <= MAX_NOTICES:
+            self.watcher.notify(f"case {case_id} failed: {error['class']}: {error['message']}")
+        if self.notices == MAX_NOTICES:
+            self.watcher.notify(f"further failures: evigraph show {self.folder.path} --failed")
 
 
 def _budget(manifest: Manifest, journal: Journal) -> Budget:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -13,8 +13,8 @@ from langgraph.types import Command
 from cases.records import Case, InvalidCase
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
+from runs.manifest import DONE, FAILED, WAITING
 from runs.reviews import Review, fingerprint
-from runs.statuses import DONE, FAILED, WAITING
 from runs.trace import CaseTrace, Line, Successors
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
@@ -24,35 +24,6 @@ RECURSION_LIMIT = 500
 
 _INTERRUPT = "__interrupt__"
 """LangGraph's name for what a graph waits for, among the values of its state."""
-
-_RESULTS = (
-    "interpreted_question",
-    "intent",
-    "retrieved",
-    "ranker_scores",
-    "ranker_vote",
-    "vote_counts",
-    "usable_votes",
-    "asked_votes",
-    "label_confidence",
-    "evidence",
-    "review",
-    "label_source",
-    "answer_evidence",
-    "answer",
-    "answer_sentences",
-    "alignment",
-    "aligned_answer",
-    "attributions",
-    "verdict",
-    "reading_counts",
-    "evidence_passages",
-    "disagreement",
-    "explanation",
-    "document_ranking",
-    "snippets",
-    "exact_answer",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +47,7 @@ async def run_case(
     context: Context,
     case: Case,
     following: Successors,
+    results: Iterable[str],
     review: Review | None = None,
 ) -> CaseResult:
     """Run a case to its end; whatever goes wrong with it becomes its error.
@@ -88,6 +60,7 @@ async def run_case(
         context: Of this case.
         case: Which.
         following: Successors of each node.
+        results: Keys of the state that the line gets.
         review: What the graph goes on with where it waits. Without one, or with one that was given on
             another result, the case stays waiting.
 
@@ -100,7 +73,7 @@ async def run_case(
     failure: NodeFailure | None = None
     try:
         given: Any = {"case_id": case.id}
-        while given is not None:
+        while True:
             stream: AsyncIterator[Any] = graph.astream(
                 given,
                 {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case.id}},
@@ -115,8 +88,10 @@ async def run_case(
                 else:
                     state = event
                     superstep += 1
-            waits = _INTERRUPT in state and not isinstance(given, Command)
-            given = Command(resume=review.reply()) if waits and _fits(review, case, state) else None
+            first_wait = _INTERRUPT in state and not isinstance(given, Command)
+            if not (first_wait and _fits(review, case, state)):
+                break
+            given = Command(resume=review.reply())
     except Exception as error:
         # The border of a case: its failure, of any kind, must not touch the others.
         failure = as_failure(error)
@@ -124,13 +99,13 @@ async def run_case(
         if isinstance(graph.checkpointer, BaseCheckpointSaver):
             await graph.checkpointer.adelete_thread(case.id)
     lines = trace.lines(failure)
-    line = case_line(case.id, case.sentence_ids, state, lines, failure)
+    line = case_line(case.id, case.sentence_ids, state, lines, failure, results)
     return CaseResult(line, [*lines, end_line(line, len(lines), trace)])
 
 
-def invalid_case(case: InvalidCase) -> CaseResult:
+def invalid_case(case: InvalidCase, results: Iterable[str]) -> CaseResult:
     """The result of a case that cannot be read."""
-    line = case_line(case.id, (), {}, [], NodeFailure("invalid_input", case.fault))
+    line = case_line(case.id, (), {}, [], NodeFailure("invalid_input", case.fault), results)
     return CaseResult(line, [end_line(line, 0, None)])
 
 
@@ -140,6 +115,7 @@ def case_line(
     state: dict[str, Any],
     trace: Sequence[Line],
     failure: NodeFailure | None,
+    results: Iterable[str],
 ) -> Line:
     """What a case came to, for `cases.jsonl`."""
     calls = [call for line in trace for call in line["calls"]]
@@ -155,7 +131,7 @@ def case_line(
             "output_tokens": sum(call["output_tokens"] for call in calls),
         },
     }
-    return line | {name: state.get(name) for name in _RESULTS}
+    return line | {name: state.get(name) for name in results}
 
 
 def _labels(sentence_ids: Sequence[str], state: Mapping[str, Any]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 from cases.load import find_cases
 from cases.records import Case, Intent, RiskLevel
 from nodes.core.context import Context
-from nodes.question.classify_intent import classify_intent
+from nodes.core.recipe import Recipe
+from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings, classify_intent
 from prompts import load_prompts
 from retrieval.demonstrations import Source, build_pool
 from retrieval.embeddings import connect_embedder
@@ -22,6 +23,16 @@ from serving.backends import Backend
 from serving.client import ModelClient
 from serving.journal import Journal
 from serving.model_name import Role, assign_roles
+
+
+class _IntentRecipe(Recipe):
+    """What the node reads where no system does: its defaults."""
+
+    system: str = "intents"
+    intent: IntentSettings = IntentSettings()
+
+
+_RECIPE = _IntentRecipe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,10 @@ async def _classified(
     waiting = [case for case in cases if case.gold.intent is None]
     report(f"classifying the intents of {len(waiting)} cases")
     context = Context(
-        cases={case.id: case for case in waiting}, client=client, prompts=load_prompts("default")
+        cases={case.id: case for case in waiting},
+        client=client,
+        prompts=load_prompts(_RECIPE.prompts, CLASSIFY_INTENT.prompts),
+        settings=_RECIPE,
     )
 
     async def classified(case: Case) -> Case:

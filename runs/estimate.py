@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from runs.manifest import BudgetCaps
+from serving.dry_run import Tally, added
 from serving.model_name import Role
-from serving.rehearsal import Tally, added
 
 
 class Correction(NamedTuple):

@@ -31,7 +31,7 @@ class RunFolder:
         """Open a run folder.
 
         Raises:
-            RunError: It holds no run, or one of a newer version.
+            RunError: It has no run, or one of another version.
         """
         self.path = path
         if not (path / MANIFEST).is_file():
@@ -42,13 +42,18 @@ class RunFolder:
         """`run.json` as it is now.
 
         Raises:
-            RunError: It cannot be read, or a newer version wrote it.
+            RunError: It cannot be read, or another version wrote it.
         """
         text = (self.path / MANIFEST).read_text("utf-8")
         try:
             version = json.loads(text)["schema_version"]
             if version > SCHEMA_VERSION:
                 raise RunError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
+            if version < SCHEMA_VERSION:
+                raise RunError(
+                    f"{self.path}: written by an older Evigraph (schema {version}, this one reads"
+                    f" {SCHEMA_VERSION}); run its cases again"
+                )
             return Manifest.model_validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]

@@ -8,14 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cases.records import Case
-from graph.systems import build_system
-from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter
 from runs.manifest import Counts, Session, Status
-from runs.node_tools import node_tools
 from runs.replay import Inherited, thread
 from runs.trace import CaseTrace
 from runs.watcher import Progress, Watcher
@@ -62,7 +59,6 @@ async def run_fork(
             limits,
             progress.usage,
             prices=manifest.budget.prices,
-            report=watcher.remark,
         )
         folder.save_manifest()
         watcher.update(progress)
@@ -98,16 +94,8 @@ def _copy_calls(run: RunFolder, lines: Sequence[Line], journal: Journal) -> None
 async def _run_case(
     assembly: Assembly, client: ModelClient, inherited: Inherited, recorded: Sequence[Line], case: Case
 ) -> CaseResult:
-    graph = build_system(assembly.recipe.system, checkpointer=inherited.checkpointer)
-    context = Context(
-        cases={case.id: case},
-        client=client,
-        prompts=assembly.prompts,
-        demonstrations=assembly.pool,
-        ranker=assembly.ranker,
-        **node_tools(assembly.retrieval, assembly.sources, assembly.shots),
-        settings=assembly.recipe,
-    )
+    graph = assembly.system.build(checkpointer=inherited.checkpointer)
+    context = assembly.context(case, client)
     trace = CaseTrace(case.id, successors(graph))
     for event in inherited.events:
         trace.record(event["payload"], event["step"])
@@ -125,7 +113,7 @@ async def _run_case(
         # The border of a case, as in a batch.
         failure = as_failure(error)
     lines = _after(inherited.steps, recorded, trace.lines(failure))
-    line = case_line(case.id, case.sentence_ids, state, lines, failure)
+    line = case_line(case.id, case.sentence_ids, state, lines, failure, assembly.system.results)
     end = end_line(line, len(lines), trace)
     end["seconds"] = round(end["seconds"] + _end_of(lines), 4)
     return CaseResult(line, [*lines, end])

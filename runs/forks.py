@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graph.recipe import Recipe, differing_fields
+from graph.recipe import differing_fields
+from graph.system import find_system
 from runs.folder import RunFolder
-from runs.manifest import Manifest, RunError
+from runs.manifest import Manifest, RunError, recorded_recipe, resource_changes
 
 FORKS = "forks"
 
@@ -55,8 +56,8 @@ def changes(before: Manifest, after: Manifest, prompt_files: Mapping[str, Path])
     Prompts are told by their hashes, or by the file that the user gave.
     """
     found: Changes = {}
-    # Read anew, so that fields which the recipe had not when the run began count with their defaults.
-    recipe = Recipe.model_validate(before.recipe).model_dump(mode="json")
+    # Checked anew, so that fields which the recipe had not when the run began count with their defaults.
+    recipe = recorded_recipe(before).model_dump(mode="json")
     for name in differing_fields(recipe, after.recipe):
         found[name] = (_value(recipe, name), _value(after.recipe, name))
     found |= _models(before, after)
@@ -65,25 +66,14 @@ def changes(before: Manifest, after: Manifest, prompt_files: Mapping[str, Path])
         if first != second:
             shown = str(prompt_files[name]) if name in prompt_files else _short(second)
             found[f"prompt {name}"] = (_short(first), shown)
-    pools = [manifest.demonstrations for manifest in (before, after)]
-    hashes = [_short(pool.sha256) if pool else None for pool in pools]
-    if hashes[0] != hashes[1]:
-        found["demonstrations"] = (hashes[0], hashes[1])
-    rankers = [manifest.ranker.identity if manifest.ranker else None for manifest in (before, after)]
-    if rankers[0] != rankers[1]:
-        found["ranker"] = (rankers[0], rankers[1])
-    rerankers = [manifest.document_reranker for manifest in (before, after)]
-    if rerankers[0] != rerankers[1]:
-        found["reranker of documents"] = (rerankers[0], rerankers[1])
-    found |= _retrieval(before, after)
+    # Equal recipes can differ here: a pool, or the folder of a ranker, is changed in its place.
+    for record, field, one, other in resource_changes(before, after, find_system(after.system).compared):
+        name = record.replace("_", " ")
+        if field == "sha256":
+            found[name] = (_short(one), _short(other))
+        else:
+            found[name if field == "identity" else f"{name} {field}"] = (one, other)
     return found
-
-
-def _retrieval(before: Manifest, after: Manifest) -> Changes:
-    """Equal recipes can differ here: a ranker's folder or a table of acronyms is changed in its place."""
-    pair = [one.retrieval.model_dump() if one.retrieval else {} for one in (before, after)]
-    names = [name for name in (pair[0] | pair[1]) if pair[0].get(name) != pair[1].get(name)]
-    return {f"retrieval {name}": (pair[0].get(name), pair[1].get(name)) for name in names}
 
 
 def _models(before: Manifest, after: Manifest) -> Changes:

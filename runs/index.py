@@ -28,12 +28,11 @@ from runs.case_summary import (
     summarise_pass,
 )
 from runs.folder import CASES, RunFolder
-from runs.inputs import recorded_cases
-from runs.manifest import RunError
+from runs.manifest import RunError, recorded_cases
 from runs.trace_file import Line, Place, TraceFile
 
 INDEX = "index.sqlite"
-_VERSION = 2
+_VERSION = 3
 _BATCH = 500
 
 Report = Callable[[str], None]
@@ -41,7 +40,7 @@ Report = Callable[[str], None]
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS passes (
-    case_id TEXT PRIMARY KEY, file TEXT NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL,
+    case_id TEXT PRIMARY KEY, start INTEGER NOT NULL, end INTEGER NOT NULL,
     route TEXT NOT NULL, seconds REAL, started_at REAL
 );
 CREATE TABLE IF NOT EXISTS lines (
@@ -185,9 +184,7 @@ class RunIndex:
         Raises:
             RunError: The bytes are damaged.
         """
-        row = self._database.execute(
-            "SELECT file, start, end FROM passes WHERE case_id=?", (case_id,)
-        ).fetchone()
+        row = self._database.execute("SELECT start, end FROM passes WHERE case_id=?", (case_id,)).fetchone()
         return [] if row is None else self._trace.read(Place(*row))
 
     def case(self, case_id: str) -> Case | None:
@@ -263,7 +260,7 @@ class RunIndex:
                 lines = self._trace.read(place)
                 route, seconds, started_at = summarise_pass(lines)
                 self._database.execute(
-                    "INSERT OR REPLACE INTO passes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO passes VALUES (?, ?, ?, ?, ?, ?)",
                     (lines[0]["case_id"], *place, _json(route), seconds, started_at),
                 )
                 after, count = place, count + 1

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
+from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cases.load import find_cases
+from cases.records import Case
+from nodes.core.recipe import Recipe
 from serving.backends.backend import Constraint
+from serving.budget import Prices
 from serving.model_name import Role, parse_model_name
-from serving.prices import Prices
 
-SCHEMA_VERSION = 2
+
+def recorded_cases(manifest: Manifest) -> Iterator[Case]:
+    """Streams the readable cases of a run from its input files, with their gold where a key is known.
+
+    Raises:
+        InputError: A file has moved or changed beyond reading.
+    """
+    source = find_cases(
+        [Path(path) for path in manifest.inputs.paths], [Path(key) for key in manifest.inputs.keys]
+    )
+    for case in islice(source, manifest.inputs.limit):
+        if isinstance(case, Case) and manifest.covers(case.id):
+            yield case
+
+
+DONE, FAILED, WAITING = "done", "failed", "waiting"
+
+
+SCHEMA_VERSION = 3
 
 Status = Literal["running", "interrupted", "stopped", "finished"]
 """`stopped` is an end by a fault such as a full disk; a `finished` run may hold failed cases."""
@@ -85,84 +108,6 @@ class BudgetCaps(_Record):
         )
 
 
-class Demonstrations(_Record):
-    """The pool that demonstrations come from."""
-
-    folder: str
-    sha256: str
-    embedder: str
-    count: int
-
-
-class EvidenceRanker(_Record):
-    """What votes on evidence beside a model, or in its place.
-
-    `name` is that of the recipe; `identity` tells its weights; `cutoff` is the rule in use.
-    """
-
-    name: str
-    identity: str
-    cutoff: dict[str, Any]
-
-
-class Retrieval(_Record):
-    """What finds sentences of notes, by identities that tell weights; None is what the recipe has not.
-
-    Attributes:
-        retriever: What scores the sentences.
-        reranker: What puts the best in another order.
-        vectors: What compares an answer with the note.
-        acronyms_sha256: Of the table that is written out.
-    """
-
-    retriever: str
-    reranker: str | None = None
-    vectors: str | None = None
-    acronyms_sha256: str | None = None
-
-
-class Corpus(_Record):
-    """Published documents that were searched; equal identities find the same ones."""
-
-    folder: str
-    identity: str
-    documents: int
-
-
-class DocumentIndex(_Record):
-    """Vectors of documents that were searched; equal identities were made of the same texts and weights."""
-
-    folder: str
-    identity: str
-    documents: int
-
-
-class LiteratureSources(_Record):
-    """What answers from literature were made from.
-
-    Attributes:
-        corpus: What was searched.
-        reader: Identity of the classifier that read passages, `llm` where a language model did.
-        vectors: Identity of what compared sentences, None where none were compared.
-        released_behaviour: Where the recipe follows the released code of the paper and not the paper.
-        index: What was searched by vectors, None where words alone were compared.
-    """
-
-    corpus: Corpus
-    reader: str
-    vectors: str | None = None
-    released_behaviour: list[str] = []
-    index: DocumentIndex | None = None
-
-
-class AnsweredQuestions(_Record):
-    """The file that shots come from; `count` are those that may be shown in this run."""
-
-    path: str
-    sha256: str
-    count: int
-
-
 class Edge(_Record):
     """A way from one node to another; `conditional` where a router decides."""
 
@@ -224,7 +169,11 @@ class Counts(_Record):
 
 
 class Manifest(_Record):
-    """The content of `run.json`."""
+    """The content of `run.json`.
+
+    Attributes:
+        resources: What the run was made of beside models and prompts, by name, as each describes itself.
+    """
 
     schema_version: int = SCHEMA_VERSION
     evigraph: str
@@ -238,12 +187,7 @@ class Manifest(_Record):
     prompts: dict[str, str]
     inputs: Inputs
     models: dict[Role, Model]
-    demonstrations: Demonstrations | None
-    ranker: EvidenceRanker | None = None
-    retrieval: Retrieval | None = None
-    document_reranker: str | None = None
-    literature: LiteratureSources | None = None
-    shots: AnsweredQuestions | None = None
+    resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
@@ -265,6 +209,18 @@ class Manifest(_Record):
         return sum(session.cost or 0.0 for session in self.sessions)
 
 
+def recorded_recipe(manifest: Manifest) -> Recipe:
+    """The recipe of a run.
+
+    Raises:
+        RecipeError: Its system is not here.
+    """
+    # Systems bring their nodes, and those langgraph.
+    from graph.recipe import make_recipe
+
+    return make_recipe(manifest.recipe, manifest.recipe_origin)
+
+
 def versions() -> dict[str, str]:
     """Python and the packages that replies depend on, where installed."""
     found = {"python": platform.python_version()}
@@ -281,51 +237,40 @@ def own_version() -> str:
     return metadata.version("evigraph")
 
 
-def differences(recorded: Manifest, current: Manifest) -> list[str]:
-    """What a resumed run would do differently from the recorded one, in words; empty if nothing."""
+def differences(recorded: Manifest, current: Manifest, compared: Mapping[str, Sequence[str]]) -> list[str]:
+    """What a resumed run would do differently from the recorded one, in words; empty if nothing.
+
+    Args:
+        recorded: When the run began.
+        current: Now.
+        compared: Fields of the records of resources that have to be the same, by record.
+    """
     pairs: list[tuple[str, object, object]] = [
         ("system", recorded.system, current.system),
         ("case files", recorded.inputs.sha256, current.inputs.sha256),
         ("limit", recorded.inputs.limit, current.inputs.limit),
-        ("demonstrations", _pool(recorded), _pool(current)),
-        ("ranker", recorded.ranker, current.ranker),
-        ("retrieval", recorded.retrieval, current.retrieval),
-        ("reranker of documents", recorded.document_reranker, current.document_reranker),
-        ("corpus", _corpus(recorded), _corpus(current)),
-        ("index of vectors", _index(recorded), _index(current)),
-        ("reader of passages", _readers(recorded), _readers(current)),
-        ("shots", _shots(recorded), _shots(current)),
     ]
     found = [name for name, one, other in pairs if one != other]
+    changed = resource_changes(recorded, current, compared)
+    found += list(dict.fromkeys(name.replace("_", " ") for name, *_ in changed))
     found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]
     models = _unequal(_identities(recorded), _identities(current))
     return found + [f"model of {role}" for role in models]
 
 
-def _pool(manifest: Manifest) -> tuple[str, str] | None:
-    pool = manifest.demonstrations
-    return (pool.sha256, pool.embedder) if pool else None
-
-
-def _corpus(manifest: Manifest) -> tuple[str, int] | None:
-    # A corpus may move.
-    found = manifest.literature
-    return (found.corpus.identity, found.corpus.documents) if found else None
-
-
-def _index(manifest: Manifest) -> str | None:
-    found = manifest.literature.index if manifest.literature else None
-    return found.identity if found else None
-
-
-def _readers(manifest: Manifest) -> tuple[str, str | None] | None:
-    found = manifest.literature
-    return (found.reader, found.vectors) if found else None
-
-
-def _shots(manifest: Manifest) -> tuple[str, int] | None:
-    found = manifest.shots
-    return (found.sha256, found.count) if found else None
+def resource_changes(
+    before: Manifest, after: Manifest, compared: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str, Any, Any]]:
+    """Fields in which resources differ: record, field, value before and after; None for no such resource."""
+    found = []
+    for name, fields in compared.items():
+        one, other = before.resources.get(name, {}), after.resources.get(name, {})
+        found += [
+            (name, field, one.get(field), other.get(field))
+            for field in fields
+            if one.get(field) != other.get(field)
+        ]
+    return found
 
 
 def _identities(manifest: Manifest) -> dict[str, str]:

@@ -8,63 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from cases.records import Case, InvalidCase
-from nodes.core.failure import NodeFailure
-from nodes.core.settings import Settings
-from nodes.evidence.label_evidence import prompt_order
-from nodes.question.adopt_patient_question import patient_question
-from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
-from retrieval.demonstrations import DemonstrationPool
+from nodes.core.node import CaseKey, CaseKeys
 
-SMALLEST_WINDOW = 64
-LARGEST_WINDOW = 512
+MIN_WINDOW = 64
+MAX_WINDOW = 512
 CASES_AHEAD = 4
 """Cases of a window for each case that runs at once."""
 
 PATIENCE_S = 0.5
 """A window that is not sorted by then is begun in input order: loading an embedder takes longer."""
 
-Key = tuple[str, ...]
-Keys = Callable[[Sequence[Case]], Awaitable[list[Key]]]
 AnyCase = Case | InvalidCase
 
 
 def window_size(cases_at_once: int) -> int:
     """Cases that are sorted together."""
-    return min(LARGEST_WINDOW, max(SMALLEST_WINDOW, CASES_AHEAD * cases_at_once))
-
-
-def demonstration_keys(pool: DemonstrationPool | None, settings: Settings) -> Keys | None:
-    """How to foresee the demonstrations of cases, in prompt order; None where the order cannot matter.
-
-    Demonstrations that depend on the intent are not known before a model has been asked, and those that
-    are ordered by similarity hardly ever begin with the same one.
-    """
-    evidence = settings.evidence
-    if pool is None or len(pool) == 0 or evidence.demonstrations == 0 or not evidence.asks_model:
-        return None
-    if settings.stop_after == "question" or evidence.intent_aware or evidence.order != "canonical":
-        return None
-
-    async def keys(cases: Sequence[Case]) -> list[Key]:
-        asked = [_question(case) for case in cases]
-        await pool.embed_ahead(
-            [compared_text(case, question) for case, question in zip(cases, asked, strict=True)]
-        )
-        found = []
-        for case, question in zip(cases, asked, strict=True):
-            chosen = await choose_by_similarity(pool, case, question, settings)
-            ids = [one["case_id"] for one in chosen.shown]
-            found.append(tuple(prompt_order(ids, evidence.order)))
-            # Requests that are under way must not wait for a whole window.
-            await asyncio.sleep(0)
-        return found
-
-    return keys
+    return min(MAX_WINDOW, max(MIN_WINDOW, CASES_AHEAD * cases_at_once))
 
 
 class OrderedCases:
@@ -73,7 +37,7 @@ class OrderedCases:
     The next window is sorted while this one runs, so memory holds two of them.
     """
 
-    def __init__(self, cases: Iterator[AnyCase], keys: Keys | None, window: int) -> None:
+    def __init__(self, cases: Iterator[AnyCase], keys: CaseKeys | None, window: int) -> None:
         """Without `keys` the cases come as they are, one at a time."""
         self._cases = cases
         self._keys = keys
@@ -111,7 +75,7 @@ class OrderedCases:
             task.cancel()
         await asyncio.gather(*sorting, return_exceptions=True)
 
-    def _read(self, keys: Keys) -> _Window:
+    def _read(self, keys: CaseKeys) -> _Window:
         cases = deque(islice(self._cases, self._size))
         return _Window(cases, asyncio.create_task(_keys_by_id(keys, cases)))
 
@@ -121,7 +85,7 @@ class _Window:
     """Cases that are left of a window, and the keys of all of them once they are known."""
 
     cases: deque[AnyCase]
-    sorting: asyncio.Task[dict[str, Key]]
+    sorting: asyncio.Task[dict[str, CaseKey]]
     sorted: bool = False
 
     def sort_once(self) -> None:
@@ -137,19 +101,10 @@ class _Window:
         self.cases = deque(next(in_order) if case.id in keys else case for case in self.cases)
 
 
-async def _keys_by_id(keys: Keys, cases: Sequence[AnyCase]) -> dict[str, Key]:
+async def _keys_by_id(keys: CaseKeys, cases: Sequence[AnyCase]) -> dict[str, CaseKey]:
     valid = [case for case in cases if isinstance(case, Case)]
     try:
         return dict(zip((case.id for case in valid), await keys(valid), strict=True))
     except Exception:
         # The order is a convenience. What is wrong will be told by the cases that meet it.
         return {}
-
-
-def _question(case: Case) -> str:
-    if case.question.strip():
-        return case.question
-    try:
-        return patient_question(case)[0]
-    except NodeFailure:
-        return ""

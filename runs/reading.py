@@ -27,7 +27,7 @@ class Run:
             report: Told in a line of what takes long: the first reading of a large run.
 
         Raises:
-            RunError: No run, or one of a newer version, or damaged.
+            RunError: No run, or one of another version, or damaged.
         """
         self.folder = RunFolder(path)
         self._index = RunIndex(self.folder)
@@ -129,6 +129,6 @@ def open(path: Path | str) -> Run:
     """Open a run folder for reading.
 
     Raises:
-        RunError: No run, or one of a newer version, or damaged.
+        RunError: No run, or one of another version, or damaged.
     """
     return Run(Path(path))

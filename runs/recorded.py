@@ -10,19 +10,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from cases.records import Case
 from graph.recipe import Recipe
-from graph.systems import build_system
+from graph.resource import Opened, Resource, ResourceRequest, open_resources
+from graph.system import find_system
 from nodes.core.context import Context
 from prompts import load_prompts
-from ranking.load import load_ranker
-from runs.assemble import Assembly, Report, open_pool
+from runs.assemble import Assembly, Report, tools_of
 from runs.folder import CALLS, Line, RunFolder
 from runs.fork_point import ForkPoint
-from runs.literature import compares_vectors, open_sources, recorded_corpus, recorded_index
 from runs.manifest import Manifest
-from runs.node_tools import node_tools
 from runs.replay import Inherited, RecordedCalls, recorded_backends, replay
-from runs.retrieval_tools import load_retrieval
-from runs.shots import open_shots, recorded_shots
 from serving.backends import Backend, connect
 from serving.client import ModelClient
 from serving.errors import ModelError
@@ -55,40 +51,19 @@ async def replay_run(
         RunError: What is inherited does not come out as the trace tells.
     """
     manifest = run.manifest
-    pool = assembly.pool
-    if manifest.demonstrations is None:
-        pool = None
-    elif pool is None or recipe.embedding != assembly.recipe.embedding:
-        pool = await open_pool(Path(manifest.demonstrations.folder), recipe.embedding, report)
-    shared = assembly.ranker if recipe.evidence.ranker == assembly.recipe.evidence.ranker else None
-    retrieval = assembly.retrieval
-    if _reads(recipe) != _reads(assembly.recipe):
-        retrieval = load_retrieval(recipe, assembly.graph.nodes)
-    sources = assembly.sources
-    if _opened(recipe) != _opened(assembly.recipe):
-        corpus, index = recorded_corpus(manifest, recipe), recorded_index(manifest, recipe)
-        sources = open_sources(recipe, assembly.graph.nodes, corpus, index, manifest.recipe_origin)
-    shots = assembly.shots
-    if recipe.exact != assembly.recipe.exact:
-        running = islice(assembly.source, manifest.inputs.limit)
-        nodes = assembly.graph.nodes
-        shots = open_shots(recipe, nodes, recorded_shots(manifest), running, manifest.recipe_origin)
+    resources = await _resources(manifest, recipe, assembly, report)
     connected = _connect_recorded(manifest, assembly)
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
-        client = ModelClient(
-            recorded_backends(manifest.models, connected), journal, Limits(max_retries=0), report=report
-        )
+        client = ModelClient(recorded_backends(manifest.models, connected), journal, Limits(max_retries=0))
         context = Context(
             cases={case.id: case},
             client=client,
-            prompts=load_prompts(recipe.prompts),
-            demonstrations=pool,
-            ranker=(shared or load_ranker(recipe.evidence.ranker)) if recipe.ranks else None,
-            **node_tools(retrieval, sources, shots),
+            prompts=load_prompts(recipe.prompts, assembly.system.contracts),
             settings=recipe,
+            tools=tools_of(resources),
         )
-        graph = build_system(recipe.system, checkpointer=InMemorySaver())
+        graph = assembly.system.build(checkpointer=InMemorySaver())
         try:
             return await replay(graph, context, case, point, recorded)
         finally:
@@ -99,14 +74,29 @@ async def replay_run(
         await close_backends(backend for backend in connected.values() if id(backend) not in used)
 
 
-def _opened(recipe: Recipe) -> tuple[object, ...]:
-    """What decides which sources are open: a fork that changes no more has those of the run."""
-    return recipe.reading, recipe.documents.finds, compares_vectors(recipe)
+async def _resources(
+    manifest: Manifest, recipe: Recipe, assembly: Assembly, report: Report
+) -> dict[Resource, Opened]:
+    """Those of the run; one that the fork reads in the same way from the same place is shared."""
+    places = recorded_places(manifest, recipe)
+    same = places == recorded_places(assembly.manifest, assembly.recipe)
+    shared = {
+        resource: opened
+        for resource, opened in assembly.resources.items()
+        if same and resource.reads(recipe) == resource.reads(assembly.recipe)
+    }
+    running = islice(assembly.source, manifest.inputs.limit)
+    request = ResourceRequest(recipe, manifest.recipe_origin, places, running, report)
+    return await open_resources(assembly.system.resources, request, shared)
 
 
-def _reads(recipe: Recipe) -> tuple[object, ...]:
-    """What decides which rankers and vectors a run needs."""
-    return recipe.retrieval, recipe.citation, recipe.documents.reranker
+def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
+    """Where the resources of a run were when it began, by option; of those alone that a recipe reads."""
+    found: dict[str, Path] = {}
+    for resource in find_system(recipe.system).resources:
+        if resource.reads(recipe) is not None:
+            found |= resource.recorded_places(manifest.resources, recipe)
+    return found
 
 
 def _connect_recorded(manifest: Manifest, assembly: Assembly) -> dict[Role, Backend]:

@@ -21,8 +21,8 @@ from runs.trace import CaseTrace, Line
 from serving.backends import Backend, CallParameters
 from serving.backends.backend import Server
 from serving.errors import CallError
-from serving.journal import Answer, Journal
-from serving.messages import Message
+from serving.journal import Journal
+from serving.messages import Answer, Message
 from serving.model_name import Role, parse_model_name
 
 Event = Mapping[str, Any]

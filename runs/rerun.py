@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case
-from graph.recipe import Recipe, override
-from graph.systems import build_system
+from graph.recipe import Recipe, make_recipe, override
+from graph.system import find_system
 from prompts import load_prompts, replace_prompts
 from runs.assemble import Assembly, Request, assemble
 from runs.folder import RunFolder, RunWriter
 from runs.fork_point import ForkPoint, find_fork_point
 from runs.fork_run import run_fork
 from runs.forks import changes, new_folder, next_number
-from runs.literature import recorded_corpus, recorded_index
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
-from runs.recorded import close_backends, replay_run
+from runs.recorded import close_backends, recorded_places, replay_run
 from runs.servers import Servers
-from runs.shots import recorded_shots
 from runs.watcher import Watcher
 from serving.limits import Limits
 from serving.model_name import ModelName, Role, parse_model_name
@@ -81,19 +79,19 @@ async def rerun(
     run.require_case(wanted.case_id)
     # Without its end line.
     recorded = run.trace(wanted.case_id)[:-1]
-    recipe = Recipe.model_validate(original.recipe)
-    nodes = build_system(recipe.system).nodes
-    point = find_fork_point(recorded, nodes, wanted.node, wanted.step)
+    recipe = make_recipe(original.recipe, original.recipe_origin)
+    names = [node.name for node in find_system(recipe.system).nodes]
+    point = find_fork_point(recorded, names, wanted.node, wanted.step)
     number = next_number(run.path)
     overrides = dict(wanted.overrides)
     changed = override(recipe, overrides, original.recipe_origin)
     if not _alters(original, recipe, changed, wanted):
         overrides = {"seed": recipe.seed + number}
         changed = override(recipe, overrides, original.recipe_origin)
-    with Servers(watcher.remark, stop) as servers:
+    with Servers(watcher.notify, stop) as servers:
         assembly = await assemble(
             _request(original, changed, overrides, wanted),
-            watcher.remark,
+            watcher.notify,
             servers,
             probing=probe,
             recorded=_unchanged_models(original, wanted),
@@ -101,7 +99,7 @@ async def rerun(
         try:
             _refuse_other_cases(run, assembly.manifest)
             case = _find_case(assembly, wanted.case_id)
-            inherited = await replay_run(run, recipe, assembly, case, point, recorded, watcher.remark)
+            inherited = await replay_run(run, recipe, assembly, case, point, recorded, watcher.notify)
         except BaseException:
             await close_backends(assembly.backends.values())
             raise
@@ -131,7 +129,9 @@ def _refuse_other_cases(run: RunFolder, current: Manifest) -> None:
 def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) -> bool:
     """Whether the fork does anything otherwise: by the user's wish, or as a prompt was edited meanwhile."""
     names = {role: parse_model_name(model.name) for role, model in manifest.models.items()}
-    hashes = replace_prompts(load_prompts(changed.prompts), wanted.prompt_files).hashes
+    contracts = find_system(changed.system).contracts
+    prompts = load_prompts(changed.prompts, contracts)
+    hashes = replace_prompts(prompts, wanted.prompt_files, contracts).hashes
     return (
         changed != recipe
         or (wanted.models is not None and dict(wanted.models) != names)
@@ -140,7 +140,6 @@ def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) 
 
 
 def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], wanted: Rerun) -> Request:
-    pool = manifest.demonstrations
     names = {role: parse_model_name(model.name) for role, model in manifest.models.items()}
     return Request(
         recipe=recipe,
@@ -149,10 +148,7 @@ def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], w
         keys=tuple(Path(text) for text in manifest.inputs.keys),
         models=names if wanted.models is None else wanted.models,
         overrides={**manifest.recipe_overrides, **overrides},
-        demonstrations=Path(pool.folder) if pool else None,
-        corpus=recorded_corpus(manifest, recipe),
-        index=recorded_index(manifest, recipe),
-        shots=recorded_shots(manifest),
+        places=recorded_places(manifest, recipe),
         limit=manifest.inputs.limit,
         prompt_files=wanted.prompt_files,
     )

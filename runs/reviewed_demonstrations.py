@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.records import Case
+from graph.note_resources import open_pool
 from retrieval.demonstrations import MANIFEST, REVIEWED, build_pool
 from retrieval.embeddings import connect_embedder
-from runs.assemble import Report, open_pool
+from runs.assemble import Report
 from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reviewed_gold import reviewed_cases

@@ -12,8 +12,7 @@ from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
 from runs.folder import RunFolder
-from runs.inputs import recorded_cases
-from runs.manifest import RunError
+from runs.manifest import RunError, recorded_cases
 from runs.reviews import Review, Reviews, is_stale
 
 

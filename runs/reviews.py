@@ -22,9 +22,9 @@ from runs.manifest import RunError
 
 REVIEWS = "reviews.jsonl"
 
-LONGEST_REVIEWER = 200
-LONGEST_ANSWER = 20_000
-LONGEST_COMMENT = 10_000
+MAX_REVIEWER = 200
+MAX_ANSWER = 20_000
+MAX_COMMENT = 10_000
 
 Part = Literal["labels", "answer"]
 ShownLabel = Label | Literal["not-essential"]
@@ -80,16 +80,16 @@ class Review(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     case_id: Identifier
-    reviewer: Annotated[Line, _at_most(LONGEST_REVIEWER), AfterValidator(_plain), AfterValidator(not_empty)]
+    reviewer: Annotated[Line, _at_most(MAX_REVIEWER), AfterValidator(_plain), AfterValidator(not_empty)]
     reviewed_at: Annotated[str, AfterValidator(_moment)]
     labels: dict[Identifier, Label] | None = None
     named: tuple[Identifier, ...] = ()
     shown_labels: dict[Identifier, ShownLabel] = Field(default_factory=dict)
     answer: (
-        Annotated[Text, _at_most(LONGEST_ANSWER), AfterValidator(_plain), AfterValidator(not_empty)] | None
+        Annotated[Text, _at_most(MAX_ANSWER), AfterValidator(_plain), AfterValidator(not_empty)] | None
     ) = None
     verdict: Literal["confirmed", "corrected"] | None = None
-    comment: Annotated[Text, _at_most(LONGEST_COMMENT), AfterValidator(_plain)] = ""
+    comment: Annotated[Text, _at_most(MAX_COMMENT), AfterValidator(_plain)] = ""
     shown: str = Field(pattern="^[0-9a-f]{64}$")
 
     @model_validator(mode="after")
@@ -137,7 +137,7 @@ def fingerprint(line: Mapping[str, Any]) -> str:
     Args:
         line: Of `cases.jsonl`.
     """
-    shown = [line["case_id"], line["labels"], line["answer"]]
+    shown = [line["case_id"], line["labels"], line.get("answer")]
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
@@ -212,7 +212,7 @@ def make_review(
         "named": [id_ for id_ in basis if id_ in (labels or ())],
         "shown_labels": dict(basis),
         "answer": answer,
-        "verdict": _verdict(answer, line["answer"]),
+        "verdict": _verdict(answer, line.get("answer")),
         "comment": comment,
         "shown": now,
     }

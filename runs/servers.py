@@ -9,9 +9,8 @@ from types import TracebackType
 
 from serving.model_name import ModelName
 from serving.vllm_server.find import find_vllm, inspect_vllm
-from serving.vllm_server.ports import free_port
 from serving.vllm_server.recipes import load_serve_recipe
-from serving.vllm_server.server import VllmServer, start_server_async
+from serving.vllm_server.server import VllmServer, free_port, start_server_async
 from serving.vllm_server.spec import ServeSpec, plan_server
 
 RECIPE_VARIABLE = "EVIGRAPH_VLLM_RECIPE"
@@ -50,9 +49,9 @@ class Servers:
             server.stop()
 
     async def _start(self, spec: ServeSpec) -> str:
-        for remark in spec.remarks:
-            self._report(remark)
-        server = await start_server_async(spec, self._report, stop=self._stop)
+        for note in spec.notes:
+            self._report(note)
+        server = await start_server_async(spec, stop=self._stop)
         self._servers.append(server)
         self._report(f"vLLM serves {spec.name} after {server.seconds:.0f} s (log: {server.log})")
         self._watches.append(asyncio.create_task(self._watch(server)))

@@ -8,17 +8,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from graph.recipe import Recipe, RecipeError, differing_fields, load_recipe, override
+from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from runs.assemble import Assembly, Report, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
-from runs.literature import recorded_corpus, recorded_index
-from runs.manifest import BudgetCaps, Manifest, RunError, differences
+from runs.manifest import FAILED, WAITING, BudgetCaps, Manifest, RunError, differences
+from runs.recorded import recorded_places
 from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
-from runs.shots import recorded_shots
-from runs.statuses import FAILED, WAITING
 from runs.watcher import Watcher
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
@@ -49,7 +47,7 @@ async def start(
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
     with _servers(servers, watcher, stop) as started:
-        assembly = await assemble(request, watcher.remark, started, probing=options.probe)
+        assembly = await assemble(request, watcher.notify, started, probing=options.probe)
         _demand_prices(options.budget, assembly.manifest)
         path = out or _new_folder(request.recipe.system, assembly.manifest)
         with RunWriter.create(path, assembly.manifest) as folder:
@@ -78,8 +76,8 @@ async def resume(
     """
     with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
         _refuse_fork(folder)
-        assembly = await _assemble_again(folder, recipe, models, watcher.remark, started, options)
-        skipped = set(folder.statuses()) - reviewed_waiting(folder, watcher.remark)
+        assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
+        skipped = set(folder.statuses()) - reviewed_waiting(folder, watcher.notify)
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
     return _indexed(path)
 
@@ -97,14 +95,14 @@ async def retry(
     Raises:
         RunError: Something that shapes results has changed since the run began.
     """
-    with RunWriter(path) as folder, Servers(watcher.remark, stop) as servers:
+    with RunWriter(path) as folder, Servers(watcher.notify, stop) as servers:
         _refuse_fork(folder)
-        assembly = await _assemble_again(folder, None, models, watcher.remark, servers, options)
+        assembly = await _assemble_again(folder, None, models, watcher.notify, servers, options)
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
         kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
-        kept -= reviewed_waiting(folder, watcher.remark)
+        kept -= reviewed_waiting(folder, watcher.notify)
         await run_batch(folder, assembly, options, skipped=kept, stop=stop, watcher=watcher)
     return _indexed(path)
 
@@ -158,7 +156,7 @@ def _servers(
     given: Servers | None, watcher: Watcher, stop: asyncio.Event
 ) -> contextlib.AbstractContextManager[Servers]:
     """Servers of this run alone, or those that are given, which it does not end."""
-    return Servers(watcher.remark, stop) if given is None else contextlib.nullcontext(given)
+    return Servers(watcher.notify, stop) if given is None else contextlib.nullcontext(given)
 
 
 async def _assemble_again(
@@ -177,7 +175,7 @@ async def _assemble_again(
         probing=options.probe,
         recorded=folder.manifest.models,
     )
-    changed = differences(folder.manifest, assembly.manifest)
+    changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
     if changed:
         raise RunError(
             f"{folder.path}: changed since this run began: {', '.join(changed)}."
@@ -210,10 +208,9 @@ def recorded_models(manifest: Manifest) -> dict[Role, str]:
 def _recorded_request(
     manifest: Manifest, recipe_name: str | None, models: Mapping[Role, ModelName] | None
 ) -> Request:
-    recorded = Recipe.model_validate(manifest.recipe)
+    recorded = make_recipe(manifest.recipe, manifest.recipe_origin)
     _refuse_changed_recipe(manifest, recipe_name)
     inputs = [Path(text) for text in manifest.inputs.paths]
-    pool = manifest.demonstrations
     return Request(
         recipe=recorded,
         recipe_origin=manifest.recipe_origin,
@@ -221,10 +218,7 @@ def _recorded_request(
         keys=tuple(Path(text) for text in manifest.inputs.keys),
         models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
         overrides=manifest.recipe_overrides,
-        demonstrations=Path(pool.folder) if pool else None,
-        corpus=recorded_corpus(manifest, recorded),
-        index=recorded_index(manifest, recorded),
-        shots=recorded_shots(manifest),
+        places=recorded_places(manifest, recorded),
         limit=manifest.inputs.limit,
     )
 
@@ -239,8 +233,8 @@ def _refuse_changed_recipe(manifest: Manifest, recipe_name: str | None) -> None:
             raise
         # The file that the run began with is gone or broken; the run keeps its own copy.
         return
-    # Read anew, so that fields which the recipe had not when the run began count with their defaults.
-    recorded = Recipe.model_validate(manifest.recipe)
+    # Checked anew, so that fields which the recipe had not when the run began count with their defaults.
+    recorded = make_recipe(manifest.recipe, manifest.recipe_origin)
     changed = differing_fields(recorded.model_dump(mode="json"), current.model_dump(mode="json"))
     if changed:
         raise RunError(

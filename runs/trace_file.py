@@ -1,6 +1,6 @@
 """`trace.jsonl.gz`: one gzip member a pass, so that a pass is found, read and cut off by itself.
 
-Every member tells its own length in an extra field of its header (RFC 1952, section 2.3.1.1): a reader hops
+Every member has its own length in an extra field of its header (RFC 1952, section 2.3.1.1): a reader hops
 from member to member without unpacking, and `zcat` reads the whole file all the same.
 """
 
@@ -19,8 +19,6 @@ import orjson
 from runs.manifest import RunError
 
 TRACE = "trace.jsonl.gz"
-PLAIN_TRACE = "trace.jsonl"
-"""What runs of schema 1 have; read, and never written."""
 
 Line = dict[str, Any]
 
@@ -33,9 +31,8 @@ _UNKNOWN_SYSTEM = 255
 
 
 class Place(NamedTuple):
-    """Where a pass stands: its bytes in one of the two files."""
+    """Where a pass is in the file, in bytes."""
 
-    file: str
     start: int
     end: int
 
@@ -51,17 +48,21 @@ def pack(lines: Sequence[Line]) -> bytes:
 
 
 class TraceFile:
-    """Reads the passes of a run folder, those of an older plain file first."""
+    """Reads the passes of a run folder."""
 
     def __init__(self, folder: Path) -> None:
         """Nothing is opened yet; a run without a trace has no passes."""
-        self._folder = folder
+        self._path = folder / TRACE
 
     def places(self, after: Place | None = None) -> Iterator[Place]:
-        """Where the passes stand, in the order of writing; only whole ones."""
-        if after is None or after.file == PLAIN_TRACE:
-            yield from self._plain_places(0 if after is None else after.end)
-        yield from self._packed_places(after.end if after is not None and after.file == TRACE else 0)
+        """Where the passes are, in the order of writing; only whole ones."""
+        if not self._path.is_file():
+            return
+        start = after.end if after is not None else 0
+        with self._path.open("rb") as file:
+            for end in _member_ends(file, start):
+                yield Place(start, end)
+                start = end
 
     def read(self, place: Place) -> list[Line]:
         """The node executions of a pass.
@@ -70,9 +71,8 @@ class TraceFile:
             RunError: The bytes are damaged.
             OSError: The file cannot be read.
         """
-        path = self._folder / place.file
-        with path.open("rb") as file:
-            return _unpacked(path, file, place)
+        with self._path.open("rb") as file:
+            return _unpacked(self._path, file, place)
 
     def passes(self) -> Iterator[list[Line]]:
         """Every pass, streamed.
@@ -80,44 +80,11 @@ class TraceFile:
         Raises:
             RunError: Bytes in the middle are damaged.
         """
-        last: tuple[str, IO[bytes]] | None = None
-        try:
-            for place in self.places():
-                if last is None or last[0] != place.file:
-                    if last is not None:
-                        last[1].close()
-                    last = place.file, (self._folder / place.file).open("rb")
-                yield _unpacked(self._folder / place.file, last[1], place)
-        finally:
-            if last is not None:
-                last[1].close()
-
-    def _packed_places(self, start: int) -> Iterator[Place]:
-        path = self._folder / TRACE
-        if path.is_file():
-            with path.open("rb") as file:
-                for end in _member_ends(file, start):
-                    yield Place(TRACE, start, end)
-                    start = end
-
-    def _plain_places(self, start: int) -> Iterator[Place]:
-        """Lines of one pass follow one another, and its first has step 0."""
-        path = self._folder / PLAIN_TRACE
-        if not path.is_file():
+        if not self._path.is_file():
             return
-        with path.open("rb") as file:
-            file.seek(start)
-            end, case_id = start, None
-            for raw in file:
-                if not raw.endswith(b"\n"):
-                    break
-                line = orjson.loads(raw)
-                if end > start and (line["step"] == 0 or line["case_id"] != case_id):
-                    yield Place(PLAIN_TRACE, start, end)
-                    start = end
-                case_id, end = line["case_id"], end + len(raw)
-            if end > start:
-                yield Place(PLAIN_TRACE, start, end)
+        with self._path.open("rb") as file:
+            for place in self.places():
+                yield _unpacked(self._path, file, place)
 
 
 def open_for_append(folder: Path) -> IO[bytes]:
@@ -162,7 +129,6 @@ def _unpacked(path: Path, file: IO[bytes], place: Place) -> list[Line]:
     file.seek(place.start)
     raw = file.read(place.end - place.start)
     try:
-        text = zlib.decompress(raw, zlib.MAX_WBITS | 16) if place.file == TRACE else raw
-        return [orjson.loads(line) for line in text.splitlines()]
+        return [orjson.loads(line) for line in zlib.decompress(raw, zlib.MAX_WBITS | 16).splitlines()]
     except (zlib.error, orjson.JSONDecodeError) as error:
         raise RunError(f"{path}: damaged from byte {place.start:,} to {place.end:,}: {error}") from None

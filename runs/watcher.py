@@ -25,7 +25,7 @@ class Progress:
 class Watcher(Protocol):
     """Shows a batch to a person; called in the event loop, so it must not block."""
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """One line that is worth reading now."""
 
     def update(self, progress: Progress) -> None:

@@ -9,11 +9,12 @@ from cases.archehr_key import read_archehr_key, write_archehr_key
 from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Gold, Label
+from graph.system import find_system, systems
 from runs.folder import Line, RunFolder
-from runs.inputs import recorded_cases
-from runs.manifest import RunError
+from runs.manifest import RunError, recorded_cases
 
-SYSTEM = "weak_labels"
+_SOURCE = "label_source"
+"""The result of a run that says where its labels come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def write_weak_key(run: RunFolder, path: Path) -> WeakKey:
         InputError: The file holds anything but weak labels, or a case file cannot be read.
     """
     lines = _lines_of(run)
-    weak = {case_id: line for case_id, line in lines.items() if line.get("label_source") == "weak"}
+    weak = {case_id: line for case_id, line in lines.items() if line.get(_SOURCE) == "weak"}
     failed = tuple(case_id for case_id, line in lines.items() if line["status"] == "failed")
     if not weak:
         reason = f"{len(failed)} cases failed" if failed else "no case was without labels of people"
@@ -66,10 +67,11 @@ def write_weak_key(run: RunFolder, path: Path) -> WeakKey:
 
 def _lines_of(run: RunFolder) -> dict[str, Line]:
     manifest = run.manifest
-    if manifest.system != SYSTEM:
+    if _SOURCE not in find_system(manifest.system).results:
+        makers = [name for name in systems() if _SOURCE in find_system(name).results]
         raise RunError(
             f"{run.path}: a run of {manifest.system!r} has no weak labels;"
-            f" make some: evigraph run {SYSTEM} CASES --model STRING"
+            f" make some: evigraph run {makers[0]} CASES --model STRING"
         )
     inputs = manifest.inputs
     source = find_cases([Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys])

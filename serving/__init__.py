@@ -1,1 +1,1 @@
-"""Everything outside the process: chat models, embeddings, Chroma, the call journal."""
+"""Everything outside the process that is asked: chat models, vLLM, the call journal."""

@@ -1,4 +1,4 @@
-"""A question to a model and what can come of it."""
+"""A question to a model and its possible outcomes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from serving.errors import CallError
-from serving.messages import Message
+from serving.messages import Message, TokenLogprob
 from serving.model_name import Role
-from serving.reply import ReplyFormat, TokenLogprob
+from serving.reply import ReplyFormat
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Ask(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One stored call as the trace shows it; prompt and reply stand in the journal under `key`."""
+    """One stored call as the trace shows it; prompt and reply are in the journal under `key`."""
 
     key: str
     role: str
@@ -57,14 +57,18 @@ class CallRecord:
 class Reply(Generic[T]):
     """A parsed reply, the text it was parsed from, and the calls that it took.
 
-    `rescued` names the fault of a reply that only the forgiving parser could read. `logprobs` holds the
-    tokens of `text`; it is empty where they were not asked for or the provider gives none.
+    Attributes:
+        value: What was parsed.
+        text: The text of the reply.
+        calls: The calls it took, the correction turn included.
+        fallback_fault: The fault of a reply that only the fallback parser could read.
+        logprobs: The tokens of `text`; empty where they were not asked for or the provider gives none.
     """
 
     value: T
     text: str
     calls: tuple[CallRecord, ...]
-    rescued: str | None = None
+    fallback_fault: str | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""A cap on what a run may use. It is held by reservation: a call that might break it is not sent."""
+"""What calls cost, from a price file of the user's, and a cap on what a run may use."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from serving.errors import ModelError
+
+_MILLION = 1_000_000
 
 
 class BudgetSpent(Exception):
-    """The next call might break the budget. It ends the run, which can be resumed with a larger one."""
+    """The next call might exceed the budget. It ends the run, which can be resumed with a larger one."""
 
 
 class Spend(NamedTuple):
@@ -33,15 +41,17 @@ _NOTHING = Spend()
 
 @dataclass(slots=True)
 class Reservation:
-    """What a call may use at most; set `actual` to what it has used."""
+    """The limit of a call; set `actual` to what it has used."""
 
-    most: Spend
+    maximum: Spend
     actual: Spend = _NOTHING
 
 
 @dataclass(slots=True)
 class Budget:
     """What all sessions of a run may use together; None is no limit.
+
+    It works by reservation: a call that might exceed it is not sent.
 
     Attributes:
         max_tokens: Tokens read and written.
@@ -57,7 +67,7 @@ class Budget:
     _settled: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @asynccontextmanager
-    async def reserve(self, most: Spend) -> AsyncIterator[Reservation]:
+    async def reserve(self, maximum: Spend) -> AsyncIterator[Reservation]:
         """Reserve before a call and settle after it.
 
         A call that does not fit beside those under way waits for what they turn out to use.
@@ -66,42 +76,86 @@ class Budget:
             BudgetSpent: It does not fit and no call is under way.
         """
         if self.max_tokens is None and self.max_cost is None:
-            reservation = Reservation(most)
+            reservation = Reservation(maximum)
             try:
                 yield reservation
             finally:
                 self.spent = self.spent.plus(reservation.actual)
             return
         async with self._settled:
-            while not self._fits(most):
+            while not self._fits(maximum):
                 if self._under_way == 0:
-                    raise BudgetSpent(self._explain(most))
+                    raise BudgetSpent(self._explain(maximum))
                 await self._settled.wait()
-            self._reserved = self._reserved.plus(most)
+            self._reserved = self._reserved.plus(maximum)
             self._under_way += 1
-        reservation = Reservation(most)
+        reservation = Reservation(maximum)
         try:
             yield reservation
         finally:
             self.spent = self.spent.plus(reservation.actual)
-            self._reserved = self._reserved.minus(most)
+            self._reserved = self._reserved.minus(maximum)
             self._under_way -= 1
             async with self._settled:
                 self._settled.notify_all()
 
-    def _fits(self, most: Spend) -> bool:
-        sum_ = self.spent.plus(self._reserved).plus(most)
+    def _fits(self, maximum: Spend) -> bool:
+        sum_ = self.spent.plus(self._reserved).plus(maximum)
         return (self.max_tokens is None or sum_.tokens <= self.max_tokens) and (
             self.max_cost is None or sum_.cost <= self.max_cost
         )
 
-    def _explain(self, most: Spend) -> str:
-        if self.max_tokens is not None and self.spent.tokens + most.tokens > self.max_tokens:
+    def _explain(self, maximum: Spend) -> str:
+        if self.max_tokens is not None and self.spent.tokens + maximum.tokens > self.max_tokens:
             return (
                 f"budget of {self.max_tokens:,} tokens: {self.spent.tokens:,} used,"
-                f" and the next call may take {most.tokens:,}"
+                f" and the next call may take {maximum.tokens:,}"
             )
         return (
             f"budget of {self.max_cost:g}: {self.spent.cost:.4g} used,"
-            f" and the next call may cost {most.cost:.4g}"
+            f" and the next call may cost {maximum.cost:.4g}"
         )
+
+
+class Price(BaseModel):
+    """Price of a million tokens; tokens that the server had cached cost `cached_input` where that is set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+    def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """Of one or more calls, in the currency of the file."""
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        fresh = input_tokens - cached_tokens
+        return (fresh * self.input + cached_tokens * cached_price + output_tokens * self.output) / _MILLION
+
+
+Prices = dict[str, Price]
+"""Prices by model, as `provider:name` without an address."""
+
+
+class _PriceFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    models: Prices
+
+
+def load_prices(path: Path) -> Prices:
+    """Read a YAML file: `models: {"openai:gpt-x": {input: 1.25, output: 10, cached_input: 0.13}}`.
+
+    Raises:
+        ModelError: It cannot be read, or a price is missing or negative.
+    """
+    try:
+        return _PriceFile.model_validate(yaml.safe_load(path.read_text("utf-8"))).models
+    except OSError as error:
+        raise ModelError(f"price file {path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise ModelError(f"price file {path}: {place}: {first['msg']}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ModelError(f"price file {path}: {' '.join(str(error).split())}") from None

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
-from serving.budget import Budget, Spend
+from serving.budget import Budget, Price, Prices, Spend
 from serving.dispatcher import Dispatcher
 from serving.errors import CallError, ErrorClass, InvalidReply
-from serving.journal import Answer, Journal, Question, text_hash
+from serving.journal import Journal, Question, text_hash
 from serving.limits import Limits
-from serving.messages import Message
+from serving.messages import Answer, Message, max_prompt_tokens
 from serving.model_name import Role
-from serving.prices import Price, Prices
-from serving.token_estimate import most_prompt_tokens, most_reply_tokens
 
 T = TypeVar("T")
 
@@ -25,16 +23,16 @@ _CORRECTION = "Your reply cannot be used: {fault}. Reply again, in full and in t
 _REFUSALS = frozenset({"content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT"})
 _REFUSED = "the model refused to answer"
 _NO_TEXT = "(no reply)"
-"""Stands for an empty reply in a conversation: some providers refuse empty turns."""
+"""Replaces an empty reply in a conversation: some providers refuse empty turns."""
 
-_LONGEST_QUOTE = 4_000
+_MAX_QUOTE = 4_000
 """Characters of a faulty reply that the correction turn shows to the model."""
 
-_MOST_CHARACTERS_A_TOKEN = 64
-"""More than any tokenizer packs into one token on average: a longer reply breaks its token limit."""
+_MAX_CHARACTERS_A_TOKEN = 64
+"""More than any tokenizer packs into one token on average: a longer reply exceeds its token limit."""
 
 _BYTES_BESIDE_TEXT = 64
-"""More than a chat template adds to a turn, in tokens."""
+"""An upper bound of what a chat template adds to a turn, in tokens."""
 
 
 @dataclass(slots=True)
@@ -46,7 +44,6 @@ class ModelClient:
         limits: What the user allows for each endpoint.
         budget: What the run may use.
         prices: By model, empty where the user gave none.
-        report: Told when a server goes away and when it is back.
     """
 
     backends: Mapping[Role, Backend]
@@ -55,12 +52,11 @@ class ModelClient:
     usage: Usage = field(default_factory=Usage)
     budget: Budget = field(default_factory=Budget)
     prices: Prices = field(default_factory=dict)
-    report: Callable[[str], None] = lambda _: None
     dispatcher: Dispatcher = field(init=False)
 
     def __post_init__(self) -> None:
         """One limit an endpoint, however many roles share it."""
-        self.dispatcher = Dispatcher(self.backends.values(), self.limits, self.report)
+        self.dispatcher = Dispatcher(self.backends.values(), self.limits)
         if self.prices:
             self.usage.cost = self.usage.cost or 0.0
 
@@ -82,15 +78,15 @@ class ModelClient:
             async with asyncio.timeout(self.limits.timeout):
                 return backend.context_length - await backend.count_tokens(messages)
         except (CallError, TimeoutError):
-            # The request itself will tell, with its retries.
+            # The request itself will show, with its retries.
             return None
 
     def forget(self, case_id: str) -> None:
-        """A case has ended, and asks no more."""
+        """Drop what is known of a case that has ended."""
         self.dispatcher.forget(case_id)
 
     async def aclose(self) -> None:
-        """Give all connections back. The client is of no use afterwards."""
+        """Close all connections. The client cannot be used afterwards."""
         await self.dispatcher.close()
         servers = {id(server): server for backend in self.backends.values() for server in backend.servers}
         for server in servers.values():
@@ -145,7 +141,7 @@ class ModelClient:
         if fault is None:
             return _reply(ask, answer, (first,))
         turns = (
-            Message("assistant", answer.text[:_LONGEST_QUOTE].strip() or _NO_TEXT),
+            Message("assistant", answer.text[:_MAX_QUOTE].strip() or _NO_TEXT),
             Message("user", _CORRECTION.format(fault=fault)),
         )
         corrected = _question(backend, ask, (*question.messages, *turns), question.sample)
@@ -158,9 +154,9 @@ class ModelClient:
         if second_fault is None:
             return _reply(ask, second, calls)
         for attempt in (second, answer):
-            rescued = _rescue(ask, attempt)
-            if rescued is not None:
-                return Reply(rescued, attempt.text, calls, second_fault, attempt.logprobs)
+            value = _fall_back(ask, attempt)
+            if value is not None:
+                return Reply(value, attempt.text, calls, second_fault, attempt.logprobs)
         self.journal.reject([question.key, corrected.key])
         error_class: ErrorClass = "refusal" if _refused(second) else "invalid_output"
         return Failure(CallError(error_class, f"{second.server}: {second_fault}"), calls)
@@ -188,7 +184,7 @@ class ModelClient:
             logprobs=ask.logprobs and backend.logprobs,
         )
         price = self._price(backend)
-        async with self.budget.reserve(_most(messages, parameters, price)) as reservation:
+        async with self.budget.reserve(_max_spend(messages, parameters, price)) as reservation:
             received = await self.dispatcher.send(backend, messages, parameters)
             reservation.actual = _spend(received, price)
             answered = list(zip(questions, received, strict=False))
@@ -199,7 +195,7 @@ class ModelClient:
             return {question.sample: answer for question, answer in answered}
 
     def _count(self, answer: Answer, price: Price | None) -> None:
-        """Count as soon as it is stored: the case may end before anybody reads the reply."""
+        """Count as soon as it is stored: the case may end before the reply is read."""
         self.usage.calls += 1
         self.usage.input_tokens += answer.input_tokens
         self.usage.output_tokens += answer.output_tokens
@@ -266,11 +262,11 @@ def _refused(answer: Answer) -> bool:
 
 
 def _fault(ask: Ask[T], answer: Answer) -> str | None:
-    """What is wrong with a reply, in words that can be quoted to the model; None if nothing is."""
+    """What is wrong with a reply, in words that can be quoted to the model; None if it is valid."""
     reply = ask.reply
     if _refused(answer):
         return _REFUSED
-    if len(answer.text) > _MOST_CHARACTERS_A_TOKEN * ask.max_tokens:
+    if len(answer.text) > _MAX_CHARACTERS_A_TOKEN * ask.max_tokens:
         return f"the reply is {len(answer.text):,} characters long, for {ask.max_tokens} tokens at most"
     if answer.finish_reason == "length" and not reply.may_be_cut:
         blank = len(answer.text) - len("".join(answer.text.split()))
@@ -284,19 +280,19 @@ def _fault(ask: Ask[T], answer: Answer) -> str | None:
     return None
 
 
-def _rescue(ask: Ask[T], answer: Answer) -> T | None:
-    rescue = ask.reply.rescue
-    too_long = len(answer.text) > _MOST_CHARACTERS_A_TOKEN * ask.max_tokens
-    if rescue is None or _refused(answer) or too_long:
+def _fall_back(ask: Ask[T], answer: Answer) -> T | None:
+    fallback = ask.reply.fallback
+    too_long = len(answer.text) > _MAX_CHARACTERS_A_TOKEN * ask.max_tokens
+    if fallback is None or _refused(answer) or too_long:
         return None
     try:
-        return rescue(answer.text)
+        return fallback(answer.text)
     except InvalidReply:
         return None
 
 
-def _most(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
-    read, written = most_prompt_tokens(messages), most_reply_tokens(call)
+def _max_spend(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
+    read, written = max_prompt_tokens(messages), call.max_reply_tokens
     return Spend(read + written, price.cost(read, written) if price else 0.0)
 
 

@@ -1,39 +1,51 @@
-"""From a request to its answers: server, place, attempts. Nothing here knows what replies mean."""
+"""From a request to its answers: server, place, attempts. Nothing here knows what replies mean.
+
+Of several servers, a conversation goes to the one that most likely has its prefix in its cache. Rendezvous
+hashing over the beginning of the conversation sends cases with the same demonstrations to the same server,
+and changes little when a server goes or comes. Loads are bounded, as in consistent hashing with bounded
+loads (Mirrokni et al. 2018): a beginning that many cases share must not fill one server.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential_jitter
 
-from serving.backends.backend import Backend, CallParameters, Server
+from serving.backends.backend import Backend, CallParameters, Server, exchange
 from serving.endpoint import Endpoint, Look, rate
 from serving.errors import CallError
-from serving.exchange import exchange
-from serving.journal import Answer
-from serving.limiter import AdaptiveLimiter
-from serving.limits import Limits
-from serving.messages import Message
-from serving.routing import choose, prefix_of
-from serving.token_estimate import most_prompt_tokens, most_reply_tokens
+from serving.limits import AdaptiveLimiter, Limits
+from serving.messages import Answer, Message, max_prompt_tokens
 
-LONGEST_WAIT_S = 300.0
+logger = logging.getLogger("evigraph.serving")
+
+MAX_WAIT_S = 300.0
 """A server that asks for a longer pause is asked again after this one."""
 
 _WORD_S = 30.0
-"""Seconds that a busy server may take for the smallest request."""
+"""Time limit of the smallest request to a busy server."""
+
+_PREFIX_TURNS = 2
+"""The system turn, and the first demonstration or else the case itself; follow-up turns leave both."""
+
+_SLACK = 1.25
+"""Most conversations of a server, as a multiple of the mean."""
 
 _BACKOFF = wait_exponential_jitter(initial=1, max=60)
 
 
 @dataclass(slots=True)
 class _Conversations:
-    """Those of one case: its turn among the cases, the server of each, and the servers that failed it."""
+    """The conversations of one case: its turn, the server of each, and the servers that failed it."""
 
     priority: int
     servers: dict[str, str] = field(default_factory=dict)
@@ -43,16 +55,14 @@ class _Conversations:
 class Dispatcher:
     """Sends requests to the servers of all backends, within the user's limits."""
 
-    def __init__(self, backends: Iterable[Backend], limits: Limits, report: Callable[[str], None]) -> None:
+    def __init__(self, backends: Iterable[Backend], limits: Limits) -> None:
         """One endpoint an address, however many models and roles share it.
 
         Args:
             backends: The models, of which roles may share one.
             limits: What the user allows for each endpoint.
-            report: Told when a server goes and when it comes back.
         """
         self._limits = limits
-        self._report = report
         self._cases: dict[str, _Conversations] = {}
         self._turns = itertools.count()
         self.endpoints: dict[str, Endpoint] = {}
@@ -62,14 +72,13 @@ class Dispatcher:
                     self.endpoints[server.endpoint] = self._endpoint(backend, server)
 
     def _endpoint(self, backend: Backend, server: Server) -> Endpoint:
-        most = self._limits.max_connections or backend.max_connections
-        start = min(self._limits.start_connections or backend.start_connections, most)
+        width = self._limits.max_connections or backend.max_connections
+        start = min(self._limits.start_connections or backend.start_connections, width)
         look = Look(server.is_up, partial(_answers_a_word, server, min(_WORD_S, self._limits.timeout)))
         endpoint = Endpoint(
             server.endpoint,
-            AdaptiveLimiter(float(start), most),
+            AdaptiveLimiter(float(start), width),
             look,
-            self._report,
             rate(self._limits.rpm),
             rate(self._limits.tpm),
         )
@@ -89,7 +98,7 @@ class Dispatcher:
             async for attempt in AsyncRetrying(
                 stop=stop_after_attempt(1 if spent else self._limits.max_retries + 1),
                 wait=_wait,
-                retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.curable),
+                retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.retryable),
                 reraise=True,
             ):
                 with attempt:
@@ -122,40 +131,41 @@ class Dispatcher:
         case = self._cases.get(call.case_id)
         if case is None:
             case = self._cases[call.case_id] = _Conversations(next(self._turns))
-        tokens = most_prompt_tokens(messages) + most_reply_tokens(call)
+        tokens = max_prompt_tokens(messages) + call.max_reply_tokens
         while True:
             await self._wait_until_one_is_up(backend)
             server = self._route(backend, messages, case)
             endpoint = self.endpoints[server.endpoint]
             async with endpoint.place(case.priority, tokens) as taken:
                 if endpoint.down:
-                    # It went while the request waited for its place; that is no attempt.
+                    # It went down while the request waited for its place; that is no attempt.
                     continue
                 try:
                     answers = await exchange(
                         server, messages, call, limit_s=self._limits.timeout, retries=retries
                     )
                 except CallError as error:
+                    logger.debug("attempt %d for case %s failed: %s", retries + 1, call.case_id, error)
                     if error.error_class in ("connection", "timeout"):
                         case.avoided.add(server.endpoint)
                     await self._learn(endpoint, error, taken)
                     raise
             endpoint.succeeded(sum(answer.output_tokens for answer in answers))
-            # Whoever waited for the place goes first: its request is under way while this reply is read.
+            # The request that waited for the place goes first: it is under way while this reply is read.
             await asyncio.sleep(0)
             return answers
 
     async def _wait_until_one_is_up(self, backend: Backend) -> None:
-        """Wait for the first server to come back, if all are away.
+        """Wait for the first server to come back, if all are down.
 
         Raises:
-            CallError: All have been away for too long.
+            CallError: All have been down for too long.
         """
         endpoints = [self.endpoints[server.endpoint] for server in backend.servers]
         if not all(endpoint.down for endpoint in endpoints):
             return
-        most = self._limits.max_outage if self._limits.max_retries else 0.0
-        waits = [asyncio.ensure_future(endpoint.wait_until_up(most)) for endpoint in endpoints]
+        max_outage = self._limits.max_outage if self._limits.max_retries else 0.0
+        waits = [asyncio.ensure_future(endpoint.wait_until_up(max_outage)) for endpoint in endpoints]
         try:
             for wait in asyncio.as_completed(waits):
                 try:
@@ -169,10 +179,11 @@ class Dispatcher:
             await asyncio.gather(*waits, return_exceptions=True)
 
     async def _learn(self, endpoint: Endpoint, error: CallError, taken: float) -> None:
-        """From a failure. The next attempt need not pause where it waits for a return, or goes elsewhere."""
+        """From a failure. The next attempt need not pause where it waits for the server or goes elsewhere."""
         if error.error_class == "rate_limit":
-            pause = None if error.retry_after is None else min(error.retry_after, LONGEST_WAIT_S)
+            pause = None if error.retry_after is None else min(error.retry_after, MAX_WAIT_S)
             endpoint.limiter.refused(taken, pause)
+            logger.debug("%s: %.1f requests at once from now on", endpoint.address, endpoint.limiter.width)
         elif error.error_class in ("connection", "timeout"):
             await endpoint.failed(error)
             if endpoint.down:
@@ -218,5 +229,29 @@ async def _answers_a_word(server: Server, limit_s: float) -> bool:
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, CallError) and error.retry_after is not None:
-        return min(error.retry_after, LONGEST_WAIT_S)
+        return min(error.retry_after, MAX_WAIT_S)
     return float(_BACKOFF(state))
+
+
+def prefix_of(messages: Sequence[Message]) -> str:
+    """Names the beginning that follow-ups of a conversation, and cases like it, share."""
+    digest = hashlib.sha256()
+    for message in messages[:_PREFIX_TURNS]:
+        digest.update(message.text.encode(errors="replace") + b"\0")
+    return digest.hexdigest()
+
+
+def choose(prefix: str, loads: Mapping[str, int]) -> str:
+    """The address for a new conversation.
+
+    Args:
+        prefix: Names its beginning.
+        loads: Conversations of each address that may be chosen, at least one.
+    """
+    bound = math.ceil(_SLACK * (sum(loads.values()) + 1) / len(loads))
+    ranked = sorted(loads, key=lambda address: _weight(prefix, address), reverse=True)
+    return next(address for address in ranked if loads[address] < bound)
+
+
+def _weight(prefix: str, address: str) -> bytes:
+    return hashlib.sha256(f"{prefix} {address}".encode()).digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,30 +12,29 @@ from dataclasses import dataclass, field
 from aiolimiter import AsyncLimiter
 
 from serving.errors import CallError
-from serving.limiter import AdaptiveLimiter
+from serving.limits import AdaptiveLimiter
+
+logger = logging.getLogger("evigraph.serving")
 
 _MINUTE_S = 60.0
 _FIRST_LOOK_S = 0.5
-_LONGEST_PAUSE_S = 15.0
+_MAX_PAUSE_S = 15.0
 
-MOST_TIMEOUTS = 3
-"""Requests in a row without a reply in time, after which an address counts as stuck."""
+MAX_TIMEOUTS = 3
+"""Requests in a row without a reply in time, after which a server counts as stuck."""
 
 
+@dataclass(frozen=True, slots=True)
 class Look:
     """How to find out whether an address is well.
 
     Attributes:
-        quick: Whether the server is there, None where nobody can say; raises a CallError that says why not.
-        thorough: Whether it answers the smallest request, for one that is there and answers nothing.
+        quick: Whether the server is up, None where it cannot be asked; may raise a CallError with the reason.
+        thorough: Whether it answers the smallest request, for a server that is up and answers nothing.
     """
 
-    def __init__(
-        self, quick: Callable[[], Awaitable[bool]] | None, thorough: Callable[[], Awaitable[bool]]
-    ) -> None:
-        """Keep both."""
-        self.quick = quick
-        self.thorough = thorough
+    quick: Callable[[], Awaitable[bool]] | None
+    thorough: Callable[[], Awaitable[bool]]
 
 
 @dataclass(slots=True)
@@ -45,15 +45,13 @@ class Endpoint:
         address: Names it.
         limiter: How many requests it gets at once.
         look: How to find out whether it is well.
-        report: Told when it goes and when it comes back.
         spent: A request has used up its attempts and none has succeeded since. Each request then gets a
-            single attempt, so that a service that only fails ends a batch soon.
+            single attempt, so that a batch soon ends where a service only fails.
     """
 
     address: str
     limiter: AdaptiveLimiter
     look: Look
-    report: Callable[[str], None]
     rpm: AsyncLimiter | None = None
     tpm: AsyncLimiter | None = None
     spent: bool = False
@@ -65,17 +63,17 @@ class Endpoint:
     _watch: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        """Well until it is found otherwise."""
+        """Up until it is found otherwise."""
         self._up.set()
 
     @property
     def down(self) -> bool:
-        """Whether it was found gone or stuck; requests go elsewhere until it is back."""
+        """Whether it was found down or stuck; requests go elsewhere until it is back."""
         return not self._up.is_set()
 
     @asynccontextmanager
     async def place(self, priority: int, tokens: int) -> AsyncIterator[float]:
-        """Wait for the rates and for a place; gives the moment at which it was taken."""
+        """Wait for the rates and for a place; yields the moment at which it was taken."""
         if self.rpm is not None:
             await self.rpm.acquire()
         if self.tpm is not None:
@@ -84,38 +82,38 @@ class Endpoint:
         async with self.limiter.place(priority) as taken:
             yield taken
 
-    async def wait_until_up(self, most: float) -> None:
-        """Wait for its return.
+    async def wait_until_up(self, max_outage: float) -> None:
+        """Wait until it is back.
 
         Args:
-            most: Seconds since it went for which that is worth it.
+            max_outage: Seconds since it went down for which requests wait.
 
         Raises:
-            CallError: It has been away for longer.
+            CallError: It has been down for longer.
         """
         if self._up.is_set():
             return
         reason = self._reason or CallError("connection", "no answer")
-        if not reason.curable:
-            # A person has to mend it, and a run that waits for that tells nobody.
+        if not reason.retryable:
+            # Only a person can fix this, so waiting would merely delay the message.
             raise reason
         try:
-            await asyncio.wait_for(self._up.wait(), self._down_since + most - time.monotonic())
+            await asyncio.wait_for(self._up.wait(), self._down_since + max_outage - time.monotonic())
         except TimeoutError:
-            message = f"{self.address}: away for more than {most:g} s: {reason}"
-            raise CallError(reason.error_class, message, curable=False) from None
+            message = f"{self.address}: away for more than {max_outage:g} s: {reason}"
+            raise CallError(reason.error_class, message, retryable=False) from None
 
     async def failed(self, error: CallError) -> None:
-        """After a failure that may be the server's: is it gone, or stuck? Looks at one time are shared."""
+        """After a failure that may be the server's: is it down, or stuck? Simultaneous looks are shared."""
         self._timeouts = self._timeouts + 1 if error.error_class == "timeout" else 0
         if self.down:
             return
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_at_it(error, self._timeouts >= MOST_TIMEOUTS))
+            self._looking = asyncio.create_task(self._look_at_it(error, self._timeouts >= MAX_TIMEOUTS))
         await asyncio.shield(self._looking)
 
     def succeeded(self, work: float) -> None:
-        """It answers; `work` is what the replies were worth, in tokens."""
+        """It answered; `work` is the length of the replies in tokens."""
         self._timeouts = 0
         self.spent = False
         self.limiter.succeeded(work)
@@ -127,20 +125,19 @@ class Endpoint:
                     self.mark_down(error, self.look.quick)
                     return
             except CallError as reason:
-                # The look knows better than the request, which may have been cut off without a word.
-                known = CallError(reason.error_class, f"{self.address}: {reason}", curable=reason.curable)
-                self.mark_down(known, self.look.quick)
+                # The look knows more than the request, which may have been cut off without a reason.
+                self.mark_down(reason.at(self.address), self.look.quick)
                 return
         if thoroughly and not await self.look.thorough():
             self.mark_down(error, self.look.thorough)
 
     def mark_down(self, reason: CallError, is_back: Callable[[], Awaitable[bool]]) -> None:
-        """Take it out until `is_back` says so."""
+        """Send it no requests until `is_back` is true."""
         if self.down:
             return
         self._up.clear()
         self._reason, self._down_since = reason, time.monotonic()
-        self.report(f"{self.address} is away: {reason}")
+        logger.info("%s is away: %s", self.address, reason)
         self._watch = asyncio.create_task(self._wait_for_return(is_back))
 
     async def close(self) -> None:
@@ -154,9 +151,9 @@ class Endpoint:
         pause = _FIRST_LOOK_S
         while not await _said_yes(is_back):
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
         self._timeouts = 0
-        self.report(f"{self.address} is back after {time.monotonic() - self._down_since:.0f} s")
+        logger.info("%s is back after %.0f s", self.address, time.monotonic() - self._down_since)
         self._up.set()
 
 

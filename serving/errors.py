@@ -1,4 +1,4 @@
-"""Failures of model calls, in the few classes that a case can end with."""
+"""Failures of model calls, in the classes that a failed case is reported with."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ErrorClass = Literal[
 ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
 RETRYABLE: frozenset[ErrorClass] = frozenset({"rate_limit", "timeout", "connection"})
-"""What a later attempt may cure. The rest fails the same way again."""
+"""Classes for which a later attempt may succeed. The others fail the same way again."""
 
 _LOST = ("Connect", "Disconnect", "NetworkError", "TransportError", "ClientPayloadError", "ClientOSError")
-"""Parts of the names of exceptions that say that the connection is gone."""
+"""Parts of the names of exceptions that mean a lost connection."""
 
 _OVERLOADED = 529
-"""Anthropic's status for a service that has too much to do, whoever asks."""
+"""Anthropic's status for a service that is overloaded for everyone."""
 
 _EMPTY_WORDS = "Connection error."
-"""All that OpenAI's client says of a lost connection; its first cause holds the reason."""
+"""OpenAI's client gives no more than this for a lost connection; its first cause has the reason."""
 
 _CONTEXT_LENGTH_WORDS = (
     *("context length", "context_length", "maximum context", "too long", "max_model_len"),
@@ -42,7 +42,7 @@ _REFUSAL_WORDS = (
     *("content_filter", "content management policy", "usage policy"),  # OpenAI, on Azure and off it
     *("content filtering policy", "content exists risk"),  # Anthropic; DeepSeek
 )
-"""Parts of the messages with which a request is refused for what it says."""
+"""Parts of the messages with which a request is refused for its content."""
 
 
 class ModelError(Exception):
@@ -50,12 +50,12 @@ class ModelError(Exception):
 
 
 class CallError(Exception):
-    """A model call that failed for good.
+    """A failed model call.
 
     Attributes:
         error_class: One of `ERROR_CLASSES`.
         retry_after: Seconds that the server asked to wait, where it did.
-        curable: Whether another attempt may succeed.
+        retryable: Whether another attempt may succeed.
     """
 
     def __init__(
@@ -64,13 +64,17 @@ class CallError(Exception):
         message: str,
         retry_after: float | None = None,
         *,
-        curable: bool | None = None,
+        retryable: bool | None = None,
     ) -> None:
-        """Keep the class beside the message; by default it decides whether another attempt may succeed."""
+        """By default the class decides whether another attempt may succeed."""
         self.error_class: ErrorClass = error_class
         self.retry_after = retry_after
-        self.curable = error_class in RETRYABLE if curable is None else curable
+        self.retryable = error_class in RETRYABLE if retryable is None else retryable
         super().__init__(message)
+
+    def at(self, place: str) -> CallError:
+        """The same failure, with the place where it happened before the message."""
+        return CallError(self.error_class, f"{place}: {self}", self.retry_after, retryable=self.retryable)
 
 
 class InvalidReply(Exception):
@@ -90,9 +94,9 @@ def classify(error: BaseException) -> CallError:
     status, holder = _status(error)
     names = " ".join(kind.__name__ for kind in type(error).__mro__)
     if "Certificate" in names or isinstance(error, ssl.SSLError) or "CERTIFICATE_VERIFY_FAILED" in message:
-        return CallError("connection", message, curable=False)
+        return CallError("connection", message, retryable=False)
     if "ClientPayloadError" in names:
-        # A body that broke off; aiohttp calls that a status of 400 of its own.
+        # An incomplete body; aiohttp gives that a status of 400 of its own.
         return CallError("connection", message)
     if "Timeout" in names or status in (408, 504):
         return CallError("timeout", message)
@@ -122,7 +126,7 @@ def of_status(status: int, message: str, headers: Mapping[str, str], code: str =
 
 def _class_of_status(status: int, words: str) -> ErrorClass:
     if status >= 500:
-        # A dead engine behind a live server answers 500 to everything: for the case, it is gone.
+        # A dead engine behind a live server answers 500 to everything, so it counts as unreachable.
         return "connection"
     if status in (400, 413, 422) and any(part in words for part in _CONTEXT_LENGTH_WORDS):
         return "context_length"
@@ -168,7 +172,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _retry_delay(error: BaseException) -> float | None:
-    """Google says in the body how long to wait (`google.rpc.RetryInfo`)."""
+    """Google puts the time to wait into the body (`google.rpc.RetryInfo`)."""
     body: Any = getattr(error, "details", None)
     try:
         details = body["error"]["details"]

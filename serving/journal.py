@@ -1,4 +1,4 @@
-"""The call journal: what was asked and answered, stored as it comes in, so that nothing is paid for twice.
+"""The call journal: what was asked and answered, stored as it arrives, so that nothing is paid for twice.
 
 SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. Every text is stored once,
 whether as a prompt or as a reply, so the journal grows with new text only.
@@ -25,9 +25,7 @@ from serving.journal_tables import (
     text_digest,
     unpack,
 )
-from serving.journal_upgrade import upgrade, upgraded_copy
-from serving.messages import Message
-from serving.reply import TokenLogprob
+from serving.messages import Answer, Message, TokenLogprob
 
 _FIND = """
 SELECT reply.body, finish.body, input_tokens, output_tokens, cached_tokens, seconds, retries, server.body,
@@ -61,7 +59,7 @@ class Question:
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the key once: it is needed to look, to store and to record, and a prompt is long."""
+        """Make the key once: it is needed to look up, to store and to record, and a prompt is long."""
         fields = [
             self.model,
             self.revision,
@@ -73,23 +71,8 @@ class Question:
         object.__setattr__(self, "key", digest)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back for one sample. Seconds are of the whole request that the sample was part of."""
-
-    text: str
-    finish_reason: str
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-    seconds: float = 0.0
-    retries: int = 0
-    server: str = ""
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
 class JournalError(Exception):
-    """The journal cannot be read or written. It ends the run: a reply that is not kept is lost."""
+    """The journal cannot be read or written. It ends the run: a reply that is not stored is lost."""
 
 
 class Journal:
@@ -99,36 +82,40 @@ class Journal:
         """Open or create the journal; `read_only` never disturbs the run that writes it.
 
         Raises:
-            JournalError: The file is no journal, or cannot be written.
+            JournalError: The file is no journal or one of another schema, or it cannot be written.
         """
         self.path = path
         with self._errors():
             mode = "ro" if read_only else "rwc"
             address = f"{path.absolute().as_uri()}?mode={mode}"
             # Transactions are begun by hand, as writers: one that reads first may find that it cannot write.
-            # The wait is for another process, which may be converting a large file.
             self._database = sqlite3.connect(
                 address, timeout=60.0, uri=True, check_same_thread=False, isolation_level=None
             )
-            (version,) = self._database.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                raise JournalError(f"{path}: written by a newer Evigraph (schema {version}); update first")
-            if not read_only:
-                self._prepare(version)
-            elif 0 < version < SCHEMA_VERSION:
+            try:
+                self._prepare(read_only)
+            except BaseException:
                 self._database.close()
-                self._database = upgraded_copy(address)
+                raise
         self._texts = Texts(self._database)
 
-    def _prepare(self, version: int) -> None:
+    def _prepare(self, read_only: bool) -> None:
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise JournalError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
+        if 0 < version < SCHEMA_VERSION:
+            raise JournalError(
+                f"{self.path}: written by an older Evigraph (schema {version}); start the run anew, or read"
+                " it with that version"
+            )
+        if read_only:
+            return
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
         if version == 0:
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
                 create(self._database)
-        elif version < SCHEMA_VERSION:
-            upgrade(self._database)
 
     def find(self, question: Question) -> Answer | None:
         """The stored answer, or None."""

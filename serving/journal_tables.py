@@ -27,7 +27,7 @@ TABLES = (
         role INTEGER NOT NULL,
         case_id TEXT NOT NULL,
         sample INTEGER NOT NULL,
-        prompt TEXT NOT NULL,        -- role text role text ..., parted by blanks
+        prompt TEXT NOT NULL,        -- role text role text ..., separated by blanks
         parameters INTEGER NOT NULL, -- a JSON object
         reply INTEGER NOT NULL,
         finish_reason INTEGER NOT NULL,
@@ -47,7 +47,7 @@ _MEMORY_LEVEL = 5
 """Of zlib. On prompts of 0.1 to 6 kB, level 9 makes the texts 3 % smaller than level 1; the usual memory
 level 8 makes them 0.1 % smaller and took up to three times as long, most of it to get the memory."""
 
-_MOST_KNOWN = 4096
+_MAX_KNOWN = 4096
 
 
 class CallRow(NamedTuple):
@@ -132,7 +132,7 @@ class Texts:
         return list(zip(strings[::2], strings[1::2], strict=True))
 
     def _remember(self, digest: bytes, number: int) -> None:
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known[digest] = number
 

@@ -13,15 +13,17 @@ from serving.errors import ModelError
 Role = Literal["classify", "label", "reflect", "answer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-HOSTED_PACKAGES = {
-    "openai": "langchain-openai",
-    "anthropic": "langchain-anthropic",
-    "google_genai": "langchain-google-genai",
-    "deepseek": "langchain-deepseek",
+PROVIDERS = {
+    "embedded": "serving.embedded.backend:EMBEDDED",
+    "vllm": "serving.backends.openai_compatible:VLLM",
+    "vllm-offline": "serving.backends.vllm_offline:VLLM_OFFLINE",
+    "openai": "serving.backends.hosted_openai:OPENAI",
+    "anthropic": "serving.backends.hosted_anthropic:ANTHROPIC",
+    "google_genai": "serving.backends.hosted_google_genai:GOOGLE_GENAI",
+    "deepseek": "serving.backends.hosted_deepseek:DEEPSEEK",
+    "scripted": "serving.backends.scripted:SCRIPTED",
 }
-"""Hosted providers and the package that each needs; all but OpenAI's are extras."""
-
-PROVIDERS = ("embedded", "vllm", "vllm-offline", "scripted", *HOSTED_PACKAGES)
+"""Where the `Provider` of each name is defined, in the order of the catalogue. It is imported when used."""
 
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
 
@@ -31,7 +33,7 @@ _ADDRESS = re.compile(r"@(\S*[:/]\S*|localhost|[A-Za-z][\w-]*(\.[\w-]+)+)$")
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A parsed model string; `base_url` holds the addresses, parted by commas where there are several."""
+    """A parsed model string; `base_url` holds the addresses, separated by commas where there are several."""
 
     provider: str
     name: str

@@ -1,4 +1,4 @@
-"""Nothing leaves for a host that the user did not name."""
+"""Nothing is sent to a host that the user did not name."""
 
 from __future__ import annotations
 

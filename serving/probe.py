@@ -1,7 +1,7 @@
-"""A few tiny requests at the start: what a server really does, as against what it accepts in silence.
+"""A few tiny requests at the start: what a server really does, as opposed to what it silently accepts.
 
-vLLM has ignored unknown constraint fields without a word, so a constraint counts only if a reply obeys it
-against the prompt. No case text is sent.
+vLLM has silently ignored unknown constraint fields, so a constraint counts only if a reply obeys it against
+the prompt. No case text is sent.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from serving.backends.backend import Backend, CallParameters, Constraint, Server
+from serving.backends.backend import Backend, CallParameters, Constraint, Server, exchange
 from serving.errors import CallError, ModelError
-from serving.exchange import exchange
-from serving.journal import Answer
-from serving.messages import Message
+from serving.messages import Answer, Message
 
 TIMEOUT_S = 60.0
 
 _WORDS = ("zebra-17", "zebra-42")
-"""What no model says unless it is held to it."""
+"""Words that no model writes unless it is constrained to them."""
 
 _SCHEMA = {
     "type": "object",
@@ -34,15 +32,15 @@ _LETTERS = (Message("user", "Write ten random letters."),)
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found out of a model.
+    """What was found out about a model.
 
     Attributes:
-        constraint: How replies are held to their schema.
+        constraint: How replies are constrained to their schema.
         many_samples: Whether one request brings several samples.
         takes_seed: Whether a seed repeats a reply; None where that was not tried.
         logprobs: Whether log-probabilities come back.
         context_length: In tokens, None where unknown.
-        tried: Whether requests were made; else this is what is known of the provider.
+        tried: Whether requests were made; otherwise this is what is known of the provider.
     """
 
     constraint: Constraint
@@ -72,7 +70,7 @@ class Findings:
 async def probe(
     backend: Backend, *, takes_seed: bool | None = None, requests: bool = True
 ) -> tuple[Backend, Findings]:
-    """Find out what a model can do, and use it so.
+    """Find out what a model can do, and use it accordingly.
 
     Args:
         backend: The model.
@@ -162,12 +160,12 @@ async def _best_constraint(backend: Backend, server: Server, constraints: Sequen
 
 
 def _obeys(answers: Sequence[Answer], constraint: Constraint) -> bool:
-    """Whether the replies kept to the schema although the prompt said otherwise."""
+    """Whether the replies follow the schema although the prompt asks for something else."""
     if constraint == "none":
         return True
     for answer in answers:
         if answer.finish_reason == "length" and not answer.text.strip():
-            # A model that thinks first has used up its tokens; that says nothing of the constraint.
+            # A reasoning model has used up its tokens; that proves nothing about the constraint.
             continue
         try:
             word = json.loads(answer.text)["word"]
@@ -181,7 +179,7 @@ def _obeys(answers: Sequence[Answer], constraint: Constraint) -> bool:
 async def _seed_repeats(server: Server) -> bool:
     replies = [await _try(server, _LETTERS, _call((0,), schema=False, seed=17)) for _ in range(2)]
     first, second = replies
-    # A model that thinks first leaves two empty replies, which say nothing.
+    # A reasoning model leaves two empty replies, which prove nothing.
     return bool(first and second and first[0].text and first[0].text == second[0].text)
 
 

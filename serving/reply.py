@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from serving.errors import InvalidReply
 
@@ -13,19 +13,8 @@ T = TypeVar("T")
 
 JsonSchema = dict[str, Any]
 
-
-class TokenLogprob(NamedTuple):
-    """One token of a reply as the model saw it.
-
-    Attributes:
-        token: Its text; those of all tokens together are the reply.
-        logprob: Natural logarithm of its probability.
-        top: The likeliest tokens at its place with theirs; it may itself be among them.
-    """
-
-    token: str
-    logprob: float
-    top: tuple[tuple[str, float], ...] = ()
+CITED_TEXT = "cited_answer"
+"""Name of the format of free text whose sentences cite numbered lines of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +25,19 @@ class ReplyFormat(Generic[T]):
         name: A short identifier that providers show with the schema.
         schema: JSON schema of the reply, or None for free text.
         parse: Text to value. Raises `InvalidReply` with a fault that can be quoted to the model.
-        rescue: A second, more forgiving parser, tried only after the correction turn has failed too.
-        may_be_cut: Whether a reply that ran into the token limit can still be of use, as free text can.
+        fallback: A second, more forgiving parser, for when the correction turn has failed too.
+        may_be_cut: Whether a reply that ran into the token limit can still be used, as free text can.
     """
 
     name: str
     schema: JsonSchema | None
     parse: Callable[[str], T]
-    rescue: Callable[[str], T] | None = None
+    fallback: Callable[[str], T] | None = None
     may_be_cut: bool = False
 
 
-_MOST_STARTS = 50
-"""Braces tried as the begin of an object: a model may think aloud with a few before it answers."""
+_MAX_STARTS = 50
+"""Braces tried as the start of an object: a model may write a few while it thinks aloud."""
 
 
 def first_json_object(text: str) -> dict[str, Any]:
@@ -60,7 +49,7 @@ def first_json_object(text: str) -> dict[str, Any]:
     decoder = json.JSONDecoder()
     fault = "the reply holds no JSON object"
     start = -1
-    for _ in range(_MOST_STARTS):
+    for _ in range(_MAX_STARTS):
         start = text.find("{", start + 1)
         if start < 0:
             break

@@ -1,8 +1,8 @@
 """A plugin of vLLM that ends its engine with the run that started it, also after `kill -9`.
 
-The engine is a process of its own, and waits for ever for a parent that cannot say goodbye any more,
-holding its GPU. vLLM calls its plugins in every process that it starts, servers of others included, so this
-one does nothing unless the parent is a process that asked for it.
+The engine is a process of its own. When its parent is killed, it would wait for ever and occupy its GPU.
+vLLM calls its plugins in every process that it starts, servers of others included, so this one does nothing
+unless the parent is a process that asked for it.
 """
 
 from __future__ import annotations

@@ -1,48 +1,125 @@
-"""Where pages point to: the same pages are served, and written as files that open from disk."""
+"""Where pages link to: the same pages are served, and written as files that open from disk.
+
+Names of runs are safe by themselves. Case ids are data: each implementation makes them safe. Where pages are
+served, case ids and call keys stand in the query: browsers would take an id such as `..` in a path for the
+parent folder, however it is quoted.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from urllib.parse import quote, urlencode
 
 
-class Addresses(Protocol):
-    """Links of a page. Names of runs and ids of cases are data: each implementation makes them safe."""
+class Addresses(ABC):
+    """Links of a page. A kind of page that does not exist everywhere has no address unless one is given."""
 
-    @property
-    def policy(self) -> str | None:
-        """The Content-Security-Policy that pages carry themselves; None where a server sends one."""
+    policy: str | None = None
+    """The Content-Security-Policy that pages carry themselves; None where a server sends one."""
 
+    @abstractmethod
     def asset(self, name: str) -> str:
         """A style sheet or script of `viewer/assets`."""
 
+    @abstractmethod
     def runs(self) -> str:
         """The list of runs."""
 
+    @abstractmethod
     def run(self, run: str) -> str:
         """A run's table of cases and charts."""
 
+    @abstractmethod
     def rows(self, run: str) -> str:
-        """What fills the table of cases."""
+        """The rows of the table of cases."""
 
+    @abstractmethod
     def chart(self, run: str, name: str) -> str:
         """A chart of a run, as SVG."""
 
+    @abstractmethod
     def case(self, run: str, case_id: str) -> str:
         """A case."""
 
+    @abstractmethod
     def call(self, run: str, case_id: str, key: str) -> str | None:
         """Prompt and reply of a call of the case; None where they are left out."""
 
     def review(self, run: str, case_id: str) -> str | None:
-        """The case with a form, and where that is sent to; None where nothing can be written."""
+        """The case with a review form, and where the form is sent; None where nothing can be written."""
+        return None
 
     def verify(self, run: str, case_id: str) -> str | None:
-        """The answer of the case held against its note; None where nothing is computed."""
+        """The case's answer checked against its note; None where nothing is computed."""
+        return None
 
     def compare(
         self, one: str, other: str, *, kind: str | None = None, page: int | None = None
     ) -> str | None:
         """Two runs side by side; None where that page is left out."""
+        return None
 
     def compare_case(self, one: str, other: str, case_id: str) -> str | None:
-        """One case of two runs side by side."""
+        """One case of two runs side by side; None where that page is left out."""
+        return None
+
+
+class ServedAddresses(Addresses):
+    """Addresses of the server's pages, relative to its root."""
+
+    def asset(self, name: str) -> str:
+        """A style sheet or script."""
+        return f"/assets/{name}"
+
+    def runs(self) -> str:
+        """The list of runs."""
+        return "/"
+
+    def run(self, run: str) -> str:
+        """A run's page."""
+        return f"/runs/{_quoted(run)}"
+
+    def rows(self, run: str) -> str:
+        """Its rows as JSON."""
+        return f"{self.run(run)}/rows.json"
+
+    def chart(self, run: str, name: str) -> str:
+        """One of its charts."""
+        return f"{self.run(run)}/charts/{_quoted(name)}.svg"
+
+    def case(self, run: str, case_id: str) -> str:
+        """A case's page."""
+        return f"{self.run(run)}/case?id={_quoted(case_id)}"
+
+    def call(self, run: str, case_id: str, key: str) -> str:
+        """A call's prompt and reply."""
+        return f"{self.run(run)}/call?id={_quoted(case_id)}&key={_quoted(key)}"
+
+    def verify(self, run: str, case_id: str) -> str:
+        """The answer checked against the note."""
+        return f"{self.run(run)}/verify?id={_quoted(case_id)}"
+
+    def review(self, run: str, case_id: str) -> str:
+        """The case with the review form, which is sent to the same address."""
+        return f"{self.next_review(run)}?id={_quoted(case_id)}"
+
+    def next_review(self, run: str) -> str:
+        """Redirects to the next case that waits for a review."""
+        return f"{self.run(run)}/review"
+
+    def gold(self, run: str) -> str:
+        """The reviewed cases as a file."""
+        return f"{self.run(run)}/gold.jsonl"
+
+    def compare(self, one: str, other: str, *, kind: str | None = None, page: int | None = None) -> str:
+        """Differences between two runs; `run` stands twice, as the form on the list of runs sends it."""
+        wanted = [("run", one), ("run", other), ("kind", kind), ("page", page)]
+        return f"/compare?{urlencode([(name, value) for name, value in wanted if value is not None])}"
+
+    def compare_case(self, one: str, other: str, case_id: str) -> str:
+        """Differences in one case."""
+        return f"/compare/case?{urlencode([('run', one), ('run', other), ('id', case_id)])}"
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="")

@@ -1,32 +1,40 @@
-"""The viewer's pages as files that open from disk or any web host."""
+"""The viewer's pages as files that open from disk or any web host, with or without the texts of cases."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cases.records import Case
+from graph.system import find_system
 from runs.manifest import RunError
 from runs.reading import Run
 from runs.reviews import Reviews
-from viewer.assets_of_pages import assets
-from viewer.bundled import ASSETS, CALLS, CASES, INDEX, ROWS, BundledAddresses, Numbers, call_file, case_file
-from viewer.charts import draw
-from viewer.figures import figures
+from runs.trace_file import Line
+from runs.without_text import because_without_text, error_type, facts_without_text
+from serving.messages import Message
+from viewer.addresses import Addresses
+from viewer.charts import draw, figures
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page, case_page
-from viewer.pages.run import rows_as_script, rows_document, run_page
-from viewer.pages.runs import listed, runs_page
-from viewer.redaction import RedactedRun
+from viewer.pages.runs import listed, rows_as_script, rows_document, run_page, runs_page
+from viewer.rendering import assets
+
+INDEX = "index.html"
+ASSETS = "assets"
+CASES = "cases"
+CALLS = "calls"
+ROWS = "rows.js"
 
 Advance = Callable[[int, int], None]
-"""Told how many of how many cases are written."""
+"""Called with the number of cases written and their total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was written; `bytes` is over all files."""
+    """What was written; `bytes` is the size of all files."""
 
     folder: Path
     runs: int
@@ -43,14 +51,14 @@ def write_bundle(
     with_calls: bool = True,
     advance: Advance = lambda *_: None,
 ) -> Bundle:
-    """Write the pages of runs into a new folder; of a run that goes on, the cases that have ended.
+    """Write the pages of runs into a new folder; for a run in progress, the cases that have ended.
 
     Args:
-        paths: Run folders by name; a name becomes a folder and holds letters, digits and `-` only.
-        out: The folder; it is made, and must not hold anything.
-        redact: Leave out every text of a case: narratives, sentences, answers, prompts, replies.
-        with_calls: Write a page for each prompt and reply; never where texts are left out.
-        advance: Told how it goes.
+        paths: Run folders by name; each name becomes a folder and has only letters, digits and `-`.
+        out: The folder; created if missing, and must be empty.
+        redact: Leave out all texts: narratives, sentences, answers, prompts, replies.
+        with_calls: Write a page for each prompt and reply; ignored with `redact`.
+        advance: Called after each case.
 
     Raises:
         RunError: The folder is not empty, or a run cannot be read; nothing is left then.
@@ -135,3 +143,135 @@ class _Writer:
         path.write_bytes(content)
         self._files += 1
         self._bytes += len(content)
+
+
+# Some browsers treat each file on disk as its own origin, so `'self'` alone may block its neighbours.
+_POLICY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:;"
+    " connect-src 'self'"
+)
+
+Numbers = Mapping[str, Mapping[str, int]]
+"""Run to case id to the number of its page. Ids are data and never become a path."""
+
+
+class BundledAddresses(Addresses):
+    """Relative addresses, seen from one folder of the bundle. Files take no reviews and compare nothing."""
+
+    policy = f"{_POLICY}; base-uri 'none'; form-action 'none'"
+
+    def __init__(self, numbers: Numbers, up: str, *, with_calls: bool) -> None:
+        """Addresses for the pages of one folder.
+
+        Args:
+            numbers: Page numbers of all cases.
+            up: Path from that folder to the top of the bundle, such as `../`.
+            with_calls: Whether prompts and replies have pages.
+        """
+        self._numbers = numbers
+        self._up = up
+        self._with_calls = with_calls
+
+    def asset(self, name: str) -> str:
+        """A copy of a style sheet or script."""
+        return f"{self._up}{ASSETS}/{name}"
+
+    def runs(self) -> str:
+        """The list of runs."""
+        return f"{self._up}{INDEX}"
+
+    def run(self, run: str) -> str:
+        """A run's page; names of runs hold letters, digits and `-` only."""
+        return f"{self._up}{run}/{INDEX}"
+
+    def rows(self, run: str) -> str:
+        """Its rows as a script: a page on disk cannot fetch JSON."""
+        return f"{self._up}{run}/{ROWS}"
+
+    def chart(self, run: str, name: str) -> str:
+        """One of its charts."""
+        return f"{self._up}{run}/{name}.svg"
+
+    def case(self, run: str, case_id: str) -> str:
+        """A case's page; empty if it has none."""
+        number = self._numbers[run].get(case_id)
+        return "" if number is None else f"{self._up}{run}/{CASES}/{case_file(number)}"
+
+    def call(self, run: str, case_id: str, key: str) -> str | None:
+        """A call's prompt and reply; None if they are left out."""
+        if not self._with_calls:
+            return None
+        return f"{self._up}{run}/{CALLS}/{call_file(self._numbers[run][case_id], key)}"
+
+
+def case_file(number: int) -> str:
+    """The name of a case's page."""
+    return f"{number:06d}.html"
+
+
+def call_file(number: int, key: str) -> str:
+    """The name of a call's page; keys are hexadecimal, and anything else in them is dropped."""
+    return f"{number:06d}-{''.join(letter for letter in key if letter in '0123456789abcdef')[:24]}.html"
+
+
+TEXTS_LEFT_OUT = "texts are left out of these pages"
+
+
+class RedactedRun(Run):
+    """A run without the texts of its cases: ids, labels, counts, times and routes remain."""
+
+    def line(self, case_id: str) -> Line:
+        """Without answers, interpreted questions, texts of passages and error messages."""
+        line = super().line(case_id)
+        error = line["error"] and {"class": line["error"]["class"], "message": ""}
+        results = find_system(self.manifest.system).results
+        kept = {name: cut(line[name]) for name, cut in results.items() if line.get(name) is not None}
+        return line | kept | {"error": error}
+
+    def trace(self, case_id: str) -> list[Line]:
+        """Only facts and reasons that are known to contain no text."""
+        return [_without_text(step) for step in super().trace(case_id)]
+
+    def case(self, case_id: str) -> Case | None:
+        """Only sentence ids and labels."""
+        case = super().case(case_id)
+        if case is None:
+            return None
+        return Case(
+            id=case.id,
+            narrative="",
+            question="",
+            sentences=tuple(replace(sentence, text="") for sentence in case.sentences),
+            gold=replace(
+                case.gold, answer=None, answer_sentences=None, exact_answer=None, ideal_answers=None
+            ),
+        )
+
+    @property
+    def texts_fault(self) -> str | None:
+        """Shown in place of texts."""
+        return TEXTS_LEFT_OUT
+
+    def conversation(self, key: str) -> list[Message]:
+        """Not available.
+
+        Raises:
+            KeyError: Always.
+        """
+        raise KeyError(key)
+
+
+def _without_text(step: Line) -> Line:
+    if step["node"] == "__end__":
+        error = step["error"] and {"class": step["error"]["class"], "message": ""}
+        return {**step, "error": error}
+    facts = facts_without_text(step)
+    if isinstance(rescued := facts.get("rescued_votes"), list):
+        facts["rescued_votes"] = dict.fromkeys(rescued, "")
+    return {
+        **step,
+        "because": because_without_text(step) or "",
+        "facts": facts,
+        "error": step.get("error") and error_type(step),
+        "calls": [{**call, "fault": call.get("fault") and "rejected"} for call in step.get("calls", ())],
+    }

@@ -1,8 +1,8 @@
-"""Who may talk to the server: this machine's user, in pages that the server itself has sent.
+"""Access control: only this machine's user, from pages that the server itself has sent.
 
-Loopback is shared with every other user and every web page that a browser has open. So a request must name
-an address of ours as its host (a rebound DNS name is not one), carry the cookie that the printed link sets,
-and come from our own page where it writes.
+Loopback is shared with every other user and with every web page open in a browser. So a request must name one
+of our addresses as its host (which a rebound DNS name is not), carry the cookie that the printed link sets,
+and come from our own page if it writes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ INLINE_STYLE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-"""That of a report that is written as one file: its styles are inline, and it has no scripts."""
+"""For a report in one file: its styles are inline, and it has no scripts."""
 IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
-"""That of a chart: matplotlib writes its styles inline, and nothing in a chart may run."""
+"""For a chart: matplotlib writes its styles inline, and nothing in a chart may run."""
 
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    # With no-referrer, browsers name no origin in the forms of our own pages.
+    # With no-referrer, browsers send no origin with the forms of our own pages.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -51,14 +51,14 @@ _NO_LINK = (
 
 
 class Guard:
-    """An ASGI application around another: refuses strangers, and sets headers on every response."""
+    """An ASGI middleware that refuses strangers and sets headers on every response."""
 
     def __init__(self, app: ASGIApp, port: int, token: str, names: Iterable[str] = ()) -> None:
         """Guard an application.
 
         Args:
-            app: What is guarded.
-            port: Where it is served.
+            app: The guarded application.
+            port: The port that it is served on.
             token: The key in the link; see `new_token`.
             names: Host names besides those of loopback; `*` is any numeric address.
         """
@@ -113,8 +113,8 @@ class Guard:
             origin.startswith("http://") and origin.removeprefix("http://") == headers.get("host")
         )
         fetched_by_us = site is None or site == "same-origin"
-        said_something = origin is not None or site is not None
-        return "" if from_us and fetched_by_us and said_something else "Only this page itself may write."
+        identified = origin is not None or site is not None
+        return "" if from_us and fetched_by_us and identified else "Only this page itself may write."
 
     def _is_ours(self, host: str) -> bool:
         found = _HOST.fullmatch(host)
@@ -127,10 +127,10 @@ class Guard:
         return given is not None and hmac.compare_digest(given.encode(errors="replace"), self._token)
 
     async def _let_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> None:
-        """Keep the key in a cookie, out of the address bar."""
+        """Move the key from the address into a cookie."""
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
-        # One slash in front: two would be another host.
+        # Exactly one leading slash: two would name another host.
         path = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/\\")
         target = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
@@ -143,7 +143,7 @@ class Guard:
 
 
 def new_token() -> str:
-    """A key of 192 random bits."""
+    """A random key of 192 bits."""
     return secrets.token_urlsafe(24)
 
 

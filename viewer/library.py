@@ -1,24 +1,71 @@
-"""The runs that are shown."""
+"""The runs that are shown: found below some folders, each with a short name that is safe in an address."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from runs.folder import CASES
+from runs.folder import CASES, MANIFEST
 from runs.index import Report
 from runs.manifest import RunError
-from viewer.discovery import find_runs, name_runs
 from viewer.opened_run import OpenedRun
 
-_HELD = 8
-"""Runs held open at once; a table of 10,000 cases takes about 15 MB."""
-_FOUND_FOR = 2.0
-"""Seconds until the folders are searched for new runs again."""
+_MAX_OPEN = 8
+"""Runs open at once; a table of 10,000 cases takes about 15 MB."""
+_SEARCH_INTERVAL = 2.0
+"""Seconds between searches for new runs."""
+_DEPTH = 6
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def find_runs(roots: Iterable[Path]) -> Iterator[Path]:
+    """Every run folder at or below the given ones, including forks and runs of experiments.
+
+    Links to folders are not followed, and folders whose names begin with a dot are skipped.
+    """
+    for root in roots:
+        for folder, below, files in os.walk(root):
+            path = Path(folder)
+            if MANIFEST in files:
+                yield path
+            depth = len(path.relative_to(root).parts)
+            below[:] = sorted(name for name in below if not name.startswith(".")) if depth < _DEPTH else []
+
+
+def name_runs(paths: Iterable[Path], known: Mapping[str, Path]) -> dict[str, Path]:
+    """A name for each path; known paths keep their names.
+
+    A name is made of the last parts of the path and only looked up: no request ever becomes a path.
+    """
+    by_path = {path: name for name, path in known.items()}
+    named: dict[str, Path] = {}
+    fresh = []
+    for path in paths:
+        if path in by_path:
+            named[by_path[path]] = path
+        else:
+            fresh.append(path)
+    for path in fresh:
+        stem = _stem(path)
+        name, number = stem, 1
+        while name in named or name in known:
+            number += 1
+            name = f"{stem}-{number}"
+        named[name] = path
+    return named
+
+
+def _stem(path: Path) -> str:
+    parts = path.resolve().parts
+    # `forks/1` and `seeds/1` mean nothing without the run that they belong to.
+    kept = parts[-3:] if len(parts) > 3 and parts[-1].isdigit() else parts[-1:]
+    return _UNSAFE.sub("-", "-".join(kept)).strip("-")[:80] or "run"
 
 
 class Library:
@@ -29,7 +76,7 @@ class Library:
 
         Args:
             roots: Run folders, or folders that hold some.
-            report: Told in a line of what takes long.
+            report: Called with a line about anything that takes long.
         """
         self._roots = roots
         self._report = report
@@ -40,9 +87,9 @@ class Library:
         self._searched = 0.0
 
     def names(self) -> list[str]:
-        """Names of the runs that there are now, in the order of their paths."""
+        """Names of the runs that exist now, in the order of their paths."""
         with self._lock:
-            if not self._searched or time.monotonic() - self._searched > _FOUND_FOR:
+            if not self._searched or time.monotonic() - self._searched > _SEARCH_INTERVAL:
                 found = dict.fromkeys(find_runs(self._roots))
                 self._paths = name_runs(found, self._paths)
                 self._searched = time.monotonic()
@@ -59,7 +106,7 @@ class Library:
             run = self._runs.setdefault(name, OpenedRun(path, self._report))
             self._used[name] = None
             self._used.move_to_end(name)
-            past = [self._used.popitem(last=False)[0] for _ in range(len(self._used) - _HELD)]
+            past = [self._used.popitem(last=False)[0] for _ in range(len(self._used) - _MAX_OPEN)]
         for other in past:
             self._runs[other].release()
         return run
@@ -72,10 +119,10 @@ class Library:
     def warm(self) -> None:
         """Read the rows of the latest runs ahead of the first request; for a thread of its own."""
         latest = sorted(self.names(), key=lambda name: _changed(self._paths.get(name)), reverse=True)
-        for name in latest[:_HELD]:
+        for name in latest[:_MAX_OPEN]:
             run = self.get(name)
             if run is not None:
-                # What is damaged says so on its own page.
+                # A damaged run reports it on its own page.
                 with contextlib.suppress(RunError):
                     run.ended()
 

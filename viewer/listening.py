@@ -1,12 +1,19 @@
-"""The server as a process: its socket, its link, its end."""
+"""The server as a process: its socket, its link, and the browser that opens it."""
 
 from __future__ import annotations
 
 import errno
+import html
 import ipaddress
+import os
+import shutil
 import socket
+import sys
+import tempfile
 import threading
+import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import urlencode
 
 from viewer.guard import TOKEN, new_token
@@ -15,15 +22,15 @@ from viewer.library import Library
 DEFAULT_PORT = 8377
 _BACKLOG = 128
 _LAST_ANSWERS = 2
-"""Seconds that answers under way may take when the server is ended."""
+"""Seconds that responses in progress may still take when the server ends."""
 
 
 class PortTaken(OSError):
-    """Nobody can listen there, in one line."""
+    """A port that cannot be listened on; the message says why."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine reaches the host."""
+    """Whether the host is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -37,11 +44,11 @@ def listen(host: str, port: int | None) -> socket.socket:
 
     Args:
         host: A name or an address.
-        port: Exactly this one; 0 is any free one; None is the usual one, or any free one if that is taken.
+        port: Exactly this one; 0 for any free one; None for the default, or any free one if that is taken.
 
     Raises:
         PortTaken: The port is in use.
-        OSError: The host is none of this machine.
+        OSError: The host is not an address of this machine.
     """
     if port is not None:
         return _bound(host, port)
@@ -52,7 +59,7 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 
 def link(host: str, port: int, token: str) -> str:
-    """What opens the page: the key is in it."""
+    """The link that opens the page; it contains the key."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - shown, not bound
     if ":" in shown and not shown.startswith("["):
         shown = f"[{shown}]"
@@ -71,9 +78,9 @@ def serve(
     Args:
         library: The runs.
         bound: A listening socket.
-        host: As the user gave it.
-        started: Given the link once requests are taken.
-        ranker: Verifies answers: packaged, or a folder.
+        host: As given by the user.
+        started: Called with the link once requests are accepted.
+        ranker: Verifies answers: a packaged ranker, or the folder of one.
     """
     import uvicorn
 
@@ -86,7 +93,7 @@ def serve(
     config = uvicorn.Config(
         app,
         log_level="warning",
-        # It would hold ids of cases, and the key.
+        # It would contain case ids and the key.
         access_log=False,
         server_header=False,
         lifespan="off",
@@ -118,3 +125,34 @@ def _bound(host: str, port: int) -> socket.socket:
             raise PortTaken(f"port {port} of {host} needs more rights; choose one above 1023") from None
         raise
     return bound
+
+
+def has_display() -> bool:
+    """Whether a browser can open a window here."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def open_page(link: str) -> Path | None:
+    """Open a link through a file that only this user can read.
+
+    Arguments of processes are visible to everybody on the machine, and the link contains the key.
+
+    Returns:
+        The folder of that file, for `forget`; None if no browser was found.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="evigraph-view-"))
+    file = folder / "open.html"
+    refresh = f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">'
+    file.write_text(f'<!DOCTYPE html><meta charset="utf-8">{refresh}', "utf-8")
+    if webbrowser.open(file.as_uri()):
+        return folder
+    forget(folder)
+    return None
+
+
+def forget(folder: Path | None) -> None:
+    """Remove the folder that `open_page` made."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

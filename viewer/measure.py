@@ -1,7 +1,4 @@
-"""Times the pages of a run in a real browser: `python -m viewer.measure RUN`.
-
-Prints one JSON object. It belongs to no benchmark of `evals/bench`, which knows no pages.
-"""
+"""Measures the pages of a run in a real browser: `python -m viewer.measure RUN` prints one JSON object."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from urllib.parse import urlsplit
 _VIEW = "from cli.main import main; main()"
 _READY = "#cases[data-ready]"
 _FIGURES = ("runs", "table", "search", "filter", "sort", "case", "sentence")
-# From the input until the browser has drawn what it shows.
+# From the input event until the browser has drawn the result.
 _FILTER = """([name, value]) => new Promise((resolve) => {
   const field = document.getElementById('filters').elements[name];
   const begin = performance.now();
@@ -39,7 +36,7 @@ _OPEN = """() => new Promise((resolve) => {
 
 @contextmanager
 def viewing(run: Path) -> Iterator[tuple[str, int]]:
-    """`evigraph view RUN` in a process of its own: its link and process id."""
+    """`evigraph view RUN` in another process: its link and process id."""
     command = [sys.executable, "-c", _VIEW, "view", str(run), "--port", "0", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
     try:
@@ -54,17 +51,17 @@ def viewing(run: Path) -> Iterator[tuple[str, int]]:
 
 
 def measure(run: Path, repeats: int) -> dict[str, Any]:
-    """Seconds until each page can be used, of a filter, a sort and a sentence, and the server's memory.
+    """Seconds until each page is usable, of a filter, a sort and opening a sentence, and the server's memory.
 
     Args:
         run: A run folder.
-        repeats: Of each figure; the median counts.
+        repeats: Repeats of each figure, of which the median is reported.
     """
     from playwright.sync_api import sync_playwright
 
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     if browser_path is None:
-        raise SystemExit("no Chromium here: install it, and put it on the PATH")
+        raise SystemExit("Chromium was not found: install it, and put it on the PATH")
     with viewing(run) as (link, server), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         page = browser.new_page()
@@ -86,7 +83,7 @@ def measure(run: Path, repeats: int) -> dict[str, Any]:
             begin = page.evaluate("performance.now()")
             page.locator("[data-sort=wrong]").dispatch_event("click")
             figures["sort"].append((page.evaluate("performance.now()") - begin) / 1000)
-            # Each time another one: what a browser keeps of a page would flatter.
+            # Another case each time: a cached page would be too fast.
             case = page.locator("#cases tbody a").nth(repeat).get_attribute("href")
             page.goto(f"{root}{case}")
             figures["case"].append(_since_navigation(page))

@@ -1,25 +1,53 @@
-"""A run folder as the server holds it: opened when it is asked for, read by one thread at a time."""
+"""A run folder as the server uses it: opened on demand, read by one thread at a time, with review states."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from runs.case_summary import CaseSummary
 from runs.folder import CASES, MANIFEST
 from runs.index import Report, Totals
-from runs.manifest import Manifest, RunError
+from runs.manifest import WAITING, Manifest, RunError
 from runs.reading import Run
-from runs.reviews import Reviews
-from viewer.review_states import ReviewReader, ReviewStates
+from runs.reviews import Review, Reviews, is_stale
+from runs.trace_file import Line
 
-_FRESH_FOR = 1.0
-"""Seconds within which a run is not looked at again: several readers ask for one page."""
+State = Literal["waiting", "reviewed", "stale"]
+_REFRESH_INTERVAL = 1.0
+"""Seconds between looks at a run folder: several readers may request one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStates:
+    """The state of each case that waits or was reviewed, in input order.
+
+    Attributes:
+        of: By case id: `waiting` for labels of a person, `reviewed`, or `stale` if an earlier result was
+            reviewed.
+        version: Changes whenever `of` does.
+    """
+
+    of: Mapping[str, State] = field(default_factory=dict)
+    version: str = ""
+
+    @property
+    def words(self) -> str:
+        """Counts in words."""
+        counts = Counter(self.of.values())
+        parts = [f"{counts['waiting']:,} waiting, {counts['reviewed']:,} reviewed"]
+        if counts["stale"]:
+            parts.append(f"{counts['stale']:,} reviewed on an earlier result")
+        return ", ".join(parts) if self.of else "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +55,10 @@ class Ended:
     """The cases of a run that have ended.
 
     Attributes:
-        revision: Of the run's index.
+        revision: The revision of the run's index.
         summaries: In input order.
-        read_at: The revision with which a case was read last, at least that of its line.
-        reviews: Which of them wait for a person or were reviewed.
+        read_at: Revision at which each case was last read, at least that of its line.
+        reviews: Which of them wait for a review or were reviewed.
     """
 
     manifest: Manifest
@@ -48,12 +76,12 @@ class OpenedRun:
     """One run. Every method may be called from any thread."""
 
     def __init__(self, path: Path, report: Report, kind: type[Run] = Run) -> None:
-        """Nothing is read before it is asked for.
+        """Open nothing yet.
 
         Args:
             path: The run folder.
-            report: Told in a line of what takes long.
-            kind: How it is read: whole, or without texts.
+            report: Called with a line about anything that takes long.
+            kind: `Run`, or a class that reads it without texts.
         """
         self.path = path
         self._kind = kind
@@ -67,7 +95,7 @@ class OpenedRun:
 
     @contextmanager
     def reading(self) -> Iterator[Run]:
-        """The run, for one thread at a time, with what it has written until now.
+        """The run as it is now, locked for this thread.
 
         Raises:
             RunError: It cannot be read.
@@ -77,10 +105,10 @@ class OpenedRun:
 
     @contextmanager
     def reviewing(self, *, now: bool = False) -> Iterator[tuple[Run, Reviews]]:
-        """The run and its reviews, as `reading`.
+        """The run and its reviews, locked for this thread.
 
         Args:
-            now: Whether a look of a moment ago is too old.
+            now: Whether to look at the folder again, however recent the last look.
 
         Raises:
             RunError: It cannot be read.
@@ -91,7 +119,7 @@ class OpenedRun:
             yield self._fresh(), self._reviews.reviews
 
     def ended(self) -> Ended:
-        """All rows; between two looks at the folder, only new ones are read.
+        """Summaries of all ended cases; only new ones are read from the folder.
 
         Raises:
             RunError: It cannot be read.
@@ -116,7 +144,7 @@ class OpenedRun:
             return self._ended
 
     def totals(self) -> tuple[Manifest, Totals]:
-        """Sums over the run, as they were when its files last changed.
+        """Sums over the run, computed again when its files change.
 
         Raises:
             RunError: It cannot be read.
@@ -124,14 +152,14 @@ class OpenedRun:
         stamp = [_stamp(self.path / name) for name in (MANIFEST, CASES)]
         with self._lock:
             if self._totals is None or self._totals[0] != stamp:
-                # A second later these files may be as they are now, so what they say now must be read.
+                # The stamp is taken before reading, so the content must not be older than the stamp.
                 self._looked = 0.0
                 run = self._fresh()
                 self._totals = stamp, run.manifest, run.totals()
             return self._totals[1:]
 
     def release(self) -> None:
-        """Give memory and files back until the run is asked for again; not while somebody reads it."""
+        """Free memory and close files until the next use; does nothing while the run is being read."""
         if self._lock.acquire(blocking=False):
             try:
                 self._close()
@@ -148,13 +176,71 @@ class OpenedRun:
         try:
             if self._run is None:
                 self._run = self._kind(self.path, self._report)
-            elif time.monotonic() - self._looked > _FRESH_FOR:
+            elif time.monotonic() - self._looked > _REFRESH_INTERVAL:
                 self._run.refresh()
         except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
             self._close()
             raise RunError(f"{self.path}: cannot be read: {error}") from error
         self._looked = time.monotonic()
         return self._run
+
+
+def state_of(line: Line, labels: Review | None, answer: Review | None, newest: Review) -> State:
+    """The state of a reviewed case.
+
+    Args:
+        line: Of `cases.jsonl`.
+        labels: The last review with labels.
+        answer: The last review with an answer.
+        newest: The last review.
+    """
+    if line["status"] == WAITING:
+        return "reviewed" if labels is not None and not is_stale(labels, line) else "waiting"
+    current = [one for one in (labels, answer) if one is not None] or [newest]
+    return "stale" if any(is_stale(one, line) for one in current) else "reviewed"
+
+
+class ReviewReader:
+    """The reviews of a run and the states of its cases, which the index does not know. Not thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the reviews of a run folder."""
+        self.reviews = Reviews(path)
+        self._known: dict[str, tuple[int, Review, State]] = {}
+        self._states: tuple[int, ReviewStates] | None = None
+
+    def states(self, run: Run, summaries: Iterable[CaseSummary], read_at: Mapping[str, int]) -> ReviewStates:
+        """Current states; reads only the lines of cases that were reviewed or changed since.
+
+        Args:
+            run: The same folder.
+            summaries: All its cases, in input order.
+            read_at: Revision at which each was last read.
+
+        Raises:
+            RunError: The file of reviews is damaged.
+        """
+        revision = run.revision
+        if self._states is not None and self._states[0] == revision and not self.reviews.changed():
+            return self._states[1]
+        newest = self.reviews.latest()
+        labels, answers = self.reviews.latest("labels"), self.reviews.latest("answer")
+        found: dict[str, State] = {}
+        for row in summaries:
+            id_ = row.case_id
+            last = newest.get(id_)
+            if last is None:
+                if row.status == WAITING:
+                    found[id_] = "waiting"
+                continue
+            known = self._known.get(id_)
+            if known is None or known[0] != read_at[id_] or known[1] is not last:
+                known = read_at[id_], last, state_of(run.line(id_), labels.get(id_), answers.get(id_), last)
+                self._known[id_] = known
+            found[id_] = known[2]
+        digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
+        self._states = revision, ReviewStates(found, digest)
+        return self._states[1]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

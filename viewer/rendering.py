@@ -1,12 +1,20 @@
-"""How pages are made of templates. Text of cases is data: it is escaped, and never a template."""
+"""Templates and assets of pages. Text of cases is data: it is escaped, and never a template."""
 
 from __future__ import annotations
 
 from functools import cache
+from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evals.pages.environment import plain
+from evals.pages.page import plain
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
 
 
 @cache
@@ -46,10 +54,21 @@ def duration(seconds: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """With thousands parted by commas."""
+    """With commas between thousands."""
     return "-" if value is None else f"{value:,}"
 
 
 def _without_controls(value: object) -> object:
-    """Control and bidirectional characters are no text of a page; Markup keeps its type."""
+    """Remove control and bidirectional characters; Markup keeps its type."""
     return plain(value) if type(value) is str else value
+
+
+@cache
+def assets() -> dict[str, tuple[bytes, str]]:
+    """Content and media type of each file of `viewer/assets`, by name: a request never names a path."""
+    found = {}
+    for file in (resources.files("viewer") / "assets").iterdir():
+        kind = _TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None and file.is_file():
+            found[file.name] = (file.read_bytes(), kind)
+    return found

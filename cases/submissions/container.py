@@ -7,25 +7,16 @@ import json
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cases.errors import InputError
 from cases.files import json_bytes, opened
-from cases.submissions.fault import Fault, named
+from cases.submissions.task import Fault, Opened, named
 
 MEMBER = "submission.json"
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date: equal submissions are equal files
 _ZIP_START = b"PK"
 _BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The entries of a submission, None where the official scorer could not get at them."""
-
-    entries: list[object] | None
-    faults: tuple[Fault, ...] = ()
 
 
 class _Refused(Exception):

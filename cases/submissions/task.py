@@ -1,49 +1,250 @@
-"""Which task a submission belongs to, told by its shape."""
+"""What every task that takes submissions has in common: its form, its rules, the check of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import get_args
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from cases.submissions.prediction import Task
+from cases.errors import InputError
+from cases.files import write_atomically
+from cases.records import Case, InvalidCase
 
-TASKS: tuple[Task, ...] = get_args(Task)
+Severity = Literal["refused", "penalised"]
+"""The official scorer raises (no score at all), or says nothing and scores lower than was meant."""
+
+TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4", "bioasq-a", "bioasq-a+", "bioasq-b"]
+
+P = TypeVar("P")
+"""What is predicted of one case."""
+
+K = TypeVar("K")
+"""What is known of one case, for the rules that need it."""
 
 
-def possible_tasks(entries: Iterable[object]) -> tuple[Task, ...]:
-    """The tasks that entries have the shape of.
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a submission.
 
-    Texts may belong to subtask 1 or 3 of 2026, and nothing but empty lists to 2 or 4. Entries that no task
-    knows, or that disagree, leave none.
+    Attributes:
+        case: Id of the case; None for a fault of the whole file, or of an entry that cannot be named.
+        place: Where in the file or the entry, such as `line 2`; may be empty.
     """
-    possible = set(TASKS)
-    told = False
-    for entry in entries:
-        shapes = _shapes(entry)
-        if shapes:
-            told = True
-            possible &= shapes
-    return tuple(task for task in TASKS if told and task in possible)
+
+    severity: Severity
+    case: str | None
+    place: str
+    fault: str
+    remedy: str = ""
+
+    @property
+    def line(self) -> str:
+        """Case, place and fault in one line, without the remedy."""
+        parts = (f"case {self.case!r}" if self.case is not None else "", self.place, self.fault)
+        return ": ".join(filter(None, parts))
 
 
-def guess_task(entries: Iterable[object]) -> Task | None:
-    """The one task that entries have the shape of; None if it takes a person to say."""
-    possible = possible_tasks(entries)
-    return possible[0] if len(possible) == 1 else None
+def worst_first(faults: Iterable[Fault]) -> list[Fault]:
+    """Refused ones first, each kind in the order in which it was found."""
+    return sorted(faults, key=lambda fault: fault.severity != "refused")
 
 
-def _shapes(entry: object) -> set[Task]:
-    if not isinstance(entry, dict):
-        return set()
-    if "prediction" not in entry:
-        return {"2025"} if "answer" in entry else set()
-    value = entry["prediction"]
-    if isinstance(value, str):
-        return {"2026-1", "2026-3"}
-    return _list_shapes(value) if isinstance(value, list) else set()
+def named(items: list[str], most: int = 5) -> str:
+    """Quoted items in one line; beyond `most` only their number."""
+    shown = ", ".join(map(repr, items[:most]))
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
-def _list_shapes(items: Sequence[object]) -> set[Task]:
-    if not items:
-        return {"2026-2", "2026-4"}
-    return {"2026-4"} if all(isinstance(item, dict) for item in items) else {"2026-2"}
+class SetFaults(NamedTuple):
+    """Faults of the set of entries as a task reports them; those of a case are completed by its id.
+
+    Attributes:
+        empty: No entry at all.
+        repeated: Several entries of one case; `{count}` is their number.
+        missing: A case of the test set without an entry.
+        extra: An entry of a case that the test set does not have.
+    """
+
+    empty: Fault
+    repeated: Fault
+    missing: Fault
+    extra: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The entries of a submission, None where the official scorer could not get at them."""
+
+    entries: list[object] | None
+    faults: tuple[Fault, ...] = ()
+
+
+class Words(NamedTuple):
+    """How users are told of submissions to a family of tasks.
+
+    Attributes:
+        entry: One entry, and several.
+        case: One case, and several.
+        filled: What precedes the names of cases that were filled.
+        limited: What to add where a run has fewer cases than its file.
+        ambiguous: A file that several tasks could take.
+        unfit: A file that no task could take.
+    """
+
+    entry: tuple[str, str]
+    case: tuple[str, str]
+    filled: str
+    limited: str
+    ambiguous: str
+    unfit: str
+
+
+class SubmissionTask(ABC, Generic[P, K]):
+    """A task: how an entry says what is predicted of a case, and the rules that it has to keep."""
+
+    id_field: ClassVar[str]
+    set_faults: ClassVar[SetFaults]
+    words: ClassVar[Words]
+    suffixes: ClassVar[tuple[str, ...]]
+    """Of the files that are written, the usual one first."""
+
+    def __init__(self, name: TaskName) -> None:
+        """Name the task."""
+        self.name = name
+
+    @abstractmethod
+    def form_faults(self, entry: object, number: int) -> list[Fault]:
+        """Find what keeps an entry from being read, the `number`th of its file, from 1."""
+
+    @abstractmethod
+    def rule_faults(self, entry: Mapping[str, Any], known: K | None) -> Iterator[Fault]:
+        """Find broken rules in an entry that `form_faults` finds nothing wrong with."""
+
+    @abstractmethod
+    def prediction_of(self, entry: Mapping[str, Any]) -> P:
+        """Read an entry that `form_faults` finds nothing wrong with, as the official scorer does."""
+
+    @abstractmethod
+    def entry_of(self, prediction: P) -> dict[str, Any]:
+        """Write a prediction as an entry.
+
+        Raises:
+            ValueError: The form cannot hold it; names the case.
+        """
+
+    @abstractmethod
+    def has_part(self, prediction: P) -> bool:
+        """Whether a prediction says anything on the task."""
+
+    @abstractmethod
+    def known_in_case(self, case: Case | InvalidCase) -> K:
+        """What the rules need to know of a case."""
+
+    @abstractmethod
+    def read_expected(self, keys: Sequence[Path], case_files: Sequence[Path]) -> Mapping[str, K]:
+        """Read what a submission is checked against, by case id.
+
+        Raises:
+            InputError: A file cannot be used.
+        """
+
+    @abstractmethod
+    def skipped_checks(self, expected: Mapping[str, K] | None) -> list[str]:
+        """Name the checks that cannot be made with what is known, each with what it would take."""
+
+    @staticmethod
+    @abstractmethod
+    def open(path: Path) -> Opened:
+        """Open a file, and keep what is wrong with the file itself.
+
+        Raises:
+            InputError: It cannot be read at all.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def packed(entries: Sequence[object], suffix: str) -> bytes:
+        """The bytes of a file with a suffix, such as `.zip`; equal entries give equal bytes."""
+
+    def find_faults(self, entries: Sequence[object], expected: Mapping[str, K | None] | None) -> list[Fault]:
+        """Find the faults of a submission's entries, the refused ones first.
+
+        Args:
+            entries: As the file has them.
+            expected: What is known of the cases that must be there; None skips what needs it.
+        """
+        known = expected or {}
+        faults: list[Fault] = []
+        for number, entry in enumerate(entries, start=1):
+            of_form = self.form_faults(entry, number)
+            faults += of_form
+            if not of_form and isinstance(entry, Mapping):
+                faults += self.rule_faults(entry, known.get(entry[self.id_field]))
+        return worst_first([*faults, *self._faults_of_set(entries, expected)])
+
+    def read(self, path: Path) -> list[P]:
+        """Read a submission so that scoring what it says equals the official score.
+
+        Raises:
+            InputError: What makes the official loader raise. Ids that the key does not have do not: they show
+                only beside the key.
+        """
+        opened = self.open(path)
+        if opened.entries is None:
+            raise InputError(path, opened.faults[0].line, opened.faults[0].remedy)
+        predictions = []
+        for number, entry in enumerate(opened.entries, start=1):
+            faults = self.form_faults(entry, number)
+            if faults:
+                raise InputError(path, faults[0].line, faults[0].remedy)
+            assert isinstance(entry, Mapping)
+            predictions.append(self.prediction_of(entry))
+        return predictions
+
+    def write(self, path: Path, predictions: Iterable[P]) -> None:
+        """Write predictions, all of them or none.
+
+        Args:
+            path: File to write; its suffix decides on the form, and equal predictions give equal bytes.
+            predictions: In the order in which they are to stand.
+
+        Raises:
+            ValueError: A prediction says nothing on the task, or an id cannot be written; names the case.
+            InputError: The folder is missing or the file cannot be written.
+        """
+        self.write_entries(path, [self.entry_of(prediction) for prediction in predictions])
+
+    def write_entries(self, path: Path, entries: Sequence[object]) -> None:
+        """Write entries.
+
+        Raises:
+            InputError: The folder is missing or the file cannot be written.
+        """
+        write_atomically(path, [self.packed(entries, path.suffix)])
+
+    def _faults_of_set(
+        self, entries: Sequence[object], expected: Mapping[str, K | None] | None
+    ) -> Iterator[Fault]:
+        if not entries:
+            yield self.set_faults.empty
+        there = [
+            entry[self.id_field] for entry in entries if isinstance(entry, Mapping) and self.id_field in entry
+        ]
+        ids = Counter(id_ for id_ in there if isinstance(id_, str))
+        for id_, count in ids.items():
+            if count > 1:
+                repeated = self.set_faults.repeated
+                yield replace(repeated, case=id_, fault=repeated.fault.format(count=count))
+        if expected is None:
+            return
+        # An id that is a number is refused for that; it is not missing as well.
+        as_texts = set(map(str, there))
+        for id_ in expected:
+            if id_ not in as_texts:
+                yield replace(self.set_faults.missing, case=id_)
+        for id_ in ids:
+            if id_ not in expected:
+                yield replace(self.set_faults.extra, case=id_)

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evals.scoring.counts import PrecisionRecallF1, count, macro, micro
-from evals.scoring.gold import GoldCase
-from evals.scoring.matching import ScoringError
+from evals.scoring.gold import GoldCase, ScoringError
 from nodes.answer.attribute_answer import cited_at
+from nodes.answer.citations import CitationSettings
 from nodes.core.records import Attribution
-from nodes.retrieval.retrieval_settings import CitationSettings
 from ranking.attribution import Weights
+from ranking.measures import PrecisionRecallF1, count, macro, micro
 from runs.folder import RunFolder
 
 THRESHOLDS = tuple(number / 10 for number in range(1, 10))

@@ -10,8 +10,8 @@ import numpy as np
 
 from evals.analysis.sweep import EvidenceScores, evidence_scores
 from evals.analysis.voted_cases import VotedCase
-from evals.scoring.counts import Counts, scores
 from evals.scoring.gold import GoldCase
+from ranking.measures import Counts, scores
 
 NONE = "(none)"
 """A prediction that names no known intent. It is wrong for every gold intent, and is no class of its own."""

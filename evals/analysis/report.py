@@ -20,8 +20,7 @@ from evals.analysis.sweep import (
     tuned_elsewhere,
 )
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
-from evals.scoring.gold import GoldCase
-from evals.scoring.matching import ScoringError
+from evals.scoring.gold import GoldCase, ScoringError
 from runs.folder import RunFolder
 
 
@@ -104,7 +103,7 @@ def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | No
         by_setting=settings(keyed),
         tuned=_tuned(keyed, votes, tuning),
         agreement=vote_agreement(cases, votes),
-        reflection=(reflection_changes(cases, keyed, threshold, votes) if evidence.reflection else None),
+        reflection=(reflection_changes(cases, keyed, threshold, votes) if evidence.reflects else None),
         by_intent=evidence_by_intent(keyed),
         intents=intent_scores(predicted, gold),
         weak_cases=sum(case.gold is not None and case.gold.weak for case in keyed),

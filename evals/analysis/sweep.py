@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.analysis.voted_cases import VotedCase
-from evals.scoring.counts import Counts, PrecisionRecallF1, count, macro, micro, scores
 from nodes.evidence.aggregate_votes import scaled_threshold
+from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro, scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evals.scoring.gold import GoldCase
-from nodes.core.settings import EvidenceSettings
+from nodes.evidence.settings import VoteSettings
 from runs.folder import Line, RunFolder
+from runs.manifest import recorded_recipe
 
 
 class LabelledVote(NamedTuple):
@@ -46,9 +47,9 @@ class VotedCase:
     ranker_weight: int = 0
 
 
-def evidence_settings(run: RunFolder) -> EvidenceSettings:
-    """The evidence section of a run's recipe; fields that it had not when it began have their defaults."""
-    return EvidenceSettings.model_validate(run.manifest.recipe["evidence"])
+def evidence_settings(run: RunFolder) -> VoteSettings:
+    """How a run votes on evidence; the defaults where it does not."""
+    return recorded_recipe(run.manifest).find_section(VoteSettings) or VoteSettings()
 
 
 def read_voted_cases(
@@ -97,9 +98,9 @@ def votes_of_pass(lines: list[Line]) -> Iterator[tuple[int, LabelledVote]]:
     reflected: dict[int, frozenset[str]] = {}
     for line in lines:
         facts: dict[str, Any] = line.get("facts") or {}
-        if line["node"] in ("label_evidence", "label_from_answer"):
+        if "votes" in facts:
             first |= {vote["vote"]: frozenset(vote["essential"]) for vote in facts.get("votes", ())}
-        elif line["node"] == "reflect_on_labels" and "after" in facts:
+        elif {"vote", "after"} <= facts.keys():
             reflected[facts["vote"]] = frozenset(facts["after"])
     for number, before in first.items():
         yield number, LabelledVote(before, reflected.get(number, before))

@@ -1,4 +1,4 @@
-"""As many abstracts as a benchmark needs, from few: repeated, and each copy unlike every other."""
+"""As many abstracts as a benchmark needs, made of few: repeated, with every copy different."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from cases.document_files import find_documents, reader_of
 from cases.documents import Document
 from cases.files import Meter, json_bytes
-from evals.bench.result import BenchError
+from evals.bench.benchmark import BenchError
 
 _EXCHANGED = 0.1
 _LEFT_OUT = 0.02
@@ -27,9 +27,8 @@ def base_documents(data: Path | None) -> list[Document]:
         InputError: It cannot be read.
     """
     if data is None:
-        with resources.as_file(
-            resources.files("cases").joinpath("samples", "health", "literature.jsonl")
-        ) as path:
+        packaged = resources.files("cases").joinpath("samples", "health", "literature.jsonl")
+        with resources.as_file(packaged) as path:
             return _read(path)
     return _read(data)
 
@@ -50,8 +49,8 @@ def _read(path: Path) -> list[Document]:
 def repeated(base: Sequence[Document], count: int) -> Iterator[Document]:
     """`count` documents: those of `base` as they are, then copies of them with other words.
 
-    A copy has every tenth word exchanged for one of another document, every fiftieth left out, and in every
-    second one a word that no other has, so that the vocabulary grows too.
+    In a copy, every tenth word is replaced by one of another document and every fiftieth is left out; every
+    second copy has a word that no other has, so that the vocabulary grows too.
     """
     pool = [word for document in base for word in document.text.split()]
     for number in range(count):

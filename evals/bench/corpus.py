@@ -1,33 +1,53 @@
 """Queries a second of a corpus, over those of the package rank_bm25 with the same formula on the same terms.
 
-rank_bm25's BM25Okapi differs from ours in its idf alone, so that here it gets ours; k1, b and the terms are
-the same, and so are the rankings.
+rank_bm25's BM25Okapi differs from ours in its idf alone, so here it gets ours; k1, b and the terms are the
+same, and so are the rankings. With `--curve`, corpora of growing size are built and queried too, each in a
+process of its own: `python -m evals.bench.corpus SOURCE FOLDER PART_SIZE QUESTIONS`.
 """
 
 from __future__ import annotations
 
+import json
 import math
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.documents import Document
+from cases.files import write_atomically
 from evals.bench.abstracts import base_documents, questions, repeated, write_abstracts
-from evals.bench.catalogue import Report
-from evals.bench.corpus_curve import curve
-from evals.bench.result import BenchError, Part, Result
-from retrieval.corpus.build import build
+from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
+from evals.pages.plots import INK, MUTED, UP, drawing, standalone
+from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.postings import K1, B, terms
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 _FOUND = 10
 # Scores on disk have 24 bits: two that differ by less may change places.
 _SAME_SCORE = 1e-6
+
+AIM = 20_000_000
+"""Documents that the cost curve is extrapolated to."""
+_QUESTIONS = 100
+_DEPTH = 20
+# Small, so that the smaller sizes already show what many parts cost.
+_PART_SIZE = 10_000
+_PANELS = {
+    "processor_seconds": ("processor time of the build", "s", 1.0),
+    "peak_mb": ("peak memory of the build", "MB", 1.0),
+    "disk_bytes": ("size on disk", "GB", 1e-9),
+    "query_processor_ms": ("processor time of a query", "ms", 1.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +55,12 @@ class Options:
     """Size, and what is measured beside.
 
     Attributes:
-        data: Documents to take; invented ones without it.
-        documents: So many, repeated and perturbed where there are fewer.
-        queries: Of each repeat.
-        repeats: Of both sides.
+        data: Documents to use; invented ones without it.
+        documents: Their number; they are repeated and perturbed if there are fewer.
+        queries: Queries of each repeat.
+        repeats: Repeats of both sides.
         curve: SVG file for the cost curve; without it none is measured.
-        sizes: Of the corpora of that curve, ascending.
+        sizes: Sizes of the corpora of that curve, ascending.
     """
 
     data: Path | None = None
@@ -66,17 +86,20 @@ def measure(options: Options, report: Report) -> Result:
     asked = [terms(question) for question in questions(documents, options.queries)]
     report(f"indexing {len(documents):,} documents twice")
     theirs = _rank_bm25([terms(f"{document.title} {document.text}") for document in documents])
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as name:
-        source = write_abstracts(Path(name) / "documents.jsonl", iter(documents))
-        build([source], Path(name) / "corpus")
-        corpus = Corpus.open(Path(name) / "corpus")
+    with scratch_folder() as folder:
+        source = write_abstracts(folder / "documents.jsonl", iter(documents))
+        build([source], folder / "corpus")
+        corpus = Corpus.open(folder / "corpus")
         same = [_compare(corpus, theirs, query) for query in asked]
-        ours = _Timed(lambda query: corpus.find(query, _FOUND))
-        other = _Timed(lambda query: _best(theirs(query)))
-        for repeat in range(options.repeats):
-            report(f"repeat {repeat + 1} of {options.repeats}")
-            for side in (ours, other)[:: 1 if repeat % 2 == 0 else -1]:
-                side.run(asked)
+        ours, other = Times(), Times()
+        sides: list[tuple[Times, Callable[[Sequence[str]], object]]] = [
+            (ours, lambda query: corpus.find(query, _FOUND)),
+            (other, lambda query: _best(theirs(query))),
+        ]
+        for _, (times, ask) in turns(sides, options.repeats, report):
+            with times.measured():
+                for query in asked:
+                    ask(query)
     details: dict[str, Any] = {
         "documents": len(documents),
         "distinct_documents": min(len(base), len(documents)),
@@ -90,24 +113,10 @@ def measure(options: Options, report: Report) -> Result:
         details["curve"] = curve(base, options.sizes, options.curve, report)
     return Result(
         "corpus",
-        Part("corpus", "queries/s", tuple(ours.rates)),
-        Part("rank_bm25", "queries/s", tuple(other.rates)),
+        Part("corpus", "queries/s", tuple(len(asked) / seconds for seconds in ours.wall)),
+        Part("rank_bm25", "queries/s", tuple(len(asked) / seconds for seconds in other.wall)),
         details=details,
     )
-
-
-class _Timed:
-    """One side, and its queries a second in each repeat."""
-
-    def __init__(self, ask: Callable[[Sequence[str]], object]) -> None:
-        self._ask = ask
-        self.rates: list[float] = []
-
-    def run(self, queries: Sequence[Sequence[str]]) -> None:
-        begin = time.perf_counter()
-        for query in queries:
-            self._ask(query)
-        self.rates.append(len(queries) / (time.perf_counter() - begin))
 
 
 def _rank_bm25(texts: Sequence[Sequence[str]]) -> Callable[[Sequence[str]], NDArray[np.float64]]:
@@ -128,7 +137,7 @@ def _rank_bm25(texts: Sequence[Sequence[str]]) -> Callable[[Sequence[str]], NDAr
 
 
 def _best(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """As its own `get_top_n` does it, with ties in the order of the documents."""
+    """As its own `get_top_n` does it, but ties are in the order of the documents."""
     best = np.argsort(-scores, kind="stable")[:_FOUND]
     return best[scores[best] > 0]
 
@@ -139,7 +148,7 @@ def _compare(
     """Whether both find the same documents in the same order.
 
     Raises:
-        BenchError: They do not, and it is not for scores that are equal but for rounding.
+        BenchError: They do not, and their scores differ by more than rounding.
     """
     scores = theirs(query)
     ours, other = corpus.find(query, _FOUND).numbers, _best(scores)
@@ -148,3 +157,134 @@ def _compare(
     if ours.size != other.size or not np.allclose(scores[ours], scores[other], rtol=_SAME_SCORE, atol=0):
         raise BenchError(f"the rankings differ for {' '.join(query)!r}: {ours.tolist()}, {other.tolist()}")
     return False
+
+
+def curve(base: Sequence[Document], sizes: Sequence[int], path: Path, report: Report) -> dict[str, Any]:
+    """What corpora of each size cost; draws the figures at `path`.
+
+    Raises:
+        BenchError: A build failed.
+        InputError: The drawing cannot be written.
+    """
+    rows = []
+    for size in sizes:
+        report(f"building and asking {size:,} documents")
+        rows.append(_measured(base, size))
+        report(", ".join(f"{name} {value:,}" for name, value in rows[-1].items()))
+    further = extrapolated(rows)
+    write_atomically(path, [draw(rows, further, AIM).encode()])
+    return {"part_size": _PART_SIZE, "measured": rows, "at": AIM, "extrapolated": further}
+
+
+def extrapolated(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Extrapolate each quantity to `AIM` from its growth between the two largest sizes.
+
+    `exponent` is that of the size: 1 if the quantity is proportional to it. `by_exponent` extrapolates with
+    the exponent, `linear` in proportion to the size.
+    """
+    smaller, larger = rows[-2:]
+    growth = larger["documents"] / smaller["documents"]
+    further = AIM / larger["documents"]
+    found = {}
+    for name in _PANELS:
+        exponent = math.log(larger[name] / smaller[name]) / math.log(growth)
+        found[name] = {
+            "exponent": round(exponent, 3),
+            "by_exponent": _rounded(larger[name] * further**exponent),
+            "linear": _rounded(larger[name] * further),
+        }
+    return found
+
+
+def _rounded(value: float) -> float:
+    """Three significant figures: an extrapolation has no more."""
+    return float(f"{value:.3g}")
+
+
+def _measured(base: Sequence[Document], size: int) -> dict[str, Any]:
+    with scratch_folder() as folder:
+        source = write_abstracts(folder / "documents.jsonl", repeated(base, size))
+        asked = folder / "questions.json"
+        asked.write_text(json.dumps(questions(base, _QUESTIONS)), "utf-8")
+        given = [str(source), str(folder / "corpus"), str(_PART_SIZE), str(asked)]
+        child = run_child("the measured build", "-m", "evals.bench.corpus", *given)
+    measured: dict[str, Any] = json.loads(child.output)
+    return measured
+
+
+def draw(rows: Sequence[Mapping[str, Any]], further: Mapping[str, Mapping[str, float]], aim: int) -> str:
+    """A panel for each quantity, both axes logarithmic: measured, and extrapolated in two ways."""
+    with drawing("corpus", 9.0, 3.0, len(_PANELS), 2) as made:
+        for axes, (name, (title, unit, factor)) in zip(made.panels, _PANELS.items(), strict=True):
+            measured = [row[name] * factor for row in rows]
+            _panel(axes, [row["documents"] for row in rows], measured, further[name], aim, factor)
+            axes.set_title(f"{title}, exponent {further[name]['exponent']:.2f}", loc="left", fontsize=10)
+            axes.set_ylabel(unit)
+        made.panels[0].legend(frameon=False, fontsize=8, loc="upper left")
+        for axes in made.panels[-2:]:
+            axes.set_xlabel("documents")
+    return standalone(made.svg)
+
+
+def _panel(
+    axes: Axes,
+    sizes: Sequence[int],
+    measured: Sequence[float],
+    further: Mapping[str, float],
+    aim: int,
+    factor: float,
+) -> None:
+    axes.loglog(sizes, measured, "o-", color=INK, label="measured")
+    ends = [further["by_exponent"] * factor, further["linear"] * factor]
+    labels = ("by the exponent between the last two", "linear from the last one on")
+    for end, style, label in zip(ends, ("--", ":"), labels, strict=True):
+        axes.loglog([sizes[-1], aim], [measured[-1], end], style, color=UP, label=label)
+    # Where both ends are close together, one number is enough.
+    labelled = ends if max(ends) > 1.3 * min(ends) else ends[:1]
+    for end in labelled:
+        _annotate(axes, aim, end, (5, -3), UP)
+    for size, value in zip(sizes, measured, strict=True):
+        _annotate(axes, size, value, (-4, 7), MUTED)
+    axes.minorticks_off()
+    axes.margins(x=0.12, y=0.2)
+
+
+def _annotate(axes: Axes, x: float, y: float, offset: tuple[int, int], colour: str) -> None:
+    text = f"{y:,.0f}" if y >= 100 else f"{y:.2g}"
+    axes.annotate(text, (x, y), textcoords="offset points", xytext=offset, fontsize=8, color=colour)
+
+
+def run(source: Path, folder: Path, part_size: int, questions_file: Path) -> dict[str, Any]:
+    """Build a corpus and query it, in the measured process: seconds, MB of 2**20 bytes, bytes.
+
+    Peak memory is that of the build.
+    """
+    building, asking = Times(), Times()
+    with building.measured():
+        built = build([source], folder, BuildOptions(part_size=part_size))
+    measured = {
+        "documents": built.manifest.tally.documents,
+        "parts": built.manifest.parts,
+        "terms": built.manifest.terms,
+        "postings": built.manifest.postings,
+        "seconds": round(building.wall[0], 2),
+        "processor_seconds": round(building.processor[0], 2),
+        "peak_mb": round(peak_mb(), 1),
+        "disk_bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+    }
+    corpus = Corpus.open(folder)
+    asked = json.loads(questions_file.read_text("utf-8"))
+    for question in asked[:5]:
+        corpus.search(question, _DEPTH)
+    with asking.measured():
+        for question in asked:
+            corpus.search(question, _DEPTH)
+    measured["query_ms"] = round(1000 * asking.wall[0] / len(asked), 3)
+    measured["query_processor_ms"] = round(1000 * asking.processor[0] / len(asked), 3)
+    return measured
+
+
+if __name__ == "__main__":
+    given_source, given_folder, given_size, given_questions = sys.argv[1:]
+    found = run(Path(given_source), Path(given_folder), int(given_size), Path(given_questions))
+    sys.stdout.write(json.dumps(found) + "\n")

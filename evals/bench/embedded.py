@@ -20,8 +20,8 @@ import xgrammar
 from transformers import AutoModelForCausalLM, LogitsProcessorList
 from xgrammar.contrib.hf import LogitsProcessor
 
-from evals.bench.catalogue import Report
-from evals.bench.result import Part, Result
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.measuring import turns
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.engine import Engine
 from serving.embedded.request import Reply, Request
@@ -148,22 +148,20 @@ def time_engine(folder: Path, chat: ChatFormat, options: Options) -> tuple[float
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Run both sides, one after the other; their order alternates."""
+    """Both sides in turn."""
     folder = resolve(options.model)
     chat = chat_format(folder)
     plain_seconds: list[float] = []
     engine_seconds: list[float] = []
     details: dict[str, Any] = {}
-    for repeat in range(options.repeats):
-        report(f"repeat {repeat + 1} of {options.repeats}")
-        for side in ("engine", "plain") if repeat % 2 == 0 else ("plain", "engine"):
-            if side == "plain":
-                seconds, details["plain_output_tokens"] = time_plain(folder, chat, options)
-                plain_seconds.append(seconds)
-            else:
-                seconds, votes, reflections = time_engine(folder, chat, options)
-                engine_seconds.append(seconds)
-                details |= _engine_details(votes, reflections)
+    for _, side in turns(("engine", "plain"), options.repeats, report):
+        if side == "plain":
+            seconds, details["plain_output_tokens"] = time_plain(folder, chat, options)
+            plain_seconds.append(seconds)
+        else:
+            seconds, votes, reflections = time_engine(folder, chat, options)
+            engine_seconds.append(seconds)
+            details |= _engine_details(votes, reflections)
     return Result(
         "embedded",
         Part("plain transformers", "s", tuple(plain_seconds)),

@@ -1,24 +1,30 @@
 """How long it takes to score, compare, analyse and export a large finished run.
 
 The commands run as a user runs them, each in a process of its own. The other side reads the same lines and
-does nothing with them, so that the ratio says what evaluation costs beyond reading.
+does nothing with them, so the ratio shows what evaluation costs beyond reading. The run is made of a small
+real one, whose cases are repeated under new ids.
 """
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-import tempfile
-import time
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from cases.load import find_cases, packaged_cases
 from cases.plain_jsonl import write_jsonl
-from evals.bench.catalogue import Report
-from evals.bench.repeated_run import repeat_run, repeated_cases, small_run
-from evals.bench.result import BenchError, Part, Result
+from cases.records import Case
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.measuring import run_child, scratch_folder
+from evals.bench.workload import ready, repeated_cases, run_cases
+from graph.recipe import load_recipe, override
+from nodes.evidence.aggregate_votes import select
+from runs.folder import Line, RunFolder, RunWriter
+from serving.limits import Limits
+from serving.model_name import parse_model_name
 
 _READ = """
 import sys
@@ -47,8 +53,7 @@ def measure(options: Options, report: Report) -> Result:
     Raises:
         BenchError: A command failed.
     """
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         report(f"making two runs of {options.cases:,} cases")
         cases = folder / "cases.jsonl"
         write_jsonl(cases, repeated_cases(options.cases))
@@ -56,13 +61,17 @@ def measure(options: Options, report: Report) -> Result:
         first, second = (
             str(repeat_run(small, cases, options.cases, folder / f"run-{seed}", seed).path) for seed in (1, 2)
         )
-        seconds = {
-            "read": _timed([sys.executable, "-c", _READ, first], report),
-            "score": _timed(_evigraph("score", first), report),
-            "compare": _timed(_evigraph("compare", first, second), report),
-            "analyse": _timed(_evigraph("analyse", first), report),
-            "export": _timed(_evigraph("export", first, "--out", str(folder / "frames")), report),
+        commands = {
+            "read": ["-c", _READ, first],
+            "score": _evigraph("score", first),
+            "compare": _evigraph("compare", first, second),
+            "analyse": _evigraph("analyse", first),
+            "export": _evigraph("export", first, "--out", str(folder / "frames")),
         }
+        seconds = {}
+        for name, arguments in commands.items():
+            seconds[name] = run_child(name, *arguments).seconds
+            report(f"{name}: {seconds[name]:.1f} s")
     return Result(
         "evaluation",
         Part("score: evidence and answers", "s", (seconds["score"],)),
@@ -72,17 +81,62 @@ def measure(options: Options, report: Report) -> Result:
 
 
 def _evigraph(*arguments: str) -> list[str]:
-    program = "from cli.main import main; main()"
-    return [sys.executable, "-c", program, *arguments, "--json"]
+    return ["-c", "from cli.main import main; main()", *arguments, "--json"]
 
 
-def _timed(command: Sequence[str], report: Report) -> float:
-    begin = time.perf_counter()
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-    seconds = time.perf_counter() - begin
-    if ended.returncode != 0:
-        raise BenchError(
-            f"{' '.join(command[3:5])} ended with code {ended.returncode}: {ended.stderr.strip()}"
-        )
-    report(f"{command[3] if command[1] == '-c' and len(command) > 4 else 'reading'}: {seconds:.1f} s")
-    return seconds
+async def small_run(folder: Path) -> RunFolder:
+    """A scripted run of the packaged cases with five votes and reflections."""
+    path = folder / "small.jsonl"
+    write_jsonl(path, repeated_cases())
+    recipe = override(load_recipe("tamu"), {"embedding": "lexical:256"}, "tamu")
+    assembly = await ready(recipe, path, parse_model_name("scripted:auto"))
+    await run_cases(assembly, folder / "small", Limits())
+    return RunFolder(folder / "small")
+
+
+def repeat_run(small: RunFolder, cases: Path, number: int, folder: Path, seed: int) -> RunFolder:
+    """Make a run of `number` cases, each a repeated one with votes drawn again.
+
+    Args:
+        small: The run that lines are taken from.
+        cases: The file of `repeated_cases(number)`.
+        number: How many.
+        folder: The new run's.
+        seed: Seed of the votes.
+    """
+    lines = {line["case_id"]: line for line in small.cases()}
+    traces = dict(small.passes())
+    source = find_cases([cases])
+    inputs = small.manifest.inputs.model_copy(
+        update={"paths": [str(cases.resolve())], "cases": number, "sha256": source.digest()}
+    )
+    counts = small.manifest.counts.model_copy(update={"done": number})
+    manifest = small.manifest.model_copy(update={"inputs": inputs, "counts": counts})
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    samples = [case for case in packaged_cases("batch.xml") if isinstance(case, Case)]
+    texts = (sentence.text for case in samples for sentence in case.sentences)
+    words = sorted({word for text in texts for word in text.split()})
+    with RunWriter.create(folder, manifest) as writer:
+        for case in repeated_cases(number):
+            origin = case.id.partition("-")[0]
+            line = _with_new_votes({**lines[origin], "case_id": case.id}, words, draw)
+            writer.append(line, [{**step, "case_id": case.id} for step in traces[origin]])
+    return RunFolder(folder)
+
+
+def _with_new_votes(line: Line, words: Sequence[str], draw: random.Random) -> Line:
+    votes = line["usable_votes"]
+    counts: dict[str, Any] = {id_: draw.randint(0, votes) for id_ in line["vote_counts"]}
+    essential = select(counts, (votes + 1) // 2)
+    return {
+        **line,
+        "vote_counts": counts,
+        "labels": {id_: "essential" if id_ in essential else "not-essential" for id_ in counts},
+        "evidence": {
+            "threshold": essential,
+            "high_recall": select(counts, 1),
+            "low_recall": select(counts, votes - 1),
+        },
+        # Words of notes: an answer of the usual length for the text metrics.
+        "answer": " ".join(draw.choices(words, k=75)),
+    }

@@ -1,7 +1,7 @@
 """Queries a second of the fusion types against EarlyFusion, on the same backbone and in float32.
 
 A document is encoded once; then its queries are asked one at a time, as a reader would. Heads are untrained:
-what they answer means nothing, and takes as long. Tokenization is part of every time.
+their answers mean nothing, but take as long. Tokenization is part of every time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from evals.bench.catalogue import Report
-from evals.bench.result import BenchError, Part, Result
+from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.measuring import turns
 from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
 from ranking.models.config import ModelConfig
 from ranking.models.fusions import build_model
@@ -52,11 +52,11 @@ TINY = {"sentences": 2, "long_sentences": 3, "queries": 2, "repeats": 2}
 
 @dataclass(slots=True)
 class Times:
-    """Of one model on one document, in seconds; one value a repeat, and for queries one each.
+    """Seconds of one model on one document, in each repeat.
 
     Attributes:
-        encoding: Of the document.
-        queries: Of each query, the first one first.
+        encoding: To encode the document.
+        queries: To answer each query, in order.
     """
 
     encoding: list[float] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Times:
 
     @property
     def cold_ms(self) -> float:
-        """Until the first answer."""
+        """Time to the first answer."""
         pairs = zip(self.encoding, self.queries, strict=True)
         return 1000 * median(encoding + queries[0] for encoding, queries in pairs)
 
@@ -81,10 +81,10 @@ class Times:
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Time every model on both documents; the order of the models alternates.
+    """Time every model on both documents.
 
     Raises:
-        BenchError: Too few queries to tell a warm one from the first.
+        BenchError: Fewer than two queries.
     """
     if options.queries < 2:
         raise BenchError("fusion needs 2 queries: the first one is cold")
@@ -110,10 +110,8 @@ def _time_all(
     for model in models.values():
         _time(model, encoder, document, asked[:2], Times())
     times = {name: Times() for name in models}
-    for repeat in range(repeats):
-        report(f"{sentences} sentences, repeat {repeat + 1} of {repeats}")
-        for name in list(models)[:: 1 if repeat % 2 == 0 else -1]:
-            _time(models[name], encoder, document, asked, times[name])
+    for _, name in turns(list(models), repeats, report, of=f"{sentences} sentences, "):
+        _time(models[name], encoder, document, asked, times[name])
     return times
 
 
@@ -135,7 +133,7 @@ def _time(
 
 
 def texts(count: int, tokens: int) -> list[str]:
-    """Texts of so many words, each of them one token of MiniLM; no two texts are alike."""
+    """Different texts of so many words, each of them one token of MiniLM."""
     words = _WORDS.split()
     size = len(words)
     found = []

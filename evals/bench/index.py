@@ -1,26 +1,47 @@
-"""Time to build an index of abstracts, over the time of the bare encoder for the same texts."""
+"""Time to build an index of abstracts, over the time of the bare encoder for the same texts.
+
+With `--curve`, stores of growing size are filled and queried too, each in a process of its own:
+`python -m evals.bench.index BASE STORE SIZE FOLDER`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evals.bench.abstracts import base_documents, repeated, write_abstracts
-from evals.bench.catalogue import Report
-from evals.bench.index_curve import curve
-from evals.bench.resources import processor_seconds
-from evals.bench.result import Part, Result
-from retrieval.corpus.build import build
+from cases.files import write_atomically
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
+from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, standalone
 from retrieval.embeddings import Embedder, Vectors, connect_embedder, normalise
-from retrieval.index.build import BuildOptions, build_index
+from retrieval.index import figures
+from retrieval.index.connect_store import connect_store
+from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.vectors import passage
+
+STORES = ("numpy", "numpy int8", "chroma", "qdrant")
+MAX_LOCAL_QDRANT = 5_000
+"""Qdrant's local mode compares every vector in Python, and syncs to disk for each one that it stores."""
+_PANELS = {
+    "processor_seconds": ("processor time to store", "s", 1.0),
+    "disk_bytes": ("size on disk", "MB", 1e-6),
+    "query_processor_p95_ms": ("processor time of a query, p95", "ms", 1.0),
+    "recall@100": ("recall@100 against exact", "", 1.0),
+}
+_COLOURS = {"numpy": INK, "numpy int8": UP, "chroma": DOWN, "qdrant": MUTED}
+_MARKERS = {"numpy": "o", "numpy int8": "s", "chroma": "^", "qdrant": "D"}
+
+QUERIES = 200
+_CHUNK = 1024
+_NOISE = 0.6
+"""Of the spread of real vectors. A copy's cosine with its original is about 0.87, with another copy 0.75."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +49,13 @@ class Options:
     """Size, and what is measured beside.
 
     Attributes:
-        data: Documents to take; invented ones without it.
-        documents: So many, repeated and perturbed where there are fewer.
-        repeats: Of both sides.
-        embedding: What makes the vectors.
-        store: Where they go.
+        data: Documents to use; invented ones without it.
+        documents: Their number; they are repeated and perturbed if there are fewer.
+        repeats: Repeats of both sides.
+        embedding: The embedding.
+        store: The store of the vectors.
         curve: SVG file for the cost of stores by size; without it none is measured.
-        sizes: Of that curve, ascending.
+        sizes: Sizes of that curve, ascending.
     """
 
     data: Path | None = None
@@ -57,30 +78,30 @@ def measure(options: Options, report: Report) -> Result:
         InputError: The data cannot be read.
         ModelError, WeightsError: The embedding cannot be used.
     """
+    # Not above: the measured process imports this file too, and its memory is to be that of the store.
+    from evals.bench.abstracts import base_documents, repeated, write_abstracts
+    from retrieval.corpus.build import build
+    from retrieval.index.build import BuildOptions, build_index
+
     documents = list(repeated(base_documents(options.data), options.documents))
     texts = [passage(document) for document in documents]
     embedder = connect_embedder(options.embedding)
     encode = _bare_encoder(embedder)
     encode(texts[:2])
     encoded: list[Vectors] = []
-
-    def bare(out: Path) -> None:
-        encoded[:] = [encode(texts)]
-
     asyncio.run(embedder.aembed(texts[:1]))
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         build([write_abstracts(folder / "documents.jsonl", iter(documents))], folder / "corpus")
-
-        def built(out: Path) -> None:
-            given = BuildOptions(store=options.store, embedding=options.embedding)
-            asyncio.run(build_index(folder / "corpus", out, given, embedder=embedder))
-
-        ours, theirs = _Timed(built), _Timed(bare)
-        for repeat in range(options.repeats):
-            report(f"repeat {repeat + 1} of {options.repeats}: {len(texts):,} texts through both sides")
-            for side in (ours, theirs)[:: 1 if repeat % 2 == 0 else -1]:
-                side.run(folder / f"index-{repeat}")
+        ours, theirs = Times(), Times()
+        report(f"{len(texts):,} texts through both sides")
+        for repeat, side in turns((ours, theirs), options.repeats, report):
+            with side.measured():
+                if side is theirs:
+                    encoded[:] = [encode(texts)]
+                else:
+                    given = BuildOptions(store=options.store, embedding=options.embedding)
+                    out = folder / f"index-{repeat}"
+                    asyncio.run(build_index(folder / "corpus", out, given, embedder=embedder))
     details: dict[str, Any] = {
         "documents": len(texts),
         "embedding": options.embedding,
@@ -91,25 +112,10 @@ def measure(options: Options, report: Report) -> Result:
         details["curve"] = curve(encoded[0], options.sizes, options.curve, report)
     return Result(
         "index",
-        Part("build of an index", "s", tuple(ours.seconds)),
-        Part("bare encoder", "s", tuple(theirs.seconds)),
+        Part("build of an index", "s", tuple(ours.wall)),
+        Part("bare encoder", "s", tuple(theirs.wall)),
         details=details,
     )
-
-
-class _Timed:
-    """One side, and its seconds in each repeat."""
-
-    def __init__(self, work: Callable[[Path], object]) -> None:
-        self._work = work
-        self.seconds: list[float] = []
-        self.processor: list[float] = []
-
-    def run(self, out: Path) -> None:
-        begin, processor = time.perf_counter(), processor_seconds()
-        self._work(out)
-        self.seconds.append(time.perf_counter() - begin)
-        self.processor.append(processor_seconds() - processor)
 
 
 def _bare_encoder(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
@@ -125,3 +131,129 @@ def _bare_encoder(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
     with no_progress_bars():
         model = SentenceTransformer(str(embedder.folder), local_files_only=True)
     return lambda texts: normalise(np.asarray(model.encode(list(texts), show_progress_bar=False)))
+
+
+def curve(vectors: Vectors, sizes: Sequence[int], path: Path, report: Report) -> dict[str, Any]:
+    """What stores of each size cost, and how much they find; draws the figures at `path`.
+
+    Raises:
+        BenchError: A measured process failed.
+        InputError: The drawing cannot be written.
+    """
+    rows = []
+    with scratch_folder() as folder:
+        base = folder / "base.npy"
+        np.save(base, vectors)
+        for size in sizes:
+            for store in STORES:
+                if store == "qdrant" and size > MAX_LOCAL_QDRANT:
+                    continue
+                report(f"{store}: storing and asking {size:,} vectors")
+                rows.append(_measured(base, store, size))
+                report(", ".join(f"{key} {value}" for key, value in rows[-1].items()))
+    write_atomically(path, [draw(rows).encode()])
+    return {"real_vectors": len(vectors), "measured": rows}
+
+
+def _measured(base: Path, store: str, size: int) -> dict[str, Any]:
+    with scratch_folder() as folder:
+        given = [str(base), store, str(size), str(folder)]
+        child = run_child(f"the measured process of {store}", "-m", "evals.bench.index", *given)
+    measured: dict[str, Any] = json.loads(child.output)
+    return measured
+
+
+def draw(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A panel for each quantity, a line for each store; recall has a linear axis."""
+    with drawing("index", 9.0, 3.0, len(_PANELS), 2) as made:
+        for axes, (name, (title, unit, factor)) in zip(made.panels, _PANELS.items(), strict=True):
+            for store in dict.fromkeys(row["store"] for row in rows):
+                of_store = [row for row in rows if row["store"] == store]
+                sizes = [row["vectors"] for row in of_store]
+                values = [row[name] * factor for row in of_store]
+                axes.plot(sizes, values, marker=_MARKERS[store], color=_COLOURS[store], label=store)
+            axes.set_xscale("log")
+            if not name.startswith("recall") and all(row[name] > 0 for row in rows):
+                axes.set_yscale("log")
+            axes.set_title(title, loc="left", fontsize=10)
+            axes.set_ylabel(unit)
+            axes.margins(x=0.12, y=0.2)
+        made.panels[0].legend(frameon=False, fontsize=8, loc="upper left")
+        for axes in made.panels[-2:]:
+            axes.set_xlabel("vectors")
+    return standalone(made.svg)
+
+
+class Copies:
+    """More vectors than the real ones: copies, moved by noise with the covariance of the real ones.
+
+    Noise equal in all directions would put all copies of a vector at one distance, unlike texts.
+    """
+
+    def __init__(self, real: Vectors) -> None:
+        """Real vectors, shape (real, dimensions)."""
+        self._real = real
+        centred = (real - real.mean(axis=0)).astype(np.float64)
+        values, directions = np.linalg.eigh(centred.T @ centred / len(real))
+        self._spread = (directions * np.sqrt(np.maximum(values, 0.0))).T.astype(np.float32)
+
+    def rows(self, first: int, count: int) -> Vectors:
+        """Vectors from number `first` on: the real ones, then copies."""
+        numbers = np.arange(first, first + count)
+        vectors = self._real[numbers % len(self._real)]
+        moved = self._moved(vectors, first)
+        return np.where((numbers < len(self._real))[:, None], vectors, moved)
+
+    def queries(self, count: int) -> Vectors:
+        """Copies as well, but none of those that are stored."""
+        return self._moved(self._real[:: max(1, len(self._real) // count)][:count], -1)
+
+    def _moved(self, vectors: Vectors, seed: int) -> Vectors:
+        draw = np.random.default_rng(seed % (1 << 32))
+        noise = draw.standard_normal(vectors.shape, dtype=np.float32) @ self._spread
+        return normalise(vectors + _NOISE * noise)
+
+
+def run(base: Path, store_name: str, size: int, folder: Path) -> dict[str, Any]:
+    """Fill a store and query it, in the measured process: seconds, MB of 2**20 bytes, bytes."""
+    copies = Copies(np.load(base))
+    name, _, quantised = store_name.partition(" ")
+    manifest = Manifest(
+        store=name,
+        embedding="",
+        embedder="",
+        dimensions=np.load(base, mmap_mode="r").shape[1],
+        quantisation="int8" if quantised else None,
+        corpus=IndexedCorpus(folder="", identity="", documents=size, sources=[]),
+    )
+    store = connect_store(folder, manifest)
+    storing = Times()
+    for first in range(0, size, _CHUNK):
+        vectors = copies.rows(first, min(_CHUNK, size - first))
+        ids = [str(number) for number in range(first, first + len(vectors))]
+        with storing.measured():
+            store.add(first, ids, vectors)
+    store.close()
+    store = connect_store(folder, manifest)
+    store.search(copies.queries(1), 100)
+    found = figures.measure(store, copies.queries(QUERIES))
+    store.close()
+    return {
+        "store": store_name,
+        "vectors": size,
+        "seconds": round(sum(storing.wall), 2),
+        "processor_seconds": round(sum(storing.processor), 2),
+        "disk_bytes": figures.bytes_in(folder),
+        "peak_mb": round(peak_mb(), 1),
+        "query_ms": found.query_ms,
+        "query_p95_ms": found.query_p95_ms,
+        "query_processor_p95_ms": found.processor_p95_ms,
+        **{f"recall@{depth}": share for depth, share in found.recall.items()},
+        **{f"recall@{depth}_by_bytes": share for depth, share in found.by_bytes.items()},
+    }
+
+
+if __name__ == "__main__":
+    given_base, given_store, given_size, given_folder = sys.argv[1:]
+    row = run(Path(given_base), given_store, int(given_size), Path(given_folder))
+    sys.stdout.write(json.dumps(row) + "\n")

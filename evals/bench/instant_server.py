@@ -2,9 +2,9 @@
 
     python -m evals.bench.instant_server --port 8000 --seconds 1
 
-It answers every chat completion by the request's own schema or grammar, the first choice everywhere, after
-the given delay, however many requests are under way. Imports of the standard library only, so that it
-starts at once.
+It answers every chat completion according to the request's schema or grammar, taking the first choice
+everywhere, after the given delay, however many requests are in progress. It only imports the standard
+library, so that it starts at once.
 """
 
 from __future__ import annotations

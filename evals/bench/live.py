@@ -1,4 +1,4 @@
-"""What the benchmarks against a live server share: cold caches, warm grammars, a bare client."""
+"""Shared by the benchmarks against a live server: cold caches, warm grammars, a bare client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.bench.result import BenchError
+from evals.bench.benchmark import BenchError
 from evals.bench.tap import Body, Sent, Tap, api_key
 from evals.bench.workload import ready, run_cases
 from graph.recipe import Recipe
@@ -20,6 +20,10 @@ from serving.model_name import ModelName, parse_model_name
 
 if TYPE_CHECKING:
     import aiohttp
+
+
+Repeats = list[list[Sent]]
+"""The requests of one side in each repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,8 @@ class Live:
         await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
         return tap.requests
 
-    async def rehearse(self, folder: Path) -> list[Sent]:
-        """The run's requests with made-up replies: nothing is sent but the probe."""
+    async def dry_run(self, folder: Path) -> list[Sent]:
+        """The run's requests with made-up replies: nothing but the probe is sent."""
         tap = Tap(sends=False)
         await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
         return tap.requests
@@ -60,13 +64,13 @@ def live_model(text: str) -> tuple[ModelName, str]:
 
 
 def fresh_salt() -> Body:
-    """Makes vLLM keep the prefixes of these requests apart from all others: a cold cache."""
+    """Makes vLLM keep the prefixes of these requests separate from all others: a cold cache."""
     return {"cache_salt": secrets.token_hex(8)}
 
 
 @asynccontextmanager
 async def bare_client(connections: int) -> AsyncIterator[aiohttp.ClientSession]:
-    """An asynchronous client with so many connections and nothing else."""
+    """An asynchronous client with so many connections."""
     import aiohttp
 
     async with aiohttp.ClientSession(
@@ -78,7 +82,7 @@ async def bare_client(connections: int) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def ask(session: aiohttp.ClientSession, url: str, body: Body, sent: list[Sent]) -> Any:
-    """One request, noted; its response.
+    """Send and record one request; returns the response.
 
     Raises:
         BenchError: The server refuses it.
@@ -109,8 +113,8 @@ async def replay(url: str, recorded: Sequence[Sent], connections: int) -> list[S
     return sent
 
 
-async def warm_up(url: str, rehearsed: Sequence[Sent], connections: int) -> None:
-    """Let the server compile every grammar before either side needs it, with a prompt of two words."""
+async def warm_up(url: str, recorded: Sequence[Sent], connections: int) -> None:
+    """Let the server compile every grammar before either side needs it, by a prompt of two words."""
     salt = fresh_salt()
     places = asyncio.Semaphore(connections)
     short = {"messages": [{"role": "user", "content": "warm up"}], "max_tokens": 1, "n": 1}
@@ -120,4 +124,4 @@ async def warm_up(url: str, rehearsed: Sequence[Sent], connections: int) -> None
             async with places:
                 await ask(session, url, body | short | salt, [])
 
-        await asyncio.gather(*(send(one.body) for one in rehearsed))
+        await asyncio.gather(*(send(one.body) for one in recorded))

@@ -1,23 +1,26 @@
 """Whether a long batch needs more memory than a short one.
 
-One batch of scripted calls in a fresh process, its resident memory read after a garbage collection once some
-cases have warmed everything up, and at the end.
+A batch of scripted calls runs in a process of its own, `python -m evals.bench.memory CASES EVERY`. It reads
+its resident memory after a garbage collection once some cases have warmed everything up, and at the end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evals.bench.catalogue import Report
-from evals.bench.result import BenchError, Part, Result
-from evals.bench.workload import write_cases
+from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.measuring import resident_mb, run_child, scratch_folder
+from evals.bench.workload import ready, run_cases, six_calls, write_cases
+from runs.watcher import Progress
+from serving.limits import Limits
+from serving.model_name import parse_model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +35,22 @@ TINY = {"cases": 6, "first": 2}
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Run the batch in a child.
+    """Run the batch in a process of its own.
 
     Raises:
-        BenchError: The child did not get through.
+        BenchError: It failed.
     """
     if options.cases <= options.first:
         raise BenchError(f"--cases must be above {options.first}, where growth begins to count")
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as folder:
-        path = write_cases(Path(folder), options.cases)
+    with scratch_folder() as folder:
+        path = write_cases(folder, options.cases)
         report(f"running {options.cases:,} cases")
-        command = [sys.executable, "-m", "evals.bench.memory_run", str(path), str(options.first)]
-        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - our own
-    if ended.returncode != 0:
-        raise BenchError(f"the measured batch ended with code {ended.returncode}")
-    return result(json.loads(ended.stdout), options)
+        child = run_child("the measured batch", "-m", "evals.bench.memory", str(path), str(options.first))
+    return result(json.loads(child.output), options)
 
 
 def result(readings: Sequence[dict[str, Any]], options: Options) -> Result:
-    """The growth, from readings of `cases` ended and resident `mb`."""
+    """The growth, from readings of `cases` that had ended and resident `mb`."""
     by_cases = {reading["cases"]: float(reading["mb"]) for reading in readings}
     return Result(
         "memory",
@@ -63,3 +63,36 @@ def result(readings: Sequence[dict[str, Any]], options: Options) -> Result:
             "seconds": round(readings[-1]["seconds"], 1),
         },
     )
+
+
+@dataclass(slots=True)
+class Readings:
+    """A watcher that reads memory every so many cases, and at the last one."""
+
+    every: int
+    taken: list[dict[str, Any]] = field(default_factory=list)
+    _begin: float = field(default_factory=time.perf_counter)
+
+    def notify(self, text: str) -> None:
+        """Part of the error if this process fails."""
+        sys.stderr.write(f"{text}\n")
+
+    def update(self, progress: Progress) -> None:
+        """A case has ended."""
+        ended = progress.done + progress.failed
+        if ended and (ended % self.every == 0 or ended == progress.total):
+            seconds = round(time.perf_counter() - self._begin, 1)
+            self.taken.append({"cases": ended, "mb": round(resident_mb(), 1), "seconds": seconds})
+
+
+async def run(cases: Path, every: int) -> list[dict[str, Any]]:
+    """Run all cases of a file through a script."""
+    assembly = await ready(six_calls(), cases, parse_model_name("scripted:auto"))
+    readings = Readings(every)
+    with scratch_folder() as folder:
+        await run_cases(assembly, folder / "run", Limits(), readings)
+    return readings.taken
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2])))) + "\n")

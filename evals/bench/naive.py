@@ -1,6 +1,6 @@
 """Votes and reflections as a first script would ask for them, against a run of ours on the same live server.
 
-The script asks one request at a time. Each vote is a request of its own, held to its schema by the common
+The script sends one request at a time. Each vote is a request of its own, with its schema in the common
 `response_format`. Each reflection is one user message that restates the whole labelling prompt, the vote's
 labels and the instruction. Our side asks for the same votes and reflections of the same cases.
 Every side of every repeat has a cache salt of its own, so neither finds prefixes of the other.
@@ -9,21 +9,18 @@ Every side of every repeat has a cache salt of its own, so neither finds prefixe
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.bench.catalogue import Report
-from evals.bench.live import Live, ask, bare_client, fresh_salt, live_model, warm_up
-from evals.bench.result import Part, Result
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.live import Live, Repeats, ask, bare_client, fresh_salt, live_model, warm_up
+from evals.bench.measuring import scratch_folder, turns
 from evals.bench.tap import Body, Sent, elapsed, written_tokens
 from evals.bench.workload import demo_recipe, invented_cases, write_cases
-from nodes.evidence.label_reply import label_schema
+from nodes.evidence.reply_forms import label_schema
 from serving.limits import Limits
-
-Sides = tuple[list[Sent], list[Sent]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ TINY = {"cases": 1}
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """One case as the script asks it: the body of a vote, and the text of the reflection's instruction."""
+    """One case as the script asks it: the body of a vote, and the instruction of the reflection."""
 
     vote: Body
     votes: int
@@ -55,33 +52,30 @@ class Restated:
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Both sides in turn; their order alternates."""
+    """Both sides in turn."""
     name, url = live_model(options.model)
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as folder:
+    with scratch_folder() as folder:
         limits = Limits(options.max_connections, options.max_connections)
-        cases = write_cases(Path(folder), options.cases)
+        cases = write_cases(folder, options.cases)
         live = Live(name, url, cases, demo_recipe(stop_after="evidence"), limits)
-        return result(asyncio.run(_measure(live, options, Path(folder), report)), options)
+        return result(*asyncio.run(_measure(live, options, folder, report)), options)
 
 
-async def _measure(live: Live, options: Options, folder: Path, report: Report) -> list[Sides]:
+async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
     report("warming up")
-    rehearsed = await live.rehearse(folder / "rehearsal")
+    recorded = await live.dry_run(folder / "dry-run")
     schemas = {case.id: label_schema(case.sentence_ids) for case in invented_cases(options.cases)}
-    script = restate(rehearsed, schemas)
+    script = restate(recorded, schemas)
     formats = [Sent("label", "", one.vote, 0.0) for one in script]
-    await warm_up(live.url, [*rehearsed, *formats], connections=8)
-    sides: list[Sides] = []
-    for repeat in range(options.repeats):
-        report(f"repeat {repeat + 1} of {options.repeats}")
-        run = folder / f"run-{repeat}"
-        if repeat % 2 == 0:
-            serial = await ask_serially(live.url, script)
-            sides.append((serial, await live.run(run)))
+    await warm_up(live.url, [*recorded, *formats], connections=8)
+    serial: Repeats = []
+    ours: Repeats = []
+    for repeat, side in turns((serial, ours), options.repeats, report):
+        if side is serial:
+            serial.append(await ask_serially(live.url, script))
         else:
-            ours = await live.run(run)
-            sides.append((await ask_serially(live.url, script), ours))
-    return sides
+            ours.append(await live.run(folder / f"run-{repeat}"))
+    return serial, ours
 
 
 def restate(requests: Sequence[Sent], schemas: dict[str, Any]) -> list[Restated]:
@@ -115,9 +109,8 @@ async def ask_serially(url: str, script: Sequence[Restated]) -> list[Sent]:
     return sent
 
 
-def result(sides: Sequence[Sides], options: Options) -> Result:
-    """The ratio of the two times; each repeat holds the script's requests and ours."""
-    serial, ours = [one for one, _ in sides], [other for _, other in sides]
+def result(serial: Repeats, ours: Repeats, options: Options) -> Result:
+    """The ratio of the two times, from the requests of the script and ours in each repeat."""
     return Result(
         "naive",
         Part("serial calls with restated prompts", "s", tuple(map(elapsed, serial))),

@@ -1,36 +1,35 @@
 """Processor time that a model call costs us, against the same calls through OpenAI's own client.
 
 Our side is a whole batch run: graph, trace, journal and run folder, from its first case on; imports,
-connecting and probing come before. Both sides ask a server in another process that answers at once, with the
-same request bodies and as many at a time. A call is one HTTP request; three votes are one call.
+connecting and probing come before. Both sides send the same request bodies, as many at a time, to a server in
+another process that answers at once. A call is one HTTP request; three votes are one call.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import tempfile
-import time
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-from evals.bench.catalogue import Report
-from evals.bench.child_server import ChildServer, instant_server
-from evals.bench.openai_client import open_client, send_all
-from evals.bench.resources import processor_seconds
-from evals.bench.result import BenchError, Part, Result
+from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.tap import Body, Tap
-from evals.bench.workload import ready, run_cases, six_calls, write_cases
+from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
 from serving.limits import Limits
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+_EXTRA = frozenset({"structured_outputs"})
+"""Fields of vLLM, which OpenAI's client takes as `extra_body` only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Cases of a run, repeats of both sides, and requests under way at once on either."""
+    """Cases of a run, repeats of both sides, and concurrent requests of either."""
 
     cases: int = 100
     repeats: int = 5
@@ -40,27 +39,10 @@ class Options:
 TINY = {"cases": 2, "repeats": 2, "max_connections": 2}
 
 
-@dataclass(slots=True)
-class Side:
-    """What one side has used in each repeat, in seconds."""
-
-    processor: list[float] = field(default_factory=list)
-    wall: list[float] = field(default_factory=list)
-
-    async def add(self, work: Awaitable[T]) -> T:
-        """Time one repeat."""
-        gc.collect()
-        processor, wall = processor_seconds(), time.perf_counter()
-        done = await work
-        self.processor.append(processor_seconds() - processor)
-        self.wall.append(time.perf_counter() - wall)
-        return done
-
-
 def measure(options: Options, report: Report) -> Result:
-    """Both sides in turn, their order alternating."""
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as folder, instant_server() as server:
-        return asyncio.run(_measure(options, Path(folder), server, report))
+    """Both sides in turn."""
+    with scratch_folder() as folder, instant_server() as server:
+        return asyncio.run(_measure(options, folder, server, report))
 
 
 async def _measure(options: Options, folder: Path, server: ChildServer, report: Report) -> Result:
@@ -68,23 +50,21 @@ async def _measure(options: Options, folder: Path, server: ChildServer, report: 
     limits = Limits(options.max_connections, options.max_connections)
     report("warming up")
     bodies = await _record(cases, folder / "warm-up", server, limits)
-    ours, bare = Side(), Side()
+    ours, bare = Times(), Times()
     samples = 0
     async with open_client(server.url) as client:
         await send_all(client, bodies, options.max_connections)
-
-        for repeat in range(options.repeats):
-            report(f"repeat {repeat + 1} of {options.repeats}")
-            if repeat % 2:
-                await bare.add(send_all(client, bodies, options.max_connections))
+        for repeat, side in turns((ours, bare), options.repeats, report):
+            if side is bare:
+                with bare.measured():
+                    await send_all(client, bodies, options.max_connections)
+                continue
             assembly = await ready(six_calls(), cases, server.model)
             before = server.requests()
-            run = folder / f"run-{repeat}"
-            manifest = await ours.add(run_cases(assembly, run, limits))
+            with ours.measured():
+                manifest = await run_cases(assembly, folder / f"run-{repeat}", limits)
             _check(server.requests() - before, len(bodies))
             samples = manifest.sessions[-1].calls
-            if not repeat % 2:
-                await bare.add(send_all(client, bodies, options.max_connections))
     return result(ours, bare, len(bodies), samples, options)
 
 
@@ -100,8 +80,8 @@ def _check(sent: int, recorded: int) -> None:
         raise BenchError(f"a run sent {sent} requests where its warm-up sent {recorded}: nothing to compare")
 
 
-def result(ours: Side, bare: Side, requests: int, samples: int, options: Options) -> Result:
-    """The ratio of processor times a request."""
+def result(ours: Times, bare: Times, requests: int, samples: int, options: Options) -> Result:
+    """The ratio of processor times per request."""
     calls_per_second = [requests / seconds for seconds in ours.wall]
     return Result(
         "overhead",
@@ -121,3 +101,24 @@ def result(ours: Side, bare: Side, requests: int, samples: int, options: Options
 
 def _each(seconds: Sequence[float], requests: int) -> tuple[float, ...]:
     return tuple(1000 * one / requests for one in seconds)
+
+
+def open_client(url: str) -> AsyncOpenAI:
+    """A client as a careful user sets it up, without retries. Close it."""
+    from openai import AsyncOpenAI
+
+    return AsyncOpenAI(base_url=url, api_key="EMPTY", max_retries=0)
+
+
+async def send_all(client: AsyncOpenAI, bodies: Sequence[Body], connections: int) -> None:
+    """Send all bodies in their order over so many connections, and read every reply's text."""
+    waiting = iter(bodies)
+
+    async def work() -> None:
+        for body in waiting:
+            own = {name: value for name, value in body.items() if name not in _EXTRA}
+            extra = {name: value for name, value in body.items() if name in _EXTRA}
+            reply = await client.chat.completions.create(**own, extra_body=extra or None)
+            assert all(choice.message.content for choice in reply.choices)
+
+    await asyncio.gather(*(work() for _ in range(connections)))

@@ -1,22 +1,21 @@
 """The full map of labels against the essential ids alone: tokens, time and agreement on the same cases.
 
-Both forms run one after the other, on any model. Their prompts part in the system turn, so neither finds
-more than its first lines in a server's prefix cache.
+Both forms run one after the other, on any model. Their prompts differ from the system turn on, so neither
+finds more than its first lines in a server's prefix cache.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evals.bench.catalogue import Report
-from evals.bench.result import Part, Result
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.measuring import scratch_folder, turns
 from evals.bench.workload import demo_recipe, ready, run_cases, write_cases
 from evals.reply_forms import Comparison, compare_reply_forms
-from nodes.core.settings import EvidenceSettings
+from nodes.evidence.settings import EvidenceSettings
 from runs.folder import RunFolder
 from serving.limits import Limits
 from serving.model_name import parse_model_name
@@ -38,27 +37,26 @@ TINY = {"cases": 1}
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Both forms in turn; their order alternates."""
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as folder:
-        return result(asyncio.run(_measure(options, Path(folder), report)), options)
+    """Both forms in turn."""
+    with scratch_folder() as folder:
+        return result(asyncio.run(_measure(options, folder, report)), options)
 
 
 async def _measure(options: Options, folder: Path, report: Report) -> list[Comparison]:
     cases = write_cases(folder, options.cases)
     model = parse_model_name(options.model)
     limits = Limits(options.max_connections, options.max_connections)
-    comparisons = []
-    for repeat in range(options.repeats):
-        report(f"repeat {repeat + 1} of {options.repeats}")
-        for form in FORMS if repeat % 2 == 0 else reversed(FORMS):
-            recipe = demo_recipe(stop_after="evidence")
-            evidence = EvidenceSettings.model_validate({**recipe.evidence.model_dump(), "reply": form})
-            recipe = recipe.model_copy(update={"evidence": evidence})
-            assembly = await ready(recipe, cases, model)
-            await run_cases(assembly, folder / f"{form}-{repeat}", limits)
-        runs = (RunFolder(folder / f"{form}-{repeat}") for form in FORMS)
-        comparisons.append(compare_reply_forms(*runs))
-    return comparisons
+    for repeat, form in turns(FORMS, options.repeats, report):
+        recipe = demo_recipe(stop_after="evidence")
+        asked = recipe.section(EvidenceSettings).model_dump()
+        evidence = EvidenceSettings.model_validate({**asked, "reply": form})
+        recipe = recipe.model_copy(update={"evidence": evidence})
+        assembly = await ready(recipe, cases, model)
+        await run_cases(assembly, folder / f"{form}-{repeat}", limits)
+    return [
+        compare_reply_forms(*(RunFolder(folder / f"{form}-{repeat}") for form in FORMS))
+        for repeat in range(options.repeats)
+    ]
 
 
 def result(comparisons: Sequence[Comparison], options: Options) -> Result:

@@ -1,7 +1,7 @@
 """Whether a run keeps a live server as busy as a client that has nothing to think about.
 
-A batch run is timed from its first request sent to its last reply. Then exactly its requests, in their order,
-are sent again by a bare client with as many at once: that is the least time that the server needs for them.
+A batch run is timed from its first request to its last reply. Then a bare client sends exactly its requests
+again, in their order and with as many at once: that is the least time that the server needs for them.
 Every side of every repeat has a cache salt of its own, so neither finds prefixes of the other. Replies are
 sampled, so the two sides write a few tokens more or less; the ratio for each written token is given too.
 """
@@ -9,25 +9,21 @@ sampled, so the two sides write a few tokens more or less; the ratio for each wr
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.bench.catalogue import Report
-from evals.bench.live import Live, live_model, replay, warm_up
-from evals.bench.result import Part, Result
-from evals.bench.tap import Sent, elapsed, read_tokens, written_tokens
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.live import Live, Repeats, live_model, replay, warm_up
+from evals.bench.measuring import scratch_folder, turns
+from evals.bench.tap import elapsed, read_tokens, written_tokens
 from evals.bench.workload import demo_recipe, write_cases
 from serving.limits import Limits
-
-Sides = tuple[list[Sent], list[Sent]]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The live model, cases of a run, requests under way at once on either side, repeats."""
+    """The live model, cases of a run, concurrent requests of either side, repeats."""
 
     model: str
     cases: int = 40
@@ -39,39 +35,31 @@ TINY = {"cases": 1, "max_connections": 2, "repeats": 2}
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Both sides in turn; their order alternates.
-
-    Where the replay comes first, it sends the requests of the repeat before.
-    """
+    """Both sides in turn. Where the replay comes first, it sends the requests of the repeat before."""
     name, url = live_model(options.model)
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as folder:
+    with scratch_folder() as folder:
         limits = Limits(options.max_connections, options.max_connections)
-        cases = write_cases(Path(folder), options.cases)
+        cases = write_cases(folder, options.cases)
         live = Live(name, url, cases, demo_recipe(), limits)
-        sides = asyncio.run(_measure(live, options, Path(folder), report))
-    return result(sides, options)
+        return result(*asyncio.run(_measure(live, options, folder, report)), options)
 
 
-async def _measure(live: Live, options: Options, folder: Path, report: Report) -> list[Sides]:
+async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
     report("warming up")
     connections = options.max_connections
-    await warm_up(live.url, await live.rehearse(folder / "rehearsal"), connections)
-    sides: list[Sides] = []
-    for repeat in range(options.repeats):
-        report(f"repeat {repeat + 1} of {options.repeats}")
-        run = folder / f"run-{repeat}"
-        if repeat % 2 == 0:
-            ours = await live.run(run)
-            sides.append((ours, await replay(live.url, ours, connections)))
+    await warm_up(live.url, await live.dry_run(folder / "dry-run"), connections)
+    ours: Repeats = []
+    replayed: Repeats = []
+    for repeat, side in turns((ours, replayed), options.repeats, report):
+        if side is ours:
+            ours.append(await live.run(folder / f"run-{repeat}"))
         else:
-            replayed = await replay(live.url, sides[-1][0], connections)
-            sides.append((await live.run(run), replayed))
-    return sides
+            replayed.append(await replay(live.url, ours[-1], connections))
+    return ours, replayed
 
 
-def result(sides: Sequence[Sides], options: Options) -> Result:
-    """The ratio of the two times; each repeat holds our requests and the replayed ones."""
-    ours, replayed = [one for one, _ in sides], [other for _, other in sides]
+def result(ours: Repeats, replayed: Repeats, options: Options) -> Result:
+    """The ratio of the two times, from our requests and the replayed ones in each repeat."""
     details: dict[str, Any] = {
         "model": options.model,
         "cases": options.cases,
@@ -90,5 +78,5 @@ def result(sides: Sequence[Sides], options: Options) -> Result:
     )
 
 
-def _a_token(repeats: Sequence[list[Sent]]) -> float:
+def _a_token(repeats: Repeats) -> float:
     return sum(map(elapsed, repeats)) / sum(map(written_tokens, repeats))

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evals.bench.result import BenchError
+from evals.bench.benchmark import BenchError
 from runs.assemble import Assembly
 from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
-from serving.backends.scripted import ScriptedCall, made_up_reply
-from serving.journal import Answer
-from serving.messages import Message
+from serving.made_up_replies import made_up_text
+from serving.messages import Answer, Message
 
 Body = dict[str, Any]
 
@@ -101,8 +100,8 @@ class Tap:
 
 def _made_up(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
     prompt = [(message.role, message.text) for message in messages]
-    calls = (ScriptedCall(sample=sample, prompt=prompt, schema_=call.schema) for sample in call.samples)
-    return [Answer(made_up_reply(one), "stop", 0, 0) for one in calls]
+    texts = [made_up_text(prompt, sample, call.schema_name, call.schema) for sample in call.samples]
+    return [Answer(text, "stop", 0, 0) for text in texts]
 
 
 def api_key() -> str:

@@ -1,28 +1,27 @@
-"""What the trace of a run costs: processor time, and bytes for each byte of text that it holds.
+"""What the trace of a run costs: processor time, and bytes stored for each byte of text.
 
 Time: a scripted batch against the same batch without a trace; cases, calls and journal are the same. Size:
-trace and call journal of a run over the distinct messages and replies in them, and what a case takes in a run
-of twice the cases over what it takes in this one.
+trace and call journal of a run over the distinct messages and replies in them, and the size of a case in a
+run of twice the cases over that in this one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any, cast
 
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
-from evals.bench.catalogue import Report
-from evals.bench.overhead import Side
-from evals.bench.result import Part, Result
-from evals.bench.untraced import UntracedWriter, untraced
+from evals.bench.benchmark import Part, Report, Result
+from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.workload import invented_cases, ready, run_cases, six_calls
-from runs.folder import CALLS, RunWriter
+from runs.case_run import Graph
+from runs.folder import CALLS, Line, RunWriter
 from serving.journal import Journal
 from serving.limits import Limits
 from serving.model_name import parse_model_name
@@ -41,7 +40,7 @@ TINY = {"cases": 2, "repeats": 2}
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a run takes on disk, in bytes; `text` is of its distinct messages and replies, as UTF-8."""
+    """Bytes on disk of a run; `text` is that of its distinct messages and replies, as UTF-8."""
 
     cases: int
     trace: int
@@ -60,9 +59,9 @@ class Stored:
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Both sides in turn, their order alternating; then a run of twice the cases."""
-    with tempfile.TemporaryDirectory(prefix="evigraph-bench-") as folder:
-        return asyncio.run(_measure(options, Path(folder), report))
+    """Both sides in turn; then a run of twice the cases."""
+    with scratch_folder() as folder:
+        return asyncio.run(_measure(options, folder, report))
 
 
 async def _measure(options: Options, folder: Path, report: Report) -> Result:
@@ -71,12 +70,10 @@ async def _measure(options: Options, folder: Path, report: Report) -> Result:
     report("warming up")
     await _run(cases, folder / "warm-up", traced=True)
     await _run(cases, folder / "warm-up-untraced", traced=False)
-    with_trace, without = Side(), Side()
-    for repeat in range(options.repeats):
-        report(f"repeat {repeat + 1} of {options.repeats}")
-        sides = [(with_trace, True), (without, False)]
-        for side, traced in reversed(sides) if repeat % 2 else sides:
-            await _run(cases, folder / f"run-{repeat}-{traced}", traced=traced, side=side)
+    with_trace, without = Times(), Times()
+    for repeat, side in turns((with_trace, without), options.repeats, report):
+        traced = side is with_trace
+        await _run(cases, folder / f"run-{repeat}-{traced}", traced=traced, times=side)
     report(f"a run of {2 * options.cases} cases")
     twice = folder / "twice.jsonl"
     write_jsonl(twice, varied_cases(2 * options.cases))
@@ -99,12 +96,13 @@ def varied_cases(number: int) -> list[Case]:
     ]
 
 
-async def _run(cases: Path, folder: Path, *, traced: bool, side: Side | None = None) -> None:
+async def _run(cases: Path, folder: Path, *, traced: bool, times: Times | None = None) -> None:
     assembly = await ready(six_calls(), cases, parse_model_name("scripted:auto"))
     writer: type[RunWriter] = RunWriter
     if not traced:
         assembly, writer = replace(assembly, graph=untraced(assembly.graph)), UntracedWriter
-    await (side or Side()).add(run_cases(assembly, folder, Limits(), writer=writer))
+    with (times or Times()).measured():
+        await run_cases(assembly, folder, Limits(), writer=writer)
 
 
 def stored(folder: Path, cases: int) -> Stored:
@@ -145,3 +143,33 @@ def result(with_trace: Sequence[float], without: Sequence[float], once: Stored, 
             },
         },
     )
+
+
+class _UntracedGraph:
+    """A graph that only streams its state, so that there is nothing to record in a trace."""
+
+    def __init__(self, graph: Graph) -> None:
+        """In front of a compiled graph."""
+        self._graph = graph
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else comes from the graph."""
+        return getattr(self._graph, name)
+
+    async def astream(self, *arguments: Any, **options: Any) -> AsyncIterator[tuple[str, Any]]:
+        """States, in the form of a stream of several modes."""
+        async for state in self._graph.astream(*arguments, **{**options, "stream_mode": "values"}):
+            yield "values", state
+
+
+def untraced(graph: Graph) -> Graph:
+    """The graph without the events that a trace is made of."""
+    return cast("Graph", _UntracedGraph(graph))
+
+
+class UntracedWriter(RunWriter):
+    """Writes a run without its trace."""
+
+    def append(self, case: Line, trace: Sequence[Line]) -> None:
+        """Add an ended case without its trace."""
+        super().append(case, ())

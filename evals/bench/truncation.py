@@ -13,8 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from evals.bench.catalogue import Report
-from evals.bench.result import Part, Result
+from evals.bench.benchmark import Part, Report, Result
 from ranking.cutoffs import Autocut, AutocutStar, Cutoff, Elbow, Surprise, SurpriseClean, TopK, kept
 from ranking.prefixes import Floats
 

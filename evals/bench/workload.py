@@ -1,26 +1,32 @@
-"""What the benchmarks run: invented cases, a recipe, and a batch from its first case to its last."""
+"""What the benchmarks run: invented cases, a recipe, a server that answers at once, and a whole batch."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import count, islice
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from cases.load import packaged_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
-from evals.bench.result import BenchError
+from evals.bench.benchmark import BenchError
+from evals.bench.instant_server import MODEL
 from graph.recipe import Recipe, load_recipe, make_recipe
-from runs.assemble import Assembly, Request, assemble, sample_cases
+from runs.assemble import Assembly, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import RunWriter
 from runs.manifest import Manifest
 from runs.servers import Servers
 from runs.watcher import Progress, Watcher
 from serving.limits import Limits
-from serving.model_name import ROLES, ModelName
+from serving.model_name import ROLES, ModelName, parse_model_name
 
 SIX_CALLS: dict[str, Any] = {
     "system": "tamu",
@@ -32,33 +38,38 @@ SIX_CALLS: dict[str, Any] = {
 
 
 class Silent:
-    """A watcher that tells nobody."""
+    """A watcher that ignores everything."""
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Not shown."""
 
     def update(self, progress: Progress) -> None:
         """Not shown."""
 
 
+def repeated_cases(number: int | None = None) -> list[Case]:
+    """The packaged cases with their keys; beyond their number again, under ids that end in `-2`, `-3`, ..."""
+    samples = [
+        case for name in ("batch.xml", "pool.xml") for case in packaged_cases(name) if isinstance(case, Case)
+    ]
+    wanted = len(samples) if number is None else number
+    return [_copy(samples[place % len(samples)], 1 + place // len(samples)) for place in range(wanted)]
+
+
+def _copy(case: Case, copy: int) -> Case:
+    return case if copy == 1 else replace(case, id=f"{case.id}-{copy}")
+
+
 def invented_cases(number: int) -> list[Case]:
     """The packaged cases without their keys; beyond their number again, each with a text of its own."""
-    return list(islice(_endless(), number))
+    return [_without_key(case) for case in repeated_cases(number)]
 
 
-def _endless() -> Iterator[Case]:
-    samples = [
-        case for name in ("batch.xml", "pool.xml") for case in sample_cases(name) if isinstance(case, Case)
-    ]
-    for letter in count(1):
-        for case in samples:
-            bare = replace(case, gold=Gold())
-            # The difference stands first in the text, so that no prefix cache knows a repeated case.
-            yield bare if letter == 1 else _repeated(bare, letter)
-
-
-def _repeated(case: Case, letter: int) -> Case:
-    return replace(case, id=f"{case.id}-{letter}", narrative=f"Letter {letter}. {case.narrative}")
+def _without_key(case: Case) -> Case:
+    _, _, copy = case.id.partition("-")
+    # The difference comes first in the text, so that no prefix cache knows a repeated case.
+    narrative = f"Letter {copy}. {case.narrative}" if copy else case.narrative
+    return replace(case, narrative=narrative, gold=Gold())
 
 
 def write_cases(folder: Path, number: int) -> Path:
@@ -74,15 +85,15 @@ def six_calls() -> Recipe:
 
 
 def demo_recipe(**fields: Any) -> Recipe:
-    """The packaged recipe `demo` on lexical embeddings, which cost next to nothing, with further fields."""
+    """The packaged recipe `demo` with lexical embeddings, which cost almost nothing, and further fields."""
     return load_recipe("demo").model_copy(update={"embedding": "lexical:256", **fields})
 
 
 async def ready(recipe: Recipe, cases: Path, model: ModelName) -> Assembly:
-    """Everything that a run does before its first case: reading, connecting, probing."""
+    """Do all that a run does before its first case: reading, connecting, probing."""
     request = Request(recipe, "benchmark", (cases,), (), dict.fromkeys(ROLES, model))
-    with Servers(Silent().remark) as servers:
-        return await assemble(request, Silent().remark, servers)
+    with Servers(Silent().notify) as servers:
+        return await assemble(request, Silent().notify, servers)
 
 
 async def run_cases(
@@ -92,10 +103,10 @@ async def run_cases(
     watcher: Watcher | None = None,
     writer: type[RunWriter] = RunWriter,
 ) -> Manifest:
-    """A whole batch, from its first case on, with journal, trace and run folder.
+    """Run a whole batch, from its first case on, with journal, trace and run folder.
 
     Raises:
-        BenchError: Not all cases were done; the figures would be those of another workload.
+        BenchError: Not all cases were done, so figures would be those of another workload.
     """
     with writer.create(folder, assembly.manifest) as run:
         status = await run_batch(
@@ -112,3 +123,52 @@ async def run_cases(
         errors = ", ".join(f"{number} {name}" for name, number in counts.errors.items()) or status
         raise BenchError(f"{counts.done} of {manifest.inputs.cases} cases were done ({errors})")
     return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ChildServer:
+    """A running instant server."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Its address in a model string."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def model(self) -> ModelName:
+        """Its model."""
+        return parse_model_name(f"vllm:{MODEL}@{self.url}")
+
+    def requests(self) -> int:
+        """Chat completions answered so far."""
+        answer = httpx.get(f"http://127.0.0.1:{self.port}/requests", timeout=10, trust_env=False)
+        return int(answer.json()["requests"])
+
+
+@contextmanager
+def instant_server(seconds: float = 0.0) -> Iterator[ChildServer]:
+    """Run the instant server in a process of its own, so that its processor time is not the client's.
+
+    Raises:
+        BenchError: It does not start.
+    """
+    command = [sys.executable, "-m", "evals.bench.instant_server", "--until-input-ends"]
+    child = subprocess.Popen(  # noqa: S603 - this interpreter, this package, one number
+        [*command, "--seconds", str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        port = child.stdout.readline().strip()
+        if not port:
+            raise BenchError("the benchmark's server did not start")
+        yield ChildServer(int(port))
+    finally:
+        child.stdin.close()
+        try:
+            child.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        child.stdout.close()

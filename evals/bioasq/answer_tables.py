@@ -6,18 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cases.bioasq_submissions.prediction import BioasqPrediction
 from cases.records import Case
+from cases.submissions.bioasq import BioasqPrediction
 from evals.bioasq.parts import PARTS, Part
-from evals.bioasq.recorded import predictions_of_run
-from evals.bioasq.scores import OURS, PartRows, part_rows
+from evals.bioasq.scores import OURS, PartRows, part_rows, predictions_of_run
 from evals.experiments.tables import PaperTable, TableRow
-from evals.statistics.bootstrap import Interval, paired_bootstrap
+from evals.statistics.bootstrap import Interval, intervals_of, paired_bootstrap
 from evals.statistics.case_totals import PERCENT
 from evals.statistics.sign_flip import swap_test
-from graph.recipe import Recipe
+from nodes.answer.exact_settings import ExactSettings
 from runs.folder import RunFolder
-from runs.inputs import recorded_cases
+from runs.manifest import recorded_cases, recorded_recipe
 
 AnswerTable = Literal["bioasq-4", "bioasq-5"]
 
@@ -108,7 +107,7 @@ def _placed(runs: Mapping[str, RunFolder]) -> list[_Cell]:
     cells: list[_Cell] = []
     taken = set()
     for name, run in runs.items():
-        exact = Recipe.model_validate(run.manifest.recipe).exact
+        exact = recorded_recipe(run.manifest).section(ExactSettings)
         model = " + ".join(dict.fromkeys(one.name for one in run.manifest.models.values()))
         row = f"{exact.shots}-shot{'' if exact.shots == 1 else 's'} + style {exact.style}"
         if any(FEW_SHOTS in line.get("flags", ()) for line in run.cases()):
@@ -140,8 +139,7 @@ def _value(cell: _Cell, column: _Column, cases: Sequence[Case]) -> Interval | No
     rows = _rows(cell, column, cases)
     if not rows.cases:
         return None
-    statistic = PARTS[column.part].statistics[column.score]
-    return _in_points(paired_bootstrap(rows.matrix, rows.matrix, [statistic])[0].first)
+    return _in_points(intervals_of(rows.matrix, {"": PARTS[column.part].statistics[column.score]})[""])
 
 
 def _difference(

@@ -7,17 +7,30 @@ from dataclasses import dataclass
 from math import log
 from typing import Literal
 
-from cases.bioasq_submissions.prediction import BioasqPrediction, BioasqTask
+import numpy as np
+
 from cases.biomedical import QuestionType
 from cases.records import Case, Verdict
-from evals.bioasq.exact import Answer, Entries, factoid_scores, list_scores, read_yes_or_no
-from evals.bioasq.ranking import DEPTH, Divisor, average_precision, document_scores, ndcg
-from evals.bioasq.rouge import SkipVariant, rouge_2, rouge_su4
-from evals.bioasq.snippets import placed, snippet_average_precision, snippet_scores
-from evals.bioasq.statistics import AsShare, F1OfOne, GeometricMean
+from cases.submissions.bioasq import BioasqPrediction, BioasqTask
+from evals.bioasq.measures import (
+    Answer,
+    Entries,
+    SkipVariant,
+    document_scores,
+    factoid_scores,
+    list_scores,
+    placed,
+    read_yes_or_no,
+    rouge_2,
+    rouge_su4,
+    snippet_average_precision,
+    snippet_scores,
+)
 from evals.metrics.rouge import rouge
-from evals.statistics.case_totals import CaseStatistic, Mean
-from evals.verdicts.classes import Accuracy, MacroOfClasses, case_matrix
+from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, GeometricMean, Mean, Pooled
+from evals.verdicts.scores import Accuracy, case_matrix, macro_of_classes
+from ranking.measures import DEPTH, Divisor, average_precision, ndcg
+from ranking.measures import PARTS as SCORES
 
 Part = Literal["documents", "snippets", "yesno", "factoid", "list", "ideal"]
 
@@ -36,8 +49,8 @@ class Definitions:
     """Where BioASQ's scorer has several ways, or one that is not ours.
 
     Attributes:
-        bioasq_compat: As its scorer does: a question that nothing was handed in for is skipped and not
-            counted as 0, and average precision of snippets is as `snippet_average_precision` tells.
+        bioasq_compat: As its scorer does: a question without a prediction is skipped and not counted
+            as 0, and average precision of snippets is as in `snippet_average_precision`.
         divisor: Of average precision of documents.
         skip_pairs: Of ROUGE-SU4.
     """
@@ -57,6 +70,9 @@ class Definitions:
 
 _Row = Callable[[Case, BioasqPrediction, Definitions], Sequence[float]]
 
+_RANKED = ("map", "gmap", *SCORES)
+_ROUGES = (*(f"{name}_{part}" for name in ("rouge2", "rouge_su4") for part in SCORES), "rouge_score_rouge2")
+
 
 @dataclass(frozen=True, slots=True)
 class PartDefinition:
@@ -75,19 +91,38 @@ class PartDefinition:
     is_given: Callable[[BioasqPrediction], bool]
 
 
-def _means(*names: str, first: int = 0) -> dict[str, CaseStatistic]:
-    return {name: Mean(first + place) for place, name in enumerate(names)}
+@dataclass(frozen=True, slots=True)
+class AsShare:
+    """A statistic in percent as 0 to 1."""
+
+    statistic: CaseStatistic
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Those of the statistic."""
+        return self.statistic.columns
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The share."""
+        return np.asarray(self.statistic.of(totals, cases) / PERCENT)
+
+
+def _means(*columns: str) -> dict[str, CaseStatistic]:
+    """A mean of each column; that of `gmap`, which holds logarithms, is geometric."""
+    return {
+        name: GeometricMean(place) if name == "gmap" else Mean(place) for place, name in enumerate(columns)
+    }
 
 
 def _documents(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
     relevant = frozenset(case.biomedical.documents if case.biomedical else ())
     ranked = list(dict.fromkeys(said.documents or ()))[:DEPTH]
-    precision = average_precision(ranked, relevant, definitions.divisor)
+    precision = average_precision(ranked, relevant, divisor=definitions.divisor)
     return [
         precision,
         log(precision + GMAP_ADDED),
         *document_scores(ranked, relevant),
-        ndcg(ranked, relevant),
+        ndcg(ranked, relevant, add=sum),
     ]
 
 
@@ -147,21 +182,15 @@ def _answers(kind: QuestionType, statistics: Mapping[str, CaseStatistic], row: _
     )
 
 
-_RANKED: Mapping[str, CaseStatistic] = {
-    "map": Mean(0),
-    "gmap": GeometricMean(1),
-    **_means("precision", "recall", "f1", first=2),
-}
-
 PARTS: Mapping[Part, PartDefinition] = {
     "documents": PartDefinition(
-        {**_RANKED, "ndcg": Mean(5)},
+        _means(*_RANKED, "ndcg"),
         _documents,
         lambda case: case.biomedical is not None and bool(case.biomedical.documents),
         lambda said: said.documents is not None,
     ),
     "snippets": PartDefinition(
-        _RANKED,
+        _means(*_RANKED),
         _snippets,
         lambda case: case.biomedical is not None and bool(placed(case.biomedical.snippets)),
         lambda said: said.snippets is not None,
@@ -169,20 +198,17 @@ PARTS: Mapping[Part, PartDefinition] = {
     "yesno": _answers(
         "yesno",
         {
-            "macro_f1": AsShare(MacroOfClasses(2, "f1")),
+            "macro_f1": AsShare(macro_of_classes(2, "f1")),
             "accuracy": AsShare(Accuracy(2)),
-            "f1_yes": F1OfOne(0),
-            "f1_no": F1OfOne(3),
+            "f1_yes": Pooled(0, "f1", "zero"),
+            "f1_no": Pooled(3, "f1", "zero"),
         },
         _yesno,
     ),
     "factoid": _answers("factoid", _means("strict_accuracy", "lenient_accuracy", "mrr"), _factoid),
-    "list": _answers("list", _means("precision", "recall", "f1"), _list),
+    "list": _answers("list", _means(*SCORES), _list),
     "ideal": PartDefinition(
-        _means(
-            *(f"{name}_{part}" for name in ("rouge2", "rouge_su4") for part in ("precision", "recall", "f1")),
-            "rouge_score_rouge2",
-        ),
+        _means(*_ROUGES),
         _ideal,
         lambda case: case.biomedical is not None and bool(case.gold.ideal_answers),
         lambda said: bool(said.ideal_answer and said.ideal_answer.strip()),

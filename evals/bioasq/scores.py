@@ -1,20 +1,28 @@
-"""Scores of predictions against questions with gold, by part and by type of question."""
+"""Scores of runs and submissions against questions with gold, by part and by type of question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from cases.bioasq_json import QUESTION_TYPES
-from cases.bioasq_submissions.prediction import BioasqPrediction
-from cases.biomedical import QuestionType
+from cases.biomedical import QuestionType, Snippet
+from cases.load import find_cases
 from cases.records import Case
-from evals.bioasq.parts import PARTS, Definitions, Part
-from evals.statistics.bootstrap import Interval, paired_bootstrap
+from cases.submissions.bioasq import BioasqPrediction, BioasqTask, read_answers
+from evals.bioasq.parts import PARTS, PARTS_OF, Definitions, Part
+from evals.scoring.gold import ScoringError, parse_case_ids
+from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import Floats
+from graph.system import find_system
+from nodes.retrieval.document_settings import DocumentSettings
+from runs.folder import Line, RunFolder
+from runs.manifest import recorded_recipe
 
 Group = Literal["all"] | QuestionType
 
@@ -62,15 +70,7 @@ class PartScores:
             "definitions": self.definitions.as_json(),
             "missing_questions": list(self.missing),
             "groups": {
-                name: {
-                    "questions": group.questions,
-                    "values": {score: one.value for score, one in group.values.items()},
-                    "intervals": {
-                        score: [one.low, one.high]
-                        for score, one in group.values.items()
-                        if group.questions > 1
-                    },
-                }
+                name: {"questions": group.questions, **interval_fields(group.values, group.questions)}
                 for name, group in self.groups.items()
             },
         }
@@ -132,20 +132,124 @@ def part_rows(
     return PartRows(tuple(kept), np.asarray(rows, dtype=np.float64), tuple(missing))
 
 
-def intervals(part: Part, matrix: Floats) -> dict[str, Interval]:
-    """Every score of a part with its interval, by bootstrap over questions."""
-    statistics = PARTS[part].statistics
-    found = paired_bootstrap(matrix, matrix, [*statistics.values()])
-    return {name: one.first for name, one in zip(statistics, found, strict=True)}
+def gives_biomedical(run: RunFolder) -> bool:
+    """Whether the run finds documents for BioASQ's questions or answers them."""
+    return find_system(run.manifest.system).score == "biomedical"
+
+
+def predictions_of_run(run: RunFolder) -> list[BioasqPrediction]:
+    """What the run says of each question that is done; a failed one is missing, never empty."""
+    found = recorded_recipe(run.manifest).section(DocumentSettings).finds
+    return [prediction_of(line, found=found) for line in run.cases() if line["status"] == "done"]
+
+
+def prediction_of(line: Line, *, found: bool) -> BioasqPrediction:
+    """Read the line of a question that is done.
+
+    Args:
+        line: Of `cases.jsonl`.
+        found: Whether the run searched; if not, its snippets are those that the question came with, and no
+            prediction.
+    """
+    ranking, snippets, exact = (line.get(name) for name in ("document_ranking", "snippets", "exact_answer"))
+    if isinstance(exact, list):
+        exact = tuple(tuple(names) for names in exact)
+    return BioasqPrediction(
+        id=line["case_id"],
+        documents=tuple(one["id"] for one in ranking) if found and ranking is not None else None,
+        snippets=tuple(map(_snippet, snippets)) if found and snippets is not None else None,
+        exact_answer=exact,
+        ideal_answer=line.get("answer"),
+    )
+
+
+def score_run(
+    run: RunFolder,
+    case_files: Sequence[Path] = (),
+    case_ids: str | None = None,
+    definitions: Definitions = OURS,
+    task: BioasqTask | None = None,
+) -> list[PartScores]:
+    """Score a run on what it gives and its question file has gold for.
+
+    Args:
+        run: One that `gives_biomedical` is true of.
+        case_files: Question files instead of those that the run was made with.
+        case_ids: Only these questions.
+        definitions: How to count.
+        task: Only this phase.
+
+    Raises:
+        InputError: A file cannot be read.
+        ScoringError: Nothing can be scored.
+    """
+    inputs = run.manifest.inputs
+    source = find_cases(list(case_files) or [Path(path) for path in inputs.paths])
+    cases = [
+        case
+        for case in islice(source, inputs.limit)
+        if isinstance(case, Case) and run.manifest.covers(case.id)
+    ]
+    return _scored(str(run.path), cases, predictions_of_run(run), case_ids, definitions, task)
+
+
+def score_file(
+    path: Path,
+    case_files: Sequence[Path],
+    case_ids: str | None = None,
+    definitions: Definitions = OURS,
+    task: BioasqTask | None = None,
+) -> list[PartScores]:
+    """Score a submission against question files with gold.
+
+    Raises:
+        InputError: A file cannot be read.
+        ScoringError: Nothing can be scored.
+    """
+    cases = [case for case in find_cases(case_files) if isinstance(case, Case)]
+    return _scored(str(path), cases, read_answers(path), case_ids, definitions, task)
 
 
 def _groups(part: Part, rows: PartRows) -> dict[Group, GroupScores]:
-    groups: dict[Group, GroupScores] = {"all": GroupScores(len(rows.cases), intervals(part, rows.matrix))}
+    statistics = PARTS[part].statistics
+    groups: dict[Group, GroupScores] = {
+        "all": GroupScores(len(rows.cases), intervals_of(rows.matrix, statistics))
+    }
     types = [case.biomedical.type if case.biomedical else None for case in rows.cases]
     if len(set(types)) == 1:
         return groups
     for kind in QUESTION_TYPES:
         chosen = rows.matrix[[one == kind for one in types]]
         if len(chosen):
-            groups[kind] = GroupScores(len(chosen), intervals(part, chosen))
+            groups[kind] = GroupScores(len(chosen), intervals_of(chosen, statistics))
     return groups
+
+
+def _scored(
+    origin: str,
+    cases: Iterable[Case],
+    predictions: Sequence[BioasqPrediction],
+    case_ids: str | None,
+    definitions: Definitions,
+    task: BioasqTask | None,
+) -> list[PartScores]:
+    wanted = None if case_ids is None else parse_case_ids(case_ids)
+    kept = [case for case in cases if wanted is None or case.id in wanted]
+    scored = score_parts(kept, predictions, definitions, PARTS if task is None else PARTS_OF[task])
+    if not scored:
+        raise ScoringError(
+            f"{origin}: none of its questions has both, something said of it and gold in the question file."
+            " Give the file that has the gold: --cases QUESTIONS.json"
+        )
+    return scored
+
+
+def _snippet(fields: Mapping[str, object]) -> Snippet:
+    begin, end = fields.get("begin"), fields.get("end")
+    return Snippet(
+        str(fields["document"]),
+        str(fields["text"]),
+        str(fields.get("section") or ""),
+        begin if isinstance(begin, int) else None,
+        end if isinstance(end, int) else None,
+    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from evals.compare.differences import Settings
-from evals.compare.outcomes import RunOutcomes
-from evals.compare.pairing import Pairing
+from evals.compare.outcomes import Pairing, RunOutcomes
 
 FEW_CASES = 50
 _FEW_TAIL_RESAMPLES = 10

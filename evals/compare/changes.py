@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evals.compare.outcomes import CaseOutcome
-from evals.scoring.counts import count, scores
 from evals.scoring.gold import Labels
 from evals.statistics.mcnemar import McNemar, clustered_mcnemar
+from ranking.measures import count, scores
 
 
 class F1Pair(NamedTuple):

@@ -17,12 +17,11 @@ from evals.compare.changes import (
     route_changes,
 )
 from evals.compare.differences import Settings, TaskDifferences, compare_scores
-from evals.compare.outcomes import RunOutcomes, Usage
-from evals.compare.pairing import Pairing, pair_cases
+from evals.compare.outcomes import Pairing, RunOutcomes, Usage, pair_cases
 from evals.compare.setups import Setting, differing_settings
 from evals.reply_forms import cohen_kappa
 from evals.scoring.gold import Labels
-from evals.scoring.task_scores import TaskScores
+from evals.scoring.measures import TaskScores
 from evals.statistics.mcnemar import McNemar
 
 

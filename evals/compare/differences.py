@@ -8,12 +8,14 @@ from itertools import groupby
 
 import numpy as np
 
-from cases.submissions.prediction import Task
-from evals.scoring.measures import PairedScores, pair_scores
-from evals.scoring.task_scores import TaskScores
+from cases.submissions.archehr import Task
+from evals.pages.tables import p_text
+from evals.scoring.measures import PairedScores, TaskScores, pair_scores
 from evals.statistics.bootstrap import LEVEL, RESAMPLES, SEED, Interval, PairedIntervals, paired_bootstrap
 from evals.statistics.case_totals import CaseStatistic, Floats, Shifted
 from evals.statistics.sign_flip import swap_test
+
+_HEADLINES = ("overall_score", "strict_micro_f1", "micro_f1", "mean_of_available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +138,30 @@ def _judge(
     p_values = swap_test(first, second, statistics, resamples=settings.resamples, seed=settings.seed)
     adjusted = [min(1.0, settings.candidates * p_value) for p_value in p_values]
     return list(zip(intervals, adjusted, strict=True))
+
+
+def _headline(task: TaskDifferences) -> MetricDifference | None:
+    """The metric that a task is ranked by, where the runs have it; else the first."""
+    named = {metric.name: metric for metric in task.metrics}
+    ranked = [named[name] for name in _HEADLINES if name in named]
+    return next(iter([*ranked, *task.metrics]), None)
+
+
+def verdict(task: TaskDifferences) -> str | None:
+    """What the task's main metric comes to, in a sentence."""
+    metric = _headline(task)
+    if metric is None:
+        return None
+    difference = metric.difference
+    if difference.method == "none":
+        return f"{metric.name}: one case tells nothing."
+    if difference.value == difference.low == difference.high == 0:
+        return f"{metric.name}: no difference in any case."
+    way = "above" if difference.value >= 0 else "below"
+    ends = f"[{difference.low:+.2f}, {difference.high:+.2f}], p {p_text(metric.p_value, equals=True)}"
+    meaning = (
+        "more than chance explains at this level"
+        if metric.is_clear
+        else "these cases do not tell the two runs apart"
+    )
+    return f"{metric.name}: B is {abs(difference.value):.2f} {way} A, {ends}: {meaning}."

@@ -1,4 +1,4 @@
-"""How the cases of a run ended, and the routes that they took."""
+"""How the cases of a run ended, the routes that they took, and which of them two runs share."""
 
 from __future__ import annotations
 
@@ -89,14 +89,49 @@ def read_outcome(run: RunFolder, case_id: str) -> CaseOutcome:
     return _outcome(run.require_case(case_id), _route(run.trace(case_id)))
 
 
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Cases by where they ended; ids in the order of the first run, then of the second.
+
+    Attributes:
+        both: Done in both runs. Everything is compared on these.
+        only_first: Ended in the first run alone.
+        only_second: Ended in the second run alone.
+        failed_first: Failed in the first run, whatever became of them in the second.
+        failed_second: Failed in the second run.
+    """
+
+    both: tuple[str, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    failed_first: tuple[str, ...]
+    failed_second: tuple[str, ...]
+
+
+def pair_cases(first: RunOutcomes, second: RunOutcomes) -> Pairing:
+    """Pair by case id."""
+    shared = [case_id for case_id in first.cases if case_id in second.cases]
+    return Pairing(
+        both=tuple(
+            case_id
+            for case_id in shared
+            if not first.cases[case_id].error and not second.cases[case_id].error
+        ),
+        only_first=tuple(case_id for case_id in first.cases if case_id not in second.cases),
+        only_second=tuple(case_id for case_id in second.cases if case_id not in first.cases),
+        failed_first=tuple(case_id for case_id, case in first.cases.items() if case.error),
+        failed_second=tuple(case_id for case_id, case in second.cases.items() if case.error),
+    )
+
+
 def _outcome(line: Line, route: Route) -> CaseOutcome:
     usage = line["usage"]
     return CaseOutcome(
         case_id=line["case_id"],
         error=line["error"]["class"] if line["error"] else None,
         labels=line["labels"],
-        intent=line["intent"]["primary"] if line["intent"] else None,
-        answer=line["answer"],
+        intent=(line.get("intent") or {}).get("primary"),
+        answer=line.get("answer"),
         usage=Usage(usage["calls"], usage["input_tokens"], usage["output_tokens"]),
         route=route,
     )

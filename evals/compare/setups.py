@@ -10,6 +10,8 @@ from runs.manifest import Manifest
 from serving.model_name import parse_model_name
 
 _NONE = "-"
+_PLACES = ("folder", "path")
+"""Where a resource lies is no part of what it is."""
 
 
 class Setting(NamedTuple):
@@ -30,18 +32,28 @@ def differing_settings(first: Manifest, second: Manifest) -> list[Setting]:
 
 
 def _others(manifest: Manifest) -> dict[str, str]:
-    pool = manifest.demonstrations
     found = {"system": manifest.system, "evigraph": manifest.evigraph}
     found |= {
         f"model of {role}": _model(model.name, model.revision) for role, model in manifest.models.items()
     }
     found |= {f"prompt {name}": sha256[:12] for name, sha256 in manifest.prompts.items()}
-    found["ranker"] = manifest.ranker.identity if manifest.ranker else _NONE
-    if manifest.retrieval is not None:
-        found |= {name: str(value) for name, value in manifest.retrieval if value is not None}
-    found["demonstrations"] = f"{pool.count} cases, {pool.embedder}, {pool.sha256[:12]}" if pool else _NONE
+    for resource, record in manifest.resources.items():
+        found |= {
+            _named(resource, name): _short(name, value)
+            for name, value in record.items()
+            if value is not None and name not in _PLACES
+        }
     found |= {f"version of {name}": version for name, version in manifest.versions.items()}
     return found
+
+
+def _named(resource: str, field: str) -> str:
+    name = resource.replace("_", " ")
+    return name if field == "identity" else f"{name} {field}"
+
+
+def _short(name: str, value: object) -> str:
+    return str(value)[:12] if name.endswith("sha256") else str(value)
 
 
 def _model(name: str, revision: str) -> str:
@@ -61,4 +73,4 @@ def _field(recipe: Mapping[str, Any], name: str) -> str:
     value: Any = recipe
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
-    return _NONE if value is None else str(value)
+    return _NONE if value is None else _short(name, value)

@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from cases.definitions import DefinitionKind, Section
 from evals.experiments.errors import ExperimentError
+from graph.recipe import FLAGSHIP
 
 Table = Literal["3", "4", "6", "7", "bioasq-4", "bioasq-5"]
 """A table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence.
@@ -55,14 +56,13 @@ class Experiment(Section):
         demos: Pool of demonstrations; None is the packaged sample pool.
         corpus: Of published documents, for graphs that search one.
         index: Of their vectors, for recipes that compare those.
-        shots: Answered questions, for graphs that show them; None is the packaged samples.
         model: Model strings of cells that name none.
         cells: Runs by name.
         grid: Values by dotted field; every combination is a further cell.
-        tables: Cells of each table, in the order of its rows. The first is what the others are held against.
+        tables: Cells of each table, in the order of its rows. The others are compared with the first.
     """
 
-    recipe: str = "tamu"
+    recipe: str = FLAGSHIP
     cases: tuple[Path, ...] = ()
     key: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
@@ -70,7 +70,6 @@ class Experiment(Section):
     demos: Path | None = None
     corpus: Path | None = None
     index: Path | None = None
-    shots: Path | None = None
     model: tuple[str, ...] = ()
     cells: dict[CellName, Cell] = Field(default_factory=dict)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
@@ -88,6 +87,12 @@ class Experiment(Section):
                     hint = f"; did you mean {near[0]!r}?" if near else ""
                     raise ValueError(f"table {table} names cell {name!r}, which is not there{hint}")
         return self
+
+    @property
+    def places(self) -> dict[str, Path]:
+        """Where resources are, by the name of their option."""
+        given = {"demos": self.demos, "corpus": self.corpus, "index": self.index}
+        return {name: path for name, path in given.items() if path is not None}
 
     def all_cells(self) -> dict[str, Cell]:
         """The named cells and every combination of the grid."""
@@ -140,7 +145,7 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
         recipe = str(folder / recipe)
     folders = {
         name: None if (given := getattr(experiment, name)) is None else folder / given
-        for name in ("demos", "corpus", "index", "shots")
+        for name in ("demos", "corpus", "index")
     }
     return experiment.model_copy(update={**paths, "recipe": recipe, **folders})
 

@@ -1,13 +1,17 @@
-"""Tables of an experiment as Markdown for people and as CSV for programs."""
+"""Tables of an experiment as Markdown and a page for people, as CSV and JSON for programs."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from evals.experiments.tables import TITLES, PaperTable, Unit
-from evals.statistics.bootstrap import Interval
+from evals.experiments.tables import TITLES, PaperTable, TableRow, Unit
+from evals.pages.page import render_page
+from evals.pages.plots import interval_plot
+from evals.pages.tables import POINTS, SHARES, Cell, Format, Table, columns, comma_separated, markdown
+
+FORMATS: Mapping[Unit, Format] = {"share": SHARES, "points": POINTS}
 
 _NOTE = (
     "Brackets: 95 % intervals, paired bootstrap over cases (BCa). Difference: to the first row, in the"
@@ -15,62 +19,97 @@ _NOTE = (
 )
 
 
-def markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
+def table_of(paper: PaperTable, *, headline_only: bool = False) -> Table:
+    """Rows with their columns, or the headline alone, and their differences to the first row.
+
+    Args:
+        paper: What is shown.
+        headline_only: For where there is little room.
+    """
+    form = FORMATS[paper.unit]
+    shown = (paper.headline,) if headline_only else paper.columns
+    compared = headline_only or len(paper.rows) > 1
+    difference = "to the first row" if headline_only else "Difference"
+
+    def cells(row: TableRow) -> list[Cell | str]:
+        values = dict(zip(paper.columns, row.values, strict=True))
+        made: list[Cell | str] = [row.name, *(form.cell(values.get(column)) for column in shown)]
+        if compared:
+            made.append(form.cell(row.difference, signed=True) if row.difference else "")
+            made.append("" if row.p_value is None else f"{row.p_value:.3f}")
+        return made
+
+    heads = columns("", *shown, *([difference, "p"] if compared else []))
+    return Table(heads, [cells(row) for row in paper.rows])
+
+
+def as_markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
     """All tables, one below the other."""
     parts = ["# Tables of the experiment\n", *(f"{note}\n" for note in notes)]
     for table in tables:
-        parts += [_markdown(table), ""]
+        reasons = [f"{column}: not computed: {reason}." for column, reason in table.not_computed.items()]
+        parts += [
+            f"## Table {table.table}. {TITLES[table.table]}\n",
+            f"{table.cases} cases that every row has done.\n",
+            markdown(table_of(table)),
+            "",
+            *reasons,
+            "",
+            _NOTE.format(headline=table.headline),
+            "",
+        ]
     return "\n".join(parts)
 
 
-def comma_separated(tables: Sequence[PaperTable]) -> str:
+def as_csv(tables: Sequence[PaperTable]) -> str:
     """One line a value: table, row, column, value, low, high, in the table's unit."""
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(["table", "row", "column", "value", "low", "high", "cases"])
-    for table in tables:
-        for row in table.rows:
-            for column, value in zip(table.columns, row.values, strict=True):
-                numbers = ["", "", ""] if value is None else [_number(part, table.unit) for part in value[:3]]
-                writer.writerow([table.table, row.name, column, *numbers, table.cases])
-    return written.getvalue()
-
-
-def _markdown(table: PaperTable) -> str:
-    compared = len(table.rows) > 1
-    heads = ["", *table.columns, *(["Difference", "p"] if compared else [])]
     lines = [
-        f"## Table {table.table}. {TITLES[table.table]}\n",
-        f"{table.cases} cases that every row has done.\n",
-        "| " + " | ".join(heads) + " |",
-        "|---" + "|--:" * (len(heads) - 1) + "|",
+        [
+            table.table,
+            row.name,
+            column,
+            *(["", "", ""] if value is None else [FORMATS[table.unit].number(part) for part in value[:3]]),
+            table.cases,
+        ]
+        for table in tables
+        for row in table.rows
+        for column, value in zip(table.columns, row.values, strict=True)
     ]
-    for row in table.rows:
-        cells = [row.name, *(cell_text(value, table.unit) for value in row.values)]
-        if compared:
-            cells.append(cell_text(row.difference, table.unit, signed=True) if row.difference else "")
-            cells.append("" if row.p_value is None else f"{row.p_value:.3f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    lines.append("")
-    lines += [f"{column}: not computed: {reason}." for column, reason in table.not_computed.items()]
-    lines.append("")
-    lines.append(_NOTE.format(headline=table.headline))
-    return "\n".join(lines)
+    return comma_separated(("table", "row", "column", "value", "low", "high", "cases"), lines)
 
 
-def cell_text(interval: Interval | None, unit: Unit, *, signed: bool = False) -> str:
-    """A value with its interval in brackets, in the table's unit."""
-    return " ".join(filter(None, cell_parts(interval, unit, signed=signed)))
+def as_object(table: PaperTable) -> dict[str, Any]:
+    """For programs; values in points of 100."""
+    return {
+        **asdict(table),
+        "rows": [
+            {
+                "name": row.name,
+                "values": {
+                    column: None if value is None else value._asdict()
+                    for column, value in zip(table.columns, row.values, strict=True)
+                },
+                "difference": None if row.difference is None else row.difference._asdict(),
+                "p_value": row.p_value,
+            }
+            for row in table.rows
+        ],
+    }
 
 
-def cell_parts(interval: Interval | None, unit: Unit, *, signed: bool = False) -> tuple[str, str]:
-    """The value, and its interval in brackets or nothing."""
-    if interval is None:
-        return "-", ""
-    value, low, high = (_number(part, unit, signed=signed) for part in interval[:3])
-    return value, "" if interval.method == "none" else f"[{low}, {high}]"
+def as_page(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
+    """All tables with a plot each, one below the other."""
+    return render_page(
+        "experiment.html",
+        tables=tables,
+        notes=notes,
+        titles=TITLES,
+        table_of=table_of,
+        headline_plot=_headline_plot,
+    )
 
 
-def _number(value: float, unit: Unit, *, signed: bool = False) -> str:
-    sign = "+" if signed else ""
-    return f"{value / 100:{sign}.4f}" if unit == "share" else f"{value:{sign}.2f}"
+def _headline_plot(table: PaperTable) -> str:
+    place = table.columns.index(table.headline)
+    rows = [(row.name, row.values[place]) for row in table.rows]
+    return interval_plot(rows, table.headline, f"table{table.table}", scale=1 / FORMATS[table.unit].over)

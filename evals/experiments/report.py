@@ -7,30 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.files import write_atomically
-from cases.submissions.prediction import Prediction
+from cases.submissions.archehr import Prediction
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
 from evals.bioasq.answer_tables import make_answer_table
 from evals.experiments.definition import Experiment, Table
-from evals.experiments.page import render_page
-from evals.experiments.render import comma_separated, markdown
+from evals.experiments.render import as_csv, as_markdown, as_page
 from evals.experiments.run import Cells
 from evals.experiments.tables import TASK_OF, PaperTable, make_table
-from evals.metrics.resources import MetricResources
-from evals.scoring.gold import GoldCase
-from evals.scoring.matching import ScoringError
-from evals.scoring.run_gold import gold_of_run
-from evals.scoring.run_predictions import predictions
+from evals.metrics.text_metric import MetricResources
+from evals.pages.page import FEW_CASES
+from evals.scoring.gold import GoldCase, ScoringError
+from evals.scoring.measures import TaskScores
+from evals.scoring.recorded import gold_of_run, predictions
 from evals.scoring.score import score
 from evals.scoring.scored_tasks import score_predictions
-from evals.scoring.task_scores import TaskScores
 from runs.folder import RunFolder
-
-_FEW = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExperimentReport:
     """An experiment's tables, what a reader must know of them, and where they stand."""
 
     tables: tuple[PaperTable, ...]
@@ -40,7 +36,7 @@ class Report:
     page: Path
 
 
-def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricResources) -> Report:
+def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricResources) -> ExperimentReport:
     """Score every cell that a table names, make the tables and write them.
 
     Voting cells have a further row in table 3: with the threshold that was tuned on the other split, or,
@@ -50,30 +46,36 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
         InputError: A file cannot be read or written.
     """
     tables = []
-    remarks: list[str] = []
+    notes_of_rows: list[str] = []
     for table, names in experiment.tables.items():
         match table:
             case "bioasq-4" | "bioasq-5":
                 runs = {name: cells.reported[name] for name in names if name in cells.reported}
                 made = make_answer_table(table, runs)
             case _:
-                scored = _scored(table, names, cells, resources, remarks)
+                scored = _scored(table, names, cells, resources, notes_of_rows)
                 made = make_table(table, scored)
-                remarks += [note for scores in scored.values() for note in scores.notes]
+                notes_of_rows += [note for scores in scored.values() for note in scores.notes]
         if made is not None:
             tables.append(made)
-    notes = (*_notes(experiment, cells, tables), *dict.fromkeys(remarks))
-    written = Report(tuple(tables), notes, *(out / f"tables.{suffix}" for suffix in ("md", "csv", "html")))
-    write_atomically(written.markdown, [markdown(tables, notes).encode()])
-    write_atomically(written.csv, [comma_separated(tables).encode()])
-    write_atomically(written.page, [render_page(tables, notes).encode()])
+    notes = (*_notes(experiment, cells, tables), *dict.fromkeys(notes_of_rows))
+    written = ExperimentReport(
+        tables=tuple(tables),
+        notes=notes,
+        markdown=out / "tables.md",
+        csv=out / "tables.csv",
+        page=out / "tables.html",
+    )
+    write_atomically(written.markdown, [as_markdown(tables, notes).encode()])
+    write_atomically(written.csv, [as_csv(tables).encode()])
+    write_atomically(written.page, [as_page(tables, notes).encode()])
     return written
 
 
 def _scored(
-    table: Table, names: list[str], cells: Cells, resources: MetricResources, remarks: list[str]
+    table: Table, names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
 ) -> dict[str, TaskScores]:
-    """Rows by name, scored as `evigraph score` scores their runs; what is left out is added to `remarks`."""
+    """Rows by name, scored as `evigraph score` scores their runs; what is left out is added to `notes`."""
     rows: dict[str, TaskScores] = {}
     for name in names:
         run = cells.reported.get(name)
@@ -86,7 +88,7 @@ def _scored(
                 rows |= _tuned(name, run, gold, cells.tuning.get(name))
         except ScoringError as error:
             # Such as a cell that stops after the evidence, in a table of answers.
-            remarks.append(f"{name} is left out of table {table}: {error}.")
+            notes.append(f"{name} is left out of table {table}: {error}.")
     return rows
 
 
@@ -118,7 +120,7 @@ def _prediction(case: VotedCase, threshold: int, votes: int) -> Prediction:
 def _notes(experiment: Experiment, cells: Cells, tables: list[PaperTable]) -> list[str]:
     notes = []
     smallest = min((table.cases for table in tables), default=0)
-    if 0 < smallest < _FEW:
+    if 0 < smallest < FEW_CASES:
         notes.append(
             f"{smallest} cases are few: intervals are wide, and the best row of a table is partly luck."
         )

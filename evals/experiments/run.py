@@ -14,6 +14,7 @@ from cases.load import find_cases
 from evals.experiments.definition import Experiment
 from evals.experiments.errors import ExperimentError
 from graph.recipe import Recipe, load_recipe, override
+from nodes.evidence.settings import VoteSettings
 from runs.assemble import Request
 from runs.batch import Options
 from runs.folder import CALLS, MANIFEST, RunFolder
@@ -91,10 +92,7 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
             keys=experiment.key,
             models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
             overrides=cell.set,
-            demonstrations=experiment.demos,
-            corpus=experiment.corpus,
-            index=experiment.index,
-            shots=experiment.shots,
+            places=experiment.places,
             limit=limit,
         )
         planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))
@@ -119,17 +117,17 @@ async def run_cells(
     Journal(journal).close()
     reported: dict[str, RunFolder] = {}
     tuning: dict[str, RunFolder] = {}
-    with Servers(watcher.remark, stop) as servers:
+    with Servers(watcher.notify, stop) as servers:
         for number, cell in enumerate(planned, 1):
             if stop.is_set():
                 break
             place = " (tuning)" if cell.tuning else ""
-            watcher.remark(f"cell {number} of {len(planned)}: {cell.name}{place}")
+            watcher.notify(f"cell {number} of {len(planned)}: {cell.name}{place}")
             run = await _run_cell(cell, options, journal, servers, stop, watcher)
             if run.manifest.status == "finished":
                 (tuning if cell.tuning else reported)[cell.name] = run
             elif run.manifest.sessions[-1].stopped_by is not None:
-                watcher.remark(f"stopped: {run.manifest.sessions[-1].stopped_by}")
+                watcher.notify(f"stopped: {run.manifest.sessions[-1].stopped_by}")
                 break
     return Cells(reported, tuning)
 
@@ -163,7 +161,8 @@ async def _run_cell(
 
 
 def _is_voted(recipe: Recipe) -> bool:
-    return recipe.evidence.all_votes > 1
+    settings = recipe.find_section(VoteSettings)
+    return settings is not None and settings.all_votes > 1
 
 
 def _keep_plan(path: Path, planned: Sequence[PlannedCell]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from cases.submissions.prediction import Task
+from cases.submissions.archehr import Task
 from evals.experiments.definition import Table
-from evals.scoring.measures import AVAILABLE, PairedScores, pair_scores
-from evals.scoring.task_scores import TaskScores
-from evals.scoring.texts import OVERALL
+from evals.metrics.registry import COLUMNS
+from evals.scoring.measures import AVAILABLE, PairedScores, TaskScores, pair_scores
+from evals.scoring.tasks import TASKS
 from evals.statistics.bootstrap import Interval, paired_bootstrap
 from evals.statistics.case_totals import CaseStatistic
 from evals.statistics.sign_flip import swap_test
@@ -32,15 +32,7 @@ TITLES: Mapping[Table, str] = {
     "bioasq-5": "Ideal answers by shots, style and model",
 }
 
-_TEXT_COLUMNS = {
-    "Overall": "overall_score",
-    "BLEU": "bleu",
-    "ROUGE-Lsum": "rougeLsum",
-    "SARI": "sari",
-    "BERTScore": "bertscore",
-    "AlignScore": "alignscore",
-    "MEDCON": "medcon",
-}
+_TEXT_COLUMNS = {"Overall": "overall_score", **COLUMNS}
 # The paper's lenient counts supplementary sentences as gold (its development tables).
 _STEPS = {
     f"{shown} {average} {part}": f"{variant}_{average.lower()}_{name}"
@@ -144,7 +136,7 @@ def _statistics(paired: PairedScores, wanted: Mapping[str, str], task: Task) -> 
     found = {measure.name: measure.statistic for measure in paired.measures}
     statistics = {column: found[name] for column, name in wanted.items() if name in found}
     if "Overall" in wanted and AVAILABLE in found:
-        parts = [column for column, name in wanted.items() if name in found and name in OVERALL[task]]
+        parts = [column for column, name in wanted.items() if name in found and name in TASKS[task].averaged]
         statistics[f"{_AVAILABLE} ({', '.join(parts)})"] = found[AVAILABLE]
     return statistics
 

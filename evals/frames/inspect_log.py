@@ -14,7 +14,7 @@ from typing import Any
 
 from cases.files import write_atomically
 from evals.frames.tables import NamedRun
-from evals.scoring.counts import Counts, count, micro, scores
+from ranking.measures import Counts, count, micro, scores
 from runs.folder import Line
 
 _VERSION = 2

@@ -168,7 +168,7 @@ def _votes(line: Line, trace: list[Line]) -> Iterator[Row]:
         chosen = frozenset(ranked["essential"])
         votes.append(("ranker", ranked["vote"], LabelledVote(chosen, chosen)))
     for voter, number, vote in votes:
-        for id_ in line["vote_counts"] or ():
+        for id_ in line.get("vote_counts") or ():
             row = {"vote": number, "voter": voter, "sentence_id": id_}
             yield row | {"essential_before": id_ in vote.before, "essential_after": id_ in vote.after}
 
@@ -207,8 +207,8 @@ def _sentences(line: Line, gold: GoldCase | None) -> Iterator[Row]:
             "sentence_id": id_,
             "label": label,
             "gold_label": known.get(id_),
-            "essential_votes": (line["vote_counts"] or {}).get(id_),
-            "usable_votes": line["usable_votes"],
+            "essential_votes": (line.get("vote_counts") or {}).get(id_),
+            "usable_votes": line.get("usable_votes"),
             "confidence": confidence.get(id_),
             "ranker_score": scored.get(id_),
             "high_recall": id_ in evidence.get("high_recall", ()),

@@ -8,13 +8,21 @@ official scorers give the reference as context and the prediction as claim.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cases.errors import InputError
-from evals.metrics.local_models import loading
-from evals.metrics.text_metric import TextPair
+from evals.metrics.local_models import check_model_folder, loading
+from evals.metrics.text_metric import (
+    TEXT_TASKS,
+    Loaded,
+    MetricResources,
+    MetricSpec,
+    NotComputed,
+    TextPair,
+    missing_packages,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +49,7 @@ class AlignScore:
     """
 
     names = ("alignscore",)
+    spread = False
 
     def __init__(self, checkpoint: Path, backbone: Path, split_sentences: SplitSentences) -> None:
         """Load the trained weights; of the backbone only the configuration and the tokenizer are read.
@@ -174,3 +183,33 @@ def _fill(module: Any, weights: Mapping[str, Tensor], prefix: str, checkpoint: P
         raise InputError(checkpoint, fault, "Give roberta-base as the backbone of AlignScore-base") from error
     if missing:
         raise InputError(checkpoint, f"no {prefix}{missing[0]} in it", _REMEDY)
+
+
+def _load(resources: MetricResources) -> Iterator[Loaded]:
+    checkpoint, backbone = resources.get("alignscore"), resources.get("alignscore_backbone")
+    if checkpoint is not None and not checkpoint.is_file():
+        raise InputError(checkpoint, "no such file", "Give AlignScore-base.ckpt, of yzha/AlignScore")
+    if backbone is not None:
+        check_model_folder(backbone, "roberta", "roberta-base")
+    if checkpoint is None or backbone is None:
+        reason = "needs --alignscore FILE (AlignScore-base.ckpt) and --alignscore-backbone DIR (roberta-base)"
+        yield NotComputed(AlignScore.names, reason)
+    elif missing := missing_packages("torch", "transformers"):
+        yield NotComputed(AlignScore.names, missing)
+    elif (split := punkt_sentences()) is None:
+        reason = "needs NLTK's punkt_tab in a folder of NLTK_DATA: python -m nltk.downloader punkt_tab"
+        yield NotComputed(AlignScore.names, reason)
+    else:
+        yield AlignScore(checkpoint, backbone, split)
+
+
+METRIC = MetricSpec(
+    names=AlignScore.names,
+    columns={"alignscore": "AlignScore"},
+    tasks=TEXT_TASKS,
+    load=_load,
+    resources={
+        "alignscore": "The file AlignScore-base.ckpt.",
+        "alignscore_backbone": "Folder with the configuration and the tokenizer of roberta-base.",
+    },
+)

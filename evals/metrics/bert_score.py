@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cases.errors import InputError
-from evals.metrics.local_models import loading
-from evals.metrics.text_metric import TextPair
+from evals.metrics.local_models import check_model_folder, loading
+from evals.metrics.text_metric import (
+    TEXT_TASKS,
+    Loaded,
+    MetricResources,
+    MetricSpec,
+    NotComputed,
+    TextPair,
+    missing_packages,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +42,7 @@ class BertScore:
     """
 
     names = ("bertscore",)
+    spread = False
 
     def __init__(self, folder: Path) -> None:
         """Load tokenizer and weights of distilbert-base-uncased from a local folder.
@@ -140,3 +149,22 @@ def _padded(texts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+
+
+def _load(resources: MetricResources) -> Iterator[Loaded]:
+    folder = resources.get("bertscore_model")
+    if folder is None:
+        yield NotComputed(BertScore.names, "needs --bertscore-model DIR (distilbert-base-uncased)")
+        return
+    check_model_folder(folder, "distilbert", "distilbert-base-uncased")
+    missing = missing_packages("torch", "transformers")
+    yield NotComputed(BertScore.names, missing) if missing else BertScore(folder)
+
+
+METRIC = MetricSpec(
+    names=BertScore.names,
+    columns={"bertscore": "BERTScore"},
+    tasks=TEXT_TASKS,
+    load=_load,
+    resources={"bertscore_model": "Folder with distilbert-base-uncased."},
+)

@@ -7,14 +7,38 @@ Papineni et al., "BLEU: a Method for Automatic Evaluation of Machine Translation
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from evals.metrics.mteval_tokens import tokenize_13a
-from evals.metrics.ngrams import count_ngrams, overlap
-from evals.metrics.text_metric import TextPair
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
+
+from evals.metrics.text_metric import ANSWER_TASKS, MetricSpec, TextPair, count_ngrams, overlap
 
 _MAX_ORDER = 4
+
+_split_word: Callable[[str], str] = TokenizerRegexp()
+
+
+def _split_words(line: str) -> str:
+    """Split off punctuation, one word after another; sacrebleu remembers words.
+
+    The rules look one character back and ahead and treat every blank alike, so that a word splits in the same
+    way wherever it stands.
+    """
+    return " ".join([_split_word(f" {word} ") for word in line.split()])
+
+
+_tokenizer: Any = Tokenizer13a()
+# Its last step over whole lines takes a third of the time of SARI and half of that of BLEU.
+_tokenizer._post_tokenizer = _split_words
+
+tokenize_13a: Callable[[str], str] = _tokenizer
+"""From a text to its tokens, joined by single spaces; "" for a text of blanks.
+
+It joins words broken as `-` and a line end, resolves the four entities of SGML, and keeps the case.
+"""
 
 
 def sentence_bleu(prediction: str, reference: str) -> float:
@@ -47,8 +71,14 @@ def sentence_bleu(prediction: str, reference: str) -> float:
 class Bleu:
     """BLEU of each pair, 0 to 1."""
 
-    names: tuple[str, ...] = ("bleu",)
+    names = ("bleu",)
+    spread = True
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
         """See `sentence_bleu`."""
         return [(sentence_bleu(pair.prediction, pair.reference),) for pair in pairs]
+
+
+METRIC = MetricSpec(
+    names=Bleu.names, columns={"bleu": "BLEU"}, tasks=ANSWER_TASKS, load=lambda _: iter([Bleu()])
+)

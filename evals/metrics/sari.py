@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evals.metrics.mteval_tokens import tokenize_13a
-from evals.metrics.ngrams import Ngram, count_ngrams
-from evals.metrics.text_metric import TextPair
+from evals.metrics.bleu import tokenize_13a
+from evals.metrics.text_metric import ANSWER_TASKS, MetricSpec, Ngram, TextPair, count_ngrams
+from ranking.measures import f1_of_rates, ratio
 
 _MAX_ORDER = 4
 
@@ -59,7 +59,7 @@ def operations(
 ) -> Operations:
     """Score the n-grams of one order.
 
-    Counts of the source and the prediction are multiplied by the number of references, to be held against
+    Counts of the source and the prediction are multiplied by the number of references, to be compared with
     `references`, the counts of all of these together. Terms are summed in the order of the source, as in
     the reference implementation, so that sums round alike.
     """
@@ -87,9 +87,9 @@ def operations(
     addable = references.keys() - source.keys()
     added_well = len(added & addable)
     return Operations(
-        keep=_f1(_ratio(kept_precision, kept_types), _ratio(kept_well, keepable)),
-        delete=_ratio(deleted_precision, deleted_types),
-        add=_f1(_ratio(added_well, len(added)), _ratio(added_well, len(addable))),
+        keep=f1_of_rates(ratio(kept_precision, kept_types, 1.0), ratio(kept_well, keepable, 1.0)),
+        delete=ratio(deleted_precision, deleted_types, 1.0),
+        add=f1_of_rates(ratio(added_well, len(added), 1.0), ratio(added_well, len(addable), 1.0)),
     )
 
 
@@ -100,20 +100,23 @@ def _pooled(references: Sequence[Sequence[str]], order: int) -> Counter[Ngram]:
     return pooled
 
 
-def _ratio(part: float, whole: int) -> float:
-    return part / whole if whole else 1.0
-
-
-def _f1(precision: float, recall: float) -> float:
-    return 2 * precision * recall / (precision + recall) if precision or recall else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Sari:
     """SARI of each pair against its one reference, 0 to 100."""
 
-    names: tuple[str, ...] = ("sari",)
+    names = ("sari",)
+    spread = True
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
         """See `sentence_sari`."""
         return [(sentence_sari(pair.source, pair.prediction, [pair.reference]),) for pair in pairs]
+
+
+METRIC = MetricSpec(
+    names=Sari.names,
+    columns={"sari": "SARI"},
+    tasks=ANSWER_TASKS,
+    load=lambda _: iter([Sari()]),
+    percent=False,
+    reads_source=True,
+)

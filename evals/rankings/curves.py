@@ -1,78 +1,122 @@
-"""The curve of a training as a picture that stands alone."""
+"""How trainings went, as pictures: one training, or all of a study."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evals.pages.svg import DOWN, INK, MUTED, UP, as_svg, new_figure, plot_style
+from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, right_axis, standalone
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Points = Sequence[tuple[float, float]]
+"""Steps and values."""
+
 _SMOOTHED_STEPS = 40
-_COLOURS = (
-    "<style>svg{--ink:#1b1f24;--muted:#6a737d;--up:#0b6e4f;--down:#b3401f;background:#fff}"
-    "@media (prefers-color-scheme:dark){svg{--ink:#e4e8ec;--muted:#97a1ab;--up:#4cc79b;--down:#f08a63;"
-    "background:#14181d}}</style>"
-)
-"""The page's colours, of which there is none here."""
+_PANELS_ACROSS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One training, pre-training left out.
+
+    Attributes:
+        losses: Of each step.
+        validations: Average precision on the tuning part, of each epoch.
+    """
+
+    losses: Points
+    validations: Points
+
+
+def read_curve(path: Path) -> Curve | None:
+    """Read what a training has written; None where it has not, or damaged."""
+    try:
+        points = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        own = [point for point in points if point["phase"] == "train"]
+        return Curve(_points(own, "loss"), _points(own, "average_precision"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def curves_plot(curves: Mapping[str, Sequence[Curve]], name: str) -> str:
+    """A panel a row, a thin line a seed: loss on the left, average precision on the right axis.
+
+    Args:
+        curves: Of each row's seeds, by the row's label.
+        name: Unlike that of every other plot of the page.
+    """
+    with drawing(name, 9.6, 2.1, len(curves), _PANELS_ACROSS) as made:
+        for axes, (label, seeds) in zip(made.panels, curves.items(), strict=True):
+            right = right_axis(axes)
+            for curve in seeds:
+                _plot_losses(axes, curve.losses, color=INK, linewidth=0.8)
+                right.plot(*_split(curve.validations), "o-", color=UP, linewidth=0.8, markersize=3)
+            axes.set_title(label, fontsize=9)
+            axes.tick_params(labelsize=7)
+            right.tick_params(labelsize=7, colors=UP)
+            right.spines["right"].set_color(MUTED)
+    return made.svg
 
 
 def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
-    """Loss by step, and the held-out figures of each epoch.
+    """One training as a picture that stands alone: loss by step, and the held-out figures of each epoch.
 
     Args:
         points: The lines of a ranker's `curve.jsonl`.
     """
-    with plot_style():
-        figure, axes = new_figure(7.2, 3.6)
+    with drawing("curve", 7.2, 3.6) as made:
+        axes = made.axes
         start = 0
         for phase in ("pretrain", "train"):
-            of_phase = [point for point in points if point["phase"] == phase]
+            of_phase = [
+                {**point, "step": start + point["step"]} for point in points if point["phase"] == phase
+            ]
             if not of_phase:
                 continue
-            losses = [(start + point["step"], point["loss"]) for point in of_phase if "loss" in point]
-            axes.plot(*zip(*_smoothed(losses), strict=True), color=MUTED, linewidth=1.2)
+            _plot_losses(axes, _points(of_phase, "loss"), color=MUTED, linewidth=1.2)
             if start:
-                axes.axvline(start, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-            epochs = [(start + point["step"], point) for point in of_phase if "micro_f1" in point]
-            if epochs:
-                _draw_figures(axes, epochs)
-            start += max(point["step"] for point in of_phase)
+                axes.axvline(start, color=MUTED, linewidth=1, linestyle=DASHES)
+            if any("micro_f1" in point for point in of_phase):
+                _plot_figures(axes, of_phase)
+            start = max(point["step"] for point in of_phase)
         axes.set_xlabel("step (documents)")
         axes.set_ylabel("training loss, running mean", color=MUTED)
         axes.set_ylim(bottom=0)
-        svg = as_svg(figure, "curve")
-    opening, _, rest = svg.partition(">")
-    return f"{opening}>{_COLOURS}{rest}"
+    return standalone(made.svg, dark=True)
 
 
-def _smoothed(losses: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Running means: a step is one document, and documents differ."""
-    found: list[tuple[int, float]] = []
-    mean = losses[0][1]
-    for step, loss in losses:
-        mean += (loss - mean) / min(len(found) + 1, _SMOOTHED_STEPS)
-        found.append((step, mean))
-    return found
+def _plot_figures(axes: Axes, points: Sequence[Mapping[str, Any]]) -> None:
+    right = right_axis(axes)
+    right.set_ylabel("held out", color=INK)
+    for name, label, colour in (
+        ("average_precision", "average precision", UP),
+        ("micro_f1", "micro F1", DOWN),
+    ):
+        values = _points([point for point in points if "micro_f1" in point], name)
+        right.plot(*_split(values), "o-", color=colour, markersize=5, linewidth=1.6)
+        note_at(right, label, values[-1], (-6, 6), ha="right", color=colour)
 
 
-def _draw_figures(axes: Axes, epochs: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-    beside = axes.twinx()
-    beside.patch.set_visible(False)
-    beside.spines["right"].set_visible(True)
-    beside.set_ylim(0, 1)
-    beside.set_ylabel("held out", color=INK)
-    steps = [step for step, _ in epochs]
-    for name, colour in (("average_precision", UP), ("micro_f1", DOWN)):
-        values = [point[name] for _, point in epochs]
-        beside.plot(steps, values, "o-", color=colour, markersize=5, linewidth=1.6)
-        beside.annotate(
-            name.replace("_", " ").replace("f1", "F1"),
-            (steps[-1], values[-1]),
-            xytext=(-6, 6),
-            textcoords="offset points",
-            ha="right",
-            color=colour,
+def _plot_losses(axes: Axes, losses: Points, **looks: Any) -> None:
+    """Means of the last steps: a step is one document, and documents differ."""
+    smoothed = [
+        (
+            step,
+            sum(loss for _, loss in losses[max(0, end - _SMOOTHED_STEPS) : end]) / min(end, _SMOOTHED_STEPS),
         )
+        for end, (step, _) in enumerate(losses, 1)
+    ]
+    axes.plot(*_split(smoothed), **looks)
+
+
+def _points(lines: Sequence[Mapping[str, Any]], name: str) -> Points:
+    return [(line["step"], line[name]) for line in lines if name in line]
+
+
+def _split(points: Points) -> tuple[list[float], list[float]]:
+    return [point[0] for point in points], [point[1] for point in points]

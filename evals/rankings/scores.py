@@ -7,39 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evals.scoring.counts import EmptyRule, count, scores
-from evals.statistics.bootstrap import Interval, paired_bootstrap
-from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Mean, Part, Pooled
+from evals.statistics.bootstrap import Interval, intervals_of
+from evals.statistics.case_totals import PERCENT, CaseStatistic, Mean, Pooled, Ratio
+from ranking.measures import PARTS, EmptyRule, average_precision_of_scores, count, scores
 from ranking.ranked_rows import RankedRow
-from ranking.scoring import average_precision
 
-_PARTS: tuple[Part, ...] = ("precision", "recall", "f1")
 EMPTY: EmptyRule = "perfect"
 """As subtask 2 of ArchEHR-QA 2026: nothing selected where nothing is evidence scores 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The sum of one column over that of another."""
-
-    above: int
-    below: int
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Both."""
-        return (self.above, self.below)
-
-    def of(self, totals: Floats, cases: float) -> Floats:
-        """0 where there is nothing to divide by."""
-        above, below = totals[..., self.above], totals[..., self.below]
-        return np.asarray(np.divide(above, below, out=np.zeros_like(below), where=below > 0))
-
+_COLUMNS = (
+    *("correct", "selected", "gold"),
+    *PARTS,
+    *("average_precision", "has_average_precision"),
+)
+_AT = {column: place for place, column in enumerate(_COLUMNS)}
 
 _STATISTICS: dict[str, CaseStatistic] = {
-    **{f"micro_{part}": Pooled(0, part, EMPTY) for part in _PARTS},
-    **{f"macro_{part}": Mean(3 + place) for place, part in enumerate(_PARTS)},
-    "average_precision": Ratio(6, 7),
+    **{f"micro_{part}": Pooled(_AT["correct"], part, EMPTY, PERCENT) for part in PARTS},
+    **{f"macro_{part}": Mean(_AT[part]) for part in PARTS},
+    "average_precision": Ratio(_AT["average_precision"], _AT["has_average_precision"]),
 }
 
 
@@ -92,9 +79,9 @@ def score_rows(rows: Iterable[RankedRow]) -> RankingScores:
 
 
 def _numbers(row: RankedRow, labels: list[bool]) -> list[float]:
-    """Correct, selected, gold; precision, recall, F1; average precision, and 1 where there is one."""
+    """A row of `_COLUMNS`."""
     counts = count(set(row.selected), set(row.gold or ()))
-    precision = average_precision(list(row.scores.values()), labels)
+    precision = average_precision_of_scores(list(row.scores.values()), labels)
     return [
         *counts,
         *(PERCENT * value for value in scores(counts, EMPTY)),
@@ -107,8 +94,7 @@ def _values(table: list[list[float]]) -> dict[str, Interval]:
     if not table:
         return {}
     matrix = np.asarray(table, dtype=np.float64)
-    found = paired_bootstrap(matrix, matrix, list(_STATISTICS.values()))
-    values = {name: its.first for name, its in zip(_STATISTICS, found, strict=True)}
-    if not matrix[:, -1].any():
+    values = intervals_of(matrix, _STATISTICS)
+    if not matrix[:, _AT["has_average_precision"]].any():
         del values["average_precision"]
     return values

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.rankings.scores import RankingScores
-from evals.retrieval.scored import Ranking, rank_all, score, with_floors
-from evals.retrieval.strategies import FLOORS, TRUNCATIONS, strategies
+from evals.retrieval.scored import FLOORS, TRUNCATIONS, Ranking, rank_all, score, strategies, with_floors
 from evals.statistics.bootstrap import Interval
 from ranking.cutoffs import Cutoff, cutoff_text
 from ranking.errors import RankerError
@@ -103,7 +102,7 @@ def evaluate(
         query: Of `examples`, for the tables that do not compare queries.
         cutoff: Of the tables that do not compare cut-offs.
         acronyms: Long forms by acronym, for the comparison of preparations.
-        report: Told of what takes long.
+        report: Called with what takes long.
 
     Raises:
         RankerError: No example is labelled by people, or a score is no number.

@@ -1,21 +1,35 @@
-"""Rankings of labelled examples, cut by any rule and scored with intervals."""
+"""Rankings of labelled examples, cut by any rule, such as those of heiDS's table 1, and scored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evals.rankings.scores import EMPTY, RankingScores, score_rows
-from evals.scoring.counts import Counts, PrecisionRecallF1, micro
-from ranking.cutoffs import Cutoff, kept
+from ranking.cutoffs import Autocut, AutocutStar, Cutoff, Elbow, Surprise, SurpriseClean, TopK, kept
 from ranking.errors import RankerError
 from ranking.examples import Example
+from ranking.measures import Counts, PrecisionRecallF1, micro
 from ranking.prefixes import Floats, Integers, checked_scores, ranking_order
 from ranking.rank_file import rank_documents
 from ranking.ranked_rows import RankedRow, sentence_ids
 from ranking.ranker import Ranker
+
+FLOOR = 3
+FLOORS = (1, 2, 3, 5, 8, 10, 15, 20)
+"""What the curve of precision and recall goes through."""
+
+_FIXED = (3, 10, 15, 20, 54)
+
+TRUNCATIONS: Mapping[str, Autocut | AutocutStar | Elbow | Surprise | SurpriseClean] = {
+    "autocut": Autocut(),
+    "autocut*": AutocutStar(),
+    "elbow": Elbow(),
+    "surprise": Surprise(),
+    "surprise clean": SurpriseClean(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,7 @@ def rank_all(
     Args:
         ranker: Reads a document once for the queries on it that follow one another, where it can.
         examples: Labelled.
-        report: Is told how many are ranked.
+        report: Called with how many are ranked.
 
     Raises:
         RankerError: A score is no number.
@@ -99,3 +113,16 @@ def with_floors(
         counts = [Counts(at[size], size, at[-1]) for size, at in zip(raised, hits, strict=True)]
         found.append(micro(counts, EMPTY))
     return found
+
+
+def strategies() -> dict[str, Cutoff]:
+    """All rows of the table by name: fixed sizes, truncations, truncations with a floor."""
+    rows: dict[str, Cutoff] = {f"fixed k = {size}": TopK(k=size) for size in _FIXED}
+    rows.update(TRUNCATIONS)
+    rows.update({f"{name}, min {FLOOR}": with_floor(name, FLOOR) for name in TRUNCATIONS})
+    return rows
+
+
+def with_floor(name: str, floor: int) -> Cutoff:
+    """A truncation that keeps at least so many."""
+    return TRUNCATIONS[name].model_copy(update={"minimum": floor})

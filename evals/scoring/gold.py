@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,13 @@ from cases.records import Case, Gold, Intent, Label
 
 Labels = Mapping[str, Label]
 """The key's label of each sentence of a case."""
+
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_MAX_RANGE = 1_000_000
+
+
+class ScoringError(Exception):
+    """Predictions that cannot be scored, in one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,29 @@ def only_cases(gold: Mapping[str, GoldCase], case_ids: Iterable[str]) -> dict[st
     """The cases that are asked for."""
     wanted = set(case_ids)
     return {case_id: case for case_id, case in gold.items() if case_id in wanted}
+
+
+def parse_case_ids(text: str) -> frozenset[str]:
+    """Read ids as the official scorers take them, `121-167 5`, separated by commas or blanks.
+
+    `a-b` of whole numbers is a range with both ends in it.
+
+    Raises:
+        ScoringError: It names no case, or a range is not one.
+    """
+    ids: set[str] = set()
+    for part in text.replace(",", " ").split():
+        bounds = _RANGE.fullmatch(part)
+        if bounds is None:
+            ids.add(part)
+            continue
+        first, last = int(bounds[1]), int(bounds[2])
+        if not 0 <= last - first < _MAX_RANGE:
+            raise ScoringError(f"--case-ids: {part!r} is not a range; write the smaller id first")
+        ids |= {str(number) for number in range(first, last + 1)}
+    if not ids:
+        raise ScoringError("--case-ids names no case; write ids and ranges such as 1-20,35")
+    return frozenset(ids)
 
 
 def _gold(case_id: str, gold: Gold) -> GoldCase:

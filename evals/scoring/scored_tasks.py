@@ -8,25 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from cases.load import sort_keys
+from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import read_entries
-from cases.submissions.forms import entry_of, form_faults, has_part, prediction_of
-from cases.submissions.prediction import Prediction, Task
-from cases.submissions.read import read_submission
-from cases.submissions.task import guess_task
-from evals.metrics.resources import MetricResources
-from evals.scoring.case_ids import parse_case_ids
-from evals.scoring.gold import GoldCase, only_cases, read_gold
-from evals.scoring.matching import NEEDED, ScoringError, gold_for
-from evals.scoring.measures import pair_scores
-from evals.scoring.run_gold import gold_of_run
-from evals.scoring.run_predictions import predictions
-from evals.scoring.score import score
-from evals.scoring.task_scores import TaskScores
-from evals.statistics.bootstrap import Interval, paired_bootstrap
+from cases.submissions.tasks import ARCHEHR, guess_task
+from evals.metrics.text_metric import MetricResources
+from evals.scoring.gold import GoldCase, ScoringError, only_cases, parse_case_ids, read_gold
+from evals.scoring.measures import TaskScores, pair_scores
+from evals.scoring.recorded import gold_of_run, predictions
+from evals.scoring.score import gold_for, score
+from evals.scoring.tasks import TASKS
+from evals.statistics.bootstrap import Interval, intervals_of
+from graph.system import find_system
 from runs.folder import RunFolder
 
-_FROM_ANSWERS = "label_from_answer"
-"""The prompt of a run that labels notes from their answers."""
+_SOURCE_OF_LABELS = "label_source"
+"""A result of runs that label notes from their answers."""
 
 _HAS_SEEN_ANSWERS = (
     "This run was shown the clinicians' answers: its scores tell how good weak labels are, and are no entry"
@@ -35,8 +31,6 @@ _HAS_SEEN_ANSWERS = (
 
 _SHAPED_BY_LABELS: tuple[Task, ...] = ("2025", "2026-2", "2026-3")
 """Tasks whose predictions are made of the run's labels."""
-
-TASKS: tuple[Task, ...] = ("2026-1", "2026-2", "2026-3", "2026-4", "2025")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +64,7 @@ class ScoredTask:
         paired = pair_scores(self.scores, self.scores)
         if len(paired.case_ids) < 2:
             return {}
-        found = paired_bootstrap(paired.first, paired.second, [one.statistic for one in paired.measures])
-        return {one.name: its.first for one, its in zip(paired.measures, found, strict=True)}
+        return intervals_of(paired.first, {one.name: one.statistic for one in paired.measures})
 
     def _overall(self) -> dict[str, float]:
         return {} if self.overall_score is None else {"overall_score": self.overall_score}
@@ -97,17 +90,17 @@ def score_run(
     gold = _restricted(gold_of_run(run, keys, case_files), case_ids)
     scored = score_predictions(list(predictions(run)), gold, task, resources)
     if not scored:
-        needed = "; ".join(f"{name}: {what}" for name, what in NEEDED.items())
+        needed = "; ".join(f"{name}: {TASKS[name].needs}" for name in sorted(TASKS))
         raise ScoringError(
             f"{run.path}: the run and its key share nothing to score. Give a key: --key KEY ({needed})"
         )
-    if _FROM_ANSWERS in run.manifest.prompts:
+    if _SOURCE_OF_LABELS in find_system(run.manifest.system).results:
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    return [ScoredTask(_told_of_reviewers(one, run)) for one in scored]
+    return [ScoredTask(_noting_reviewers(one, run)) for one in scored]
 
 
-def _told_of_reviewers(scores: TaskScores, run: RunFolder) -> TaskScores:
-    """A case that went on with a person's labels tells nothing of the system that asked for them."""
+def _noting_reviewers(scores: TaskScores, run: RunFolder) -> TaskScores:
+    """A case that went on with a person's labels says nothing about the system that asked for them."""
     if scores.task not in _SHAPED_BY_LABELS:
         return scores
     scored = {case.case_id for case in scores.cases}
@@ -131,20 +124,21 @@ def score_predictions(
     """
     scored = []
     for one in TASKS if task is None else (task,):
-        handed_in = as_handed_in(one, made)
+        submitted = as_submitted(one, made)
         known = gold_for(one, gold)
-        if task is not None or any(each.case_id in known for each in handed_in):
-            scored.append(score(one, handed_in, gold, resources, refuse_unknown=False))
+        if task is not None or any(each.case_id in known for each in submitted):
+            scored.append(score(one, submitted, gold, resources, refuse_unknown=False))
     return scored
 
 
-def as_handed_in(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
+def as_submitted(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
     """What an official scorer would read of predictions: texts cut at their limit, citations as a set.
 
     Those that it would refuse, such as an answer of 2025 without a citation, are left out.
     """
-    entries = [entry_of(one, task) for one in made if has_part(one, task)]
-    return [prediction_of(entry, task) for entry in entries if not form_faults(entry, 1, task)]
+    rules = ARCHEHR[task]
+    entries = [rules.entry_of(one) for one in made if rules.has_part(one)]
+    return [rules.prediction_of(entry) for entry in entries if not rules.form_faults(entry, 1)]
 
 
 def score_submission(
@@ -165,7 +159,7 @@ def score_submission(
     found = task or guess_task(read_entries(path))
     if found is None:
         raise ScoringError(f"{path}: its form does not tell which task it is for; name it: --task TASK")
-    made = read_submission(path, found)
+    made = ARCHEHR[found].read(path)
     keys, case_files = sort_keys(keys, case_files)
     # Subtask 1 is scored on the cases of the XML, whatever a key says.
     gold = _restricted(read_gold([] if found == "2026-1" and case_files else keys, case_files), case_ids)
@@ -185,8 +179,8 @@ def _restricted(gold: dict[str, GoldCase], case_ids: str | None) -> dict[str, Go
 
 
 def _demand_same_cases(path: Path, made: Sequence[Prediction], gold: dict[str, GoldCase]) -> None:
-    handed_in = {one.case_id for one in made}
-    missing, extra = sorted(gold.keys() - handed_in), sorted(handed_in - gold.keys())
+    submitted = {one.case_id for one in made}
+    missing, extra = sorted(gold.keys() - submitted), sorted(submitted - gold.keys())
     faults = [
         f"{len(ids)} {kind} (such as {ids[0]!r})"
         for ids, kind in ((missing, "cases of the key are missing"), (extra, "cases are not in the key"))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.errors import InputError
-from evals.search.parts import Part, questions_of
-from evals.search.questions import JudgedQuestion
+from evals.search.questions import JudgedQuestion, Part, questions_of
 from evals.search.rankings import Rankings
 from evals.search.retrievers import Scored
 from evals.statistics.case_totals import Floats

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from cases.errors import InputError
+from cases.files import write_atomically
 from evals.search.ensembles import Split
-from evals.search.parts import Part
-from evals.search.questions import load_questions
-from evals.search.rankings import rerank_all, search_all
+from evals.search.questions import JudgedQuestion, Part, load_questions
+from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
 from evals.search.report import SearchReport, ensemble_table, reranking_table, retrieval_table
-from evals.search.retrievers import RetrieverName, Retrievers
-from evals.search.run_files import write_runs
-from evals.search.score_cache import ScoreCache
+from evals.search.retrievers import RetrieverName, Retrievers, Scored
 from ranking.load import examples_learned, load_ranker
+
+QRELS = "qrels.txt"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Counted(Protocol):
     """Shows how many are done."""
 
-    def update(self, done: int) -> None:
+    def advance(self, done: int) -> None:
         """So many."""
 
 
@@ -79,10 +81,10 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
     total = len(loaded.questions)
     try:
         with progress("questions searched for", total) as counted:
-            found = await search_all(retrievers, loaded.questions, request.depth, source, counted.update)
+            found = await search_all(retrievers, loaded.questions, request.depth, source, counted.advance)
         for name, ranker in rankers.items():
             with progress(f"questions reranked by {name}", total) as counted:
-                rerank_all(found, retrievers, ranker, name, request.depths, cache, counted.update)
+                rerank_all(found, retrievers, ranker, name, request.depths, cache, counted.advance)
     finally:
         cache.close()
     if request.runs is not None:
@@ -107,3 +109,41 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
         trained_on={name: count for name in rankers if (count := examples_learned(Path(name))) is not None},
         tables=tuple(tables),
     )
+
+
+def write_runs(folder: Path, rankings: Rankings) -> list[Path]:
+    """Write `qrels.txt` and one run file a row of the tables in TREC's formats, such as for ir_measures.
+
+    Scores in them are places counted from the end: tools put equal scores in an order of their own, and some
+    round them.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(folder, f"cannot be written: {error.strerror or error}") from error
+    runs: dict[str, Sequence[Sequence[Scored]]] = dict(rankings.retrieved.items())
+    runs |= {f"{name}-of-{depth}": found for (name, depth), found in rankings.reranked.items()}
+    written = [folder / QRELS]
+    write_atomically(written[0], _qrels(rankings.questions))
+    for name, found in runs.items():
+        safe = _UNSAFE.sub("-", name).strip("-")
+        written.append(folder / f"{safe}.run")
+        write_atomically(written[-1], _run(rankings.questions, found, safe))
+    return written
+
+
+def _qrels(questions: Sequence[JudgedQuestion]) -> Iterator[bytes]:
+    for question in questions:
+        for id_ in question.relevant:
+            yield f"{question.id} 0 {id_} 1\n".encode()
+
+
+def _run(
+    questions: Sequence[JudgedQuestion], found: Sequence[Sequence[Scored]], name: str
+) -> Iterator[bytes]:
+    for question, ranking in zip(questions, found, strict=True):
+        for rank, one in enumerate(ranking, start=1):
+            yield f"{question.id} Q0 {one.id} {rank} {len(ranking) - rank + 1} {name}\n".encode()

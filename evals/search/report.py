@@ -14,7 +14,7 @@ from evals.search.retrievers import Scored
 from evals.statistics.bootstrap import Interval, paired_bootstrap
 from evals.statistics.case_totals import Floats, Mean
 from evals.statistics.sign_flip import swap_test
-from ranking.rank_measures import average_precision, ndcg, recall
+from ranking.measures import average_precision, ndcg, recall
 
 Measure = Callable[[Sequence[str], Collection[str]], float]
 

@@ -13,7 +13,7 @@ import numpy as np
 from cases.files import write_atomically
 from evals.search.questions import JudgedQuestion
 from evals.search.retrievers import RetrieverName, Retrievers
-from ranking.rank_measures import recall
+from ranking.measures import recall
 
 Line = dict[str, object]
 
@@ -80,7 +80,7 @@ async def training_examples(
         questions: In the order of the lines.
         options: How.
         counts: Filled on the way.
-        report: Told how many questions are done.
+        report: Called with how many questions are done.
     """
     for done, question in enumerate(questions, start=1):
         relevant = retrievers.known(question.relevant)

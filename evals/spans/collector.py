@@ -1,11 +1,11 @@
-"""Sends requests to an OTLP receiver over HTTP, to the address that it is given and to no other."""
+"""Writes the spans of runs to a file, or sends them to an OTLP receiver; one request in memory at a time."""
 
 from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -13,13 +13,23 @@ from urllib.parse import unquote, urlsplit
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from evals.spans.errors import SpanExportError
+from cases.files import write_atomically
+from evals.spans.of_run import resource, traces
+from evals.spans.otlp import SpanExportError, json_lines
+from evals.spans.span import Span
+from runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+    from evals.spans.encode import Refusal
+
+
+Report = Callable[[int], None]
+"""Called with the number of passes that have been read."""
+
 HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
-"""The one variable of OpenTelemetry's that is read: receivers such as Langfuse want a key in a header."""
+"""The only variable of OpenTelemetry that is read: receivers such as Langfuse want a key in a header."""
 
 _PATH = "/v1/traces"
 _GRPC_PORT = 4317
@@ -28,23 +38,15 @@ _ATTEMPTS = 3
 _CONNECT_S, _ANSWER_S = 3.0, 20.0
 
 
-class _Away(Exception):
-    """A receiver that may be back in a moment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Spans that a receiver did not want, of a request that it took otherwise."""
-
-    spans: int
-    message: str
+class _Unavailable(Exception):
+    """A receiver that is not available right now."""
 
 
 class Collector:
     """An OTLP receiver; a context manager.
 
-    No variable of the environment names a target, a proxy or a certificate for it, and redirects are not
-    followed: payloads go to the host that the user wrote. `SSL_CERT_FILE` is read, by OpenSSL.
+    Payloads only go to the host that the user named: no environment variable sets a target, a proxy or a
+    certificate, and redirects are not followed. (OpenSSL reads `SSL_CERT_FILE`.)
     """
 
     def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -67,37 +69,39 @@ class Collector:
         )
 
     def send(self, request: ExportTraceServiceRequest) -> Refusal | None:
-        """Send a request, three times within seconds if the receiver is away or busy.
+        """Send a request, up to three times within seconds if the receiver is away or busy.
 
         Raises:
-            SpanExportError: It was not taken, in one line that names the receiver.
+            SpanExportError: It was not accepted, in one line that names the receiver.
         """
         content = request.SerializeToString()
         attempts = Retrying(
-            retry=retry_if_exception_type(_Away),
+            retry=retry_if_exception_type(_Unavailable),
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_exponential(multiplier=0.25, max=2.0),
             reraise=True,
         )
         try:
             return attempts(self._post, content)
-        except _Away as error:
+        except _Unavailable as error:
             raise SpanExportError(f"{self.name}: {error}") from None
 
     def _post(self, content: bytes) -> Refusal | None:
+        from evals.spans.encode import read_refusal
+
         try:
             response = self._client.post(self.endpoint, content=content)
         except httpx.ConnectError as error:
-            raise _Away(f"nothing takes spans there ({error}); is the collector running?") from error
+            raise _Unavailable(f"nothing takes spans there ({error}); is the collector running?") from error
         except httpx.TimeoutException:
             raise SpanExportError(f"{self.name}: no answer in {_ANSWER_S:g} s") from None
         except httpx.HTTPError as error:
             raise SpanExportError(f"{self.name}: {error or type(error).__name__}{self._hint()}") from None
         if response.status_code in _RETRYABLE:
-            raise _Away(f"it answers {response.status_code} {response.reason_phrase}")
+            raise _Unavailable(f"it answers {response.status_code} {response.reason_phrase}")
         if not response.is_success:
             raise SpanExportError(f"{self.name}: {self._fault(response)}")
-        return _refusal(response)
+        return read_refusal(response.content)
 
     def _fault(self, response: httpx.Response) -> str:
         status = f"it answers {response.status_code} {response.reason_phrase}"
@@ -125,7 +129,7 @@ def traces_endpoint(url: str) -> str:
     """The address that traces are sent to: `/v1/traces` is added unless it is there.
 
     Raises:
-        SpanExportError: It is no http address.
+        SpanExportError: It is not an HTTP address.
     """
     try:
         parts = urlsplit(url)
@@ -139,10 +143,10 @@ def traces_endpoint(url: str) -> str:
 
 
 def read_headers(text: str) -> dict[str, str]:
-    """Headers as the variable has them: `name=value`, parted by commas, values percent-encoded.
+    """Read headers of the form `name=value`, separated by commas, values percent-encoded.
 
     Raises:
-        SpanExportError: A part has another form. It is not shown: it may be a key.
+        SpanExportError: A part has another form. It is not shown, because it may be a key.
     """
     headers = {}
     for part in filter(None, map(str.strip, text.split(","))):
@@ -156,15 +160,61 @@ def read_headers(text: str) -> dict[str, str]:
     return headers
 
 
-def _refusal(response: httpx.Response) -> Refusal | None:
-    from google.protobuf.message import DecodeError
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+def write_spans(runs: Sequence[RunFolder], path: Path, *, payloads: bool, report: Report) -> int:
+    """Write spans as lines of OTLP's JSON; returns their number.
 
-    try:
-        partial = ExportTraceServiceResponse.FromString(response.content).partial_success
-    except DecodeError:
-        # A receiver that takes spans and answers in words of its own.
-        return None
-    if not partial.rejected_spans:
-        return None
-    return Refusal(partial.rejected_spans, " ".join(partial.error_message.split())[:200])
+    Raises:
+        InputError: The file cannot be written; an old one is as it was.
+        JournalError: Payloads are wanted and a journal cannot be read.
+    """
+    written = 0
+
+    def lines() -> Iterator[bytes]:
+        nonlocal written
+        for run, spans in _spans_of_runs(runs, payloads, report):
+            for line, count in json_lines(resource(run), spans):
+                written += count
+                yield line
+
+    write_atomically(path, lines())
+    return written
+
+
+def send_spans(
+    runs: Sequence[RunFolder], collector: Collector, *, payloads: bool, report: Report
+) -> tuple[int, list[Refusal]]:
+    """Send spans; returns the number of those accepted, and what was refused.
+
+    Raises:
+        SpanExportError: The collector is away or refuses a request; says how many spans it accepted before.
+        JournalError: Payloads are wanted and a journal cannot be read.
+    """
+    from evals.spans.encode import requests, span_count
+
+    taken = 0
+    refused: list[Refusal] = []
+    for run, spans in _spans_of_runs(runs, payloads, report):
+        for request in requests(resource(run), spans):
+            try:
+                refusal = collector.send(request)
+            except SpanExportError as error:
+                raise SpanExportError(f"{error} ({taken:,} spans were taken)") from None
+            taken += span_count(request) - (refusal.spans if refusal else 0)
+            refused += [refusal] if refusal else []
+    return taken, refused
+
+
+def _spans_of_runs(
+    runs: Sequence[RunFolder], payloads: bool, report: Report
+) -> Iterator[tuple[RunFolder, Iterator[Span]]]:
+    read = 0
+
+    def spans(run: RunFolder) -> Iterator[Span]:
+        nonlocal read
+        for trace in traces(run, payloads=payloads):
+            yield from trace
+            read += 1
+            report(read)
+
+    for run in runs:
+        yield run, spans(run)

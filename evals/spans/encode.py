@@ -1,28 +1,53 @@
-"""Spans as OTLP requests in protobuf, for collectors. It needs the extra `otel`."""
+"""OTLP in protobuf, for collectors: requests made of spans, and answers read. It needs the extra `otel`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Status
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as EncodedSpan
 
-from evals.spans.batches import batches
+from evals.spans.otlp import batches
 from evals.spans.span import SCOPE, Attributes, Span, Value, whole_text
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Spans that a receiver refused of a request that it accepted otherwise."""
+
+    spans: int
+    message: str
+
+
 def requests(resource: Attributes, spans: Iterable[Span]) -> Iterator[ExportTraceServiceRequest]:
-    """Requests of as many spans as one may hold."""
+    """Requests of as many spans as fit into one."""
     for batch in batches(map(_span, spans), lambda encoded: encoded.ByteSize()):
         yield _request(resource, batch)
 
 
 def span_count(request: ExportTraceServiceRequest) -> int:
-    """Spans of a request."""
+    """The number of spans of a request."""
     return sum(len(scope.spans) for found in request.resource_spans for scope in found.scope_spans)
+
+
+def read_refusal(content: bytes) -> Refusal | None:
+    """Read a receiver's answer to an accepted request; None if nothing was refused."""
+    try:
+        partial = ExportTraceServiceResponse.FromString(content).partial_success
+    except DecodeError:
+        # Some receivers accept spans and answer in another format.
+        return None
+    if not partial.rejected_spans:
+        return None
+    return Refusal(partial.rejected_spans, " ".join(partial.error_message.split())[:200])
 
 
 def _request(resource: Attributes, spans: list[EncodedSpan]) -> ExportTraceServiceRequest:

@@ -1,4 +1,4 @@
-"""Paired bootstrap over cases (Efron and Tibshirani 1993, chapters 13 and 14).
+"""Intervals by paired bootstrap over cases (Efron and Tibshirani 1993, chapters 13 and 14), and over seeds.
 
 Cases are drawn with replacement, and a drawn case brings its scores in both runs with it. All statistics see
 the same draws. A draw is a row of weights, one weight a case, so the totals of many draws are one product of
@@ -7,13 +7,13 @@ the weights with the matrix of cases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 
 from evals.statistics.case_totals import CaseStatistic, Floats, evaluate
 
@@ -89,6 +89,44 @@ def paired_bootstrap(
     )
     flat = (values.ravel(), drawn.reshape(-1, resamples), left_out.reshape(-1, cases))
     return _paired([_interval(*each, level) for each in zip(*flat, strict=True)])
+
+
+def intervals_of(matrix: Floats, statistics: Mapping[str, CaseStatistic]) -> dict[str, Interval]:
+    """Intervals of one run's statistics, by name.
+
+    Args:
+        matrix: As in `paired_bootstrap`.
+        statistics: By name.
+    """
+    found = paired_bootstrap(matrix, matrix, list(statistics.values()))
+    return {name: one.first for name, one in zip(statistics, found, strict=True)}
+
+
+def interval_fields(intervals: Mapping[str, Interval], cases: int) -> dict[str, object]:
+    """Values and, of more than one case, the ends of their intervals, for JSON."""
+    ends = {name: [one.low, one.high] for name, one in intervals.items() if cases > 1}
+    return {"values": {name: one.value for name, one in intervals.items()}, "intervals": ends}
+
+
+def seed_interval(
+    values: Sequence[float], level: float = LEVEL, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Interval:
+    """Mean of one value a seed, with Student's t-interval: mean +- t * s / sqrt(n), n - 1 degrees of freedom.
+
+    It shows how much weights and order matter, not how much the cases do.
+
+    Args:
+        values: At least one. Of one there is no interval.
+        level: Probability that the interval shall cover the mean over all seeds.
+        bounds: What the figure cannot leave; the interval is cut there.
+    """
+    mean = float(np.mean(values))
+    count = len(values)
+    if count < 2:
+        return Interval(mean, np.nan, np.nan, "none")
+    half = float(stdtrit(count - 1, (1 + level) / 2) * np.std(values, ddof=1) / np.sqrt(count))
+    lowest, highest = bounds
+    return Interval(mean, max(mean - half, lowest), min(mean + half, highest), "t")
 
 
 def _with_differences(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.scoring.counts import EmptyRule
+from ranking.measures import EmptyRule, Part, ratios, score_sums
 
 Floats = NDArray[np.float64]
-Part = Literal["precision", "recall", "f1"]
 
 PERCENT = 100.0
-"""Scores of pooled counts are given as leaderboards have them."""
+"""Leaderboards give scores in percent. Measures themselves are 0 to 1."""
 
 
 class CaseStatistic(Protocol):
@@ -54,17 +53,52 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
+class GeometricMean:
+    """Geometric mean over cases of a column that holds logarithms."""
+
+    column: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The one column."""
+        return (self.column,)
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The exponential of the mean."""
+        return np.asarray(np.exp(totals[..., self.column] / cases))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The sum of one column over that of another; 0 where there is nothing to divide by."""
+
+    above: int
+    below: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Both."""
+        return (self.above, self.below)
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The ratio."""
+        return ratios(totals[..., self.above], totals[..., self.below])
+
+
+@dataclass(frozen=True, slots=True)
 class Pooled:
-    """Precision, recall or F1 of counts summed over cases (micro average), 0 to 100.
+    """Precision, recall or F1 of counts summed over cases (micro average).
 
     Attributes:
         first: Column of correct items; those of predicted and of gold items follow it.
         empty: What nothing predicted where nothing is wanted scores.
+        scale: 1 for a share, `PERCENT` for percent.
     """
 
     first: int
     part: Part
     empty: EmptyRule
+    scale: float = 1.0
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -72,25 +106,21 @@ class Pooled:
         return (self.first, self.first + 1, self.first + 2)
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """A denominator of 0 gives 0, or 100 by the rule for nothing at all."""
+        """The score of the sums."""
         correct, predicted, gold = (totals[..., column] for column in self.columns)
-        # F1 = 2PR/(P+R) is twice the correct over all that is predicted and all that is wanted.
-        above, below = {
-            "precision": (correct, predicted),
-            "recall": (correct, gold),
-            "f1": (2 * correct, predicted + gold),
-        }[self.part]
-        value = np.divide(above, below, out=np.zeros_like(below), where=below > 0)
-        if self.empty == "perfect":
-            value = np.where(predicted + gold == 0, 1.0, value)
-        return np.asarray(PERCENT * value)
+        return np.asarray(self.scale * score_sums(self.part, correct, predicted, gold, self.empty))
 
 
 @dataclass(frozen=True, slots=True)
 class MeanOf:
-    """Plain mean of several statistics, as overall scores are."""
+    """Plain mean of several statistics, as overall scores are.
+
+    Attributes:
+        scale: Of the mean: 1, or `PERCENT` for percent of parts that are shares.
+    """
 
     parts: tuple[CaseStatistic, ...]
+    scale: float = 1.0
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -99,7 +129,7 @@ class MeanOf:
 
     def of(self, totals: Floats, cases: float) -> Floats:
         """The mean of the parts."""
-        return np.asarray(np.mean([part.of(totals, cases) for part in self.parts], axis=0))
+        return np.asarray(self.scale * np.mean([part.of(totals, cases) for part in self.parts], axis=0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from cases.json_lines import json_lines_named, read_json_lines
 from evals.studies.definition import Domain, Row, Study
-from evals.studies.domains import read_pretraining, structured_documents
 from evals.studies.errors import StudyError
 from ranking.examples import Example, split
 from ranking.noise import NoiseSettings, add_noise
+from ranking.readers.evidence_inference import PROMPTS, EvidenceInferenceOptions
 from ranking.readers.load import load_examples
+from ranking.readers.scifact import CORPUS
 
 HELD_OUT = "held-out"
 NOISY = "held-out-noisy"
@@ -23,6 +27,11 @@ TUNING = "tuning"
 _DOMAIN = "domain-"
 
 Examples = tuple[Example, ...]
+
+
+class _Abstract(BaseModel):
+    doc_id: int | str
+    structured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ def domain_set(name: str) -> str:
 
 
 def read_study_data(study: Study, data: Sequence[Path], pretrain: Sequence[Path]) -> StudyData:
-    """Read and part all examples of a study.
+    """Read and split all examples of a study.
 
     Raises:
         InputError: A path cannot be read.
@@ -58,10 +67,10 @@ def read_study_data(study: Study, data: Sequence[Path], pretrain: Sequence[Path]
     """
     if study.needs_pretraining_data and not pretrain:
         raise StudyError("rows of this study are pre-trained: give the data for that, --pretrain PATH")
-    held_out, tuning, train = _parted(_with_evidence(load_examples(data)), study, "--data")
+    held_out, tuning, train = _split(_with_evidence(load_examples(data)), study, "--data")
     kinds: Mapping[str, bool] = {}
     if any(domain.structured is not None for domain in study.domains.values()):
-        kinds = structured_documents(data)
+        kinds = _structured_documents(data)
     sets = {HELD_OUT: held_out}
     if "abridge-5" in study.tables:
         sets[NOISY] = tuple(add_noise(held_out, NoiseSettings(), study.split.seed))
@@ -70,7 +79,7 @@ def read_study_data(study: Study, data: Sequence[Path], pretrain: Sequence[Path]
         for name, domain in study.domains.items():
             of = held_out
             if domain.of == "pretrain":
-                of, _, _ = _parted(_with_evidence(read_pretraining(pretrain, domain.window)), study, name)
+                of, _, _ = _split(_with_evidence(_read_pretraining(pretrain, domain.window)), study, name)
                 reported |= {one.group for one in of}
             sets[domain_set(name)] = _nonempty(limited(_of_kind(of, domain, kinds), domain.limit), name)
     return StudyData(train, tuning, sets, _pretraining(study, pretrain, reported), kinds)
@@ -101,14 +110,14 @@ def limited(examples: Examples, limit: int | None) -> Examples:
 
 
 def _pretraining(study: Study, paths: Sequence[Path], reported: set[str]) -> Examples:
-    """Without the groups that some domain reports on: what is held out differs with the window."""
+    """Without the groups that some domain reports on: which are held out differs with the window."""
     if not any(row.pretrain for row in study.rows.values()):
         return ()
-    examples = _with_evidence(read_pretraining(paths, study.pretraining.window))
+    examples = _with_evidence(_read_pretraining(paths, study.pretraining.window))
     return limited(tuple(one for one in examples if one.group not in reported), study.pretraining.limit)
 
 
-def _parted(examples: Sequence[Example], study: Study, name: str) -> tuple[Examples, Examples, Examples]:
+def _split(examples: Sequence[Example], study: Study, name: str) -> tuple[Examples, Examples, Examples]:
     """Held out, tuning, training."""
     try:
         rest, held_out = split(examples, study.split.held_out, study.split.seed)
@@ -133,3 +142,41 @@ def _nonempty(examples: Examples, name: str) -> Examples:
     if not examples:
         raise StudyError(f"domain {name}: no example of it in the part that it is needed for")
     return examples
+
+
+def _structured_documents(paths: Sequence[Path]) -> dict[str, bool]:
+    """Which abstracts of SciFact have headings, by the id of the document.
+
+    Raises:
+        InputError: A corpus cannot be read or does not say so.
+        StudyError: No path is a folder with a corpus.
+    """
+    corpora = [file for path in paths if path.is_dir() for file in json_lines_named(path, CORPUS)]
+    if not corpora:
+        raise StudyError(
+            f"domains by `structured` need SciFact's {CORPUS}.jsonl, which tells abstracts with headings:"
+            " give its folder as --data"
+        )
+    read = (line.read_as(_Abstract) for path in corpora for line in read_json_lines(path))
+    return {str(abstract.doc_id): abstract.structured for abstract in read}
+
+
+def _read_pretraining(paths: Sequence[Path], window: int | None) -> list[Example]:
+    """Examples of the pre-training data.
+
+    Args:
+        paths: As `load_examples` takes them.
+        window: Articles of Evidence Inference are cut to as many sentences around evidence; None reads their
+            abstracts. Other formats are taken as they are.
+
+    Raises:
+        InputError: A path cannot be read.
+    """
+    found: list[Example] = []
+    for path in paths:
+        options = None
+        if path.is_dir() and json_lines_named(path, PROMPTS):
+            part = "abstract" if window is None else "article"
+            options = EvidenceInferenceOptions(part=part, max_sentences=window)
+        found += load_examples([path], options)
+    return found

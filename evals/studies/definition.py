@@ -23,7 +23,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{
 
 
 class Parts(Section):
-    """How the groups of examples are parted; all rows and seeds have the same parts.
+    """How the groups of examples are split; all rows and seeds have the same parts.
 
     Attributes:
         held_out: Share of all groups that figures are reported on.
@@ -113,7 +113,7 @@ class Study(Section):
         domains: By name, in the order of their columns.
         seeds: Each row is trained once with each. They change weights and order, never the parts.
         rows: By name.
-        tables: Rows of each table in order. The first is what the others are held against.
+        tables: Rows of each table in order. The others are compared with the first.
     """
 
     about: str = ""

@@ -93,7 +93,7 @@ def row_seeds(study: Study, row: Row) -> tuple[int, ...]:
 
 
 def plan(study: Study, data: StudyData, out: Path) -> Plan:
-    """Check every recipe, hold the study against what its folder has, and write the cases of its sets.
+    """Check every recipe, compare the study with what its folder has, and write the cases of its sets.
 
     Raises:
         RankerError: A recipe is wrong.

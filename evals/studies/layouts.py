@@ -32,7 +32,7 @@ Rule = Cutoff | Tuned
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnLayout:
     """A figure on some sets, all cases of theirs together."""
 
     title: str
@@ -42,7 +42,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RowLayout:
     """A row of a table: which ranker, and its rule where it is not that of the columns."""
 
     label: str
@@ -59,8 +59,8 @@ class BlockLayout:
     """
 
     title: str
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    columns: tuple[ColumnLayout, ...]
+    lines: tuple[RowLayout, ...]
     headline: str
 
 
@@ -72,7 +72,9 @@ TITLES: Mapping[TableName, str] = {
     "abridge-5": "Abridge 2025, table 5: noisy queries",
     "abridge-9": "Abridge 2025, table 9: LSTM against Transformer over the sentences",
 }
-UNITS: Mapping[TableName, Unit] = {name: "share" if name.startswith("tamu") else "points" for name in TITLES}
+UNITS: Mapping[TableName, Unit] = {
+    name: "points" if name.startswith("abridge") else "share" for name in TITLES
+}
 """Each paper's own."""
 
 _THRESHOLD = Tuned("threshold")
@@ -95,7 +97,7 @@ _CORPUS_PARTS: Mapping[str, Measure] = {"F-Score": "micro_f1", "P": "micro_p", "
 def layout(table: TableName, study: Study) -> list[BlockLayout]:
     """The blocks of a table, with the study's rows."""
     rows = study.tables[table]
-    lines = tuple(Line(study.rows[name].label or name, name) for name in rows)
+    lines = tuple(RowLayout(study.rows[name].label or name, name) for name in rows)
     match table:
         case "tamu-1":
             return _objectives(lines)
@@ -103,7 +105,7 @@ def layout(table: TableName, study: Study) -> list[BlockLayout]:
             return [_cutoffs(line) for line in lines]
         case "abridge-2" | "abridge-9":
             columns = tuple(
-                Column(title, (HELD_OUT,), part, _CORPUS) for title, part in _CORPUS_PARTS.items()
+                ColumnLayout(title, (HELD_OUT,), part, _CORPUS) for title, part in _CORPUS_PARTS.items()
             )
             return [BlockLayout("", columns, lines, "F-Score")]
         case "abridge-3":
@@ -112,7 +114,7 @@ def layout(table: TableName, study: Study) -> list[BlockLayout]:
             return [_noise(lines)]
 
 
-def rule_of(line: Line, column: Column, row: Row) -> Rule:
+def rule_of(line: RowLayout, column: ColumnLayout, row: Row) -> Rule:
     """The rule of a cell. Scores of most baselines are no probabilities: they have rules of their own."""
     from evals.studies.baselines import own_cutoff
 
@@ -140,7 +142,7 @@ def cutoff_text(cutoff: Cutoff) -> str:
             return in_words(cutoff)
 
 
-def _objectives(lines: Sequence[Line]) -> list[BlockLayout]:
+def _objectives(lines: Sequence[RowLayout]) -> list[BlockLayout]:
     blocks: Mapping[str, Rule] = {
         "Fixed threshold 0.4, as in the paper": FixedThreshold(tau=0.4),
         "Threshold tuned on the tuning part": _THRESHOLD,
@@ -151,7 +153,7 @@ def _objectives(lines: Sequence[Line]) -> list[BlockLayout]:
         BlockLayout(
             title,
             tuple(
-                Column(f"{average} {part}", (HELD_OUT,), measure, rule)
+                ColumnLayout(f"{average} {part}", (HELD_OUT,), measure, rule)
                 for average, parts in _AVERAGES.items()
                 for part, measure in parts.items()
             ),
@@ -160,7 +162,7 @@ def _objectives(lines: Sequence[Line]) -> list[BlockLayout]:
         )
         for title, rule in blocks.items()
     ]
-    ap = Column("Average precision", (HELD_OUT,), "ap", FixedThreshold(tau=0.4))
+    ap = ColumnLayout("Average precision", (HELD_OUT,), "ap", FixedThreshold(tau=0.4))
     return [*made, BlockLayout("Order alone, no cut-off", (ap,), tuple(lines), ap.title)]
 
 
@@ -170,32 +172,32 @@ _AVERAGES: Mapping[str, Mapping[str, Measure]] = {
 }
 
 
-def _cutoffs(line: Line) -> BlockLayout:
+def _cutoffs(line: RowLayout) -> BlockLayout:
     columns = [
-        Column(part, (HELD_OUT,), measure, FixedThreshold(tau=0.4))
+        ColumnLayout(part, (HELD_OUT,), measure, FixedThreshold(tau=0.4))
         for part, measure in _AVERAGES["Micro"].items()
     ]
-    lines = [Line(label, line.row, rule) for label, rule in _CUTOFFS.items()]
+    lines = [RowLayout(label, line.row, rule) for label, rule in _CUTOFFS.items()]
     return BlockLayout(line.label, tuple(columns), tuple(lines), "F1")
 
 
-def _domains(lines: Sequence[Line], study: Study) -> BlockLayout:
+def _domains(lines: Sequence[RowLayout], study: Study) -> BlockLayout:
     trained_on = {study.rows[line.row].train_on for line in lines}
     elsewhere = tuple(domain_set(name) for name in study.domains if name not in trained_on)
     columns = [
-        Column(
+        ColumnLayout(
             name + (" (trained on)" if name in trained_on else ""), (domain_set(name),), "micro_f1", _CORPUS
         )
         for name in study.domains
     ]
-    together = Column("All others", elsewhere, "micro_f1", _CORPUS)
+    together = ColumnLayout("All others", elsewhere, "micro_f1", _CORPUS)
     return BlockLayout("", (*columns, together), tuple(lines), together.title)
 
 
-def _noise(lines: Sequence[Line]) -> BlockLayout:
+def _noise(lines: Sequence[RowLayout]) -> BlockLayout:
     parts: Mapping[str, Measure] = {"P": "char_p", "R": "char_r", "F": "char_f1"}
     columns = [
-        Column(f"{kind} {part}", (name,), measure, _CORPUS)
+        ColumnLayout(f"{kind} {part}", (name,), measure, _CORPUS)
         for kind, name in (("Clean", HELD_OUT), ("Noisy", NOISY))
         for part, measure in parts.items()
     ]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from evals.scoring.counts import Counts
-from evals.scoring.counts import scores as part_scores
-from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Mean, Pooled
+from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Mean, Pooled, Ratio
 from evals.studies.stored import LabelledCase
 from ranking.cutoffs import Cutoff, select
+from ranking.measures import average_precision_of_scores, count_characters, count_sentences
+from ranking.measures import scores as part_scores
 from ranking.ranker import Scores
-from ranking.scoring import average_precision, count_characters, count_sentences
 
 Measure = Literal[
     "macro_p", "macro_r", "macro_f1", "micro_p", "micro_r", "micro_f1", "char_p", "char_r", "char_f1", "ap"
@@ -25,34 +23,17 @@ in characters. AP: mean average precision of the order, which no cut-off touches
 _SENTENCES, _CASE, _CHARACTERS, _PRECISION = 0, 3, 6, 9
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The sum of a column over that of the next."""
-
-    above: int
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Both."""
-        return (self.above, self.above + 1)
-
-    def of(self, totals: Floats, cases: float) -> Floats:
-        """The ratio; 0 over nothing."""
-        above, below = totals[..., self.above], totals[..., self.above + 1]
-        return np.asarray(np.divide(above, below, out=np.zeros_like(below), where=below > 0))
-
-
 STATISTICS: Mapping[Measure, CaseStatistic] = {
     "macro_p": Mean(_CASE),
     "macro_r": Mean(_CASE + 1),
     "macro_f1": Mean(_CASE + 2),
-    "micro_p": Pooled(_SENTENCES, "precision", "zero"),
-    "micro_r": Pooled(_SENTENCES, "recall", "zero"),
-    "micro_f1": Pooled(_SENTENCES, "f1", "zero"),
-    "char_p": Pooled(_CHARACTERS, "precision", "zero"),
-    "char_r": Pooled(_CHARACTERS, "recall", "zero"),
-    "char_f1": Pooled(_CHARACTERS, "f1", "zero"),
-    "ap": Ratio(_PRECISION),
+    "micro_p": Pooled(_SENTENCES, "precision", "zero", PERCENT),
+    "micro_r": Pooled(_SENTENCES, "recall", "zero", PERCENT),
+    "micro_f1": Pooled(_SENTENCES, "f1", "zero", PERCENT),
+    "char_p": Pooled(_CHARACTERS, "precision", "zero", PERCENT),
+    "char_r": Pooled(_CHARACTERS, "recall", "zero", PERCENT),
+    "char_f1": Pooled(_CHARACTERS, "f1", "zero", PERCENT),
+    "ap": Ratio(_PRECISION, _PRECISION + 1),
 }
 assert set(STATISTICS) == set(get_args(Measure))
 
@@ -65,8 +46,8 @@ def case_numbers(case: LabelledCase, scores: Scores, cutoff: Cutoff) -> Floats:
     """
     chosen = select(cutoff, scores)
     sentences = count_sentences(chosen, case.labels)
-    precision = average_precision(scores, case.labels)
-    in_case = part_scores(Counts(*sentences), "zero")
+    precision = average_precision_of_scores(scores, case.labels)
+    in_case = part_scores(sentences, "zero")
     return np.asarray(
         [
             *sentences,

@@ -1,36 +1,76 @@
-"""Tables of a study as Markdown for people, as CSV and JSON for programs."""
+"""Tables of a study as Markdown and a page for people, as CSV and JSON for programs."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evals.experiments.render import cell_text
+from evals.experiments.render import FORMATS
 from evals.experiments.tables import Unit
-from evals.studies.tables import Block, StudyRow, StudyTable, labels_compared
+from evals.pages.page import render_page
+from evals.pages.plots import interval_plot
+from evals.pages.tables import Cell, Column, Table, columns, comma_separated, markdown
+from evals.studies.tables import Block, StudyRow, StudyTable
 
 
-def markdown(tables: Sequence[StudyTable], notes: Sequence[str]) -> str:
+def table_of(block: Block, unit: Unit, *, headline_only: bool = False) -> Table:
+    """A block with its columns, or the headline alone, and with the differences from other rows."""
+    form = FORMATS[unit]
+    against = _labels_compared(block)
+    shown = [block.headline] if headline_only else block.columns
+    heads = columns("", *shown)
+    if not headline_only:
+        heads.append(Column("Cut-off", "name"))
+    heads += [Column(f"vs {label}", group=block.headline) for label in against]
+
+    def cells(row: StudyRow) -> list[Cell | str]:
+        values = dict(zip(block.columns, row.values, strict=True))
+        label = f"{row.label} ({row.seeds} seeds)" if row.seeds > 1 else row.label
+        made: list[Cell | str] = [label, *(form.cell(values[column]) for column in shown)]
+        if not headline_only:
+            # One a seed; where all are equal, once.
+            made.append("\n".join(row.cutoffs[:1] if len(set(row.cutoffs)) == 1 else row.cutoffs))
+        found = {one.against: one for one in row.comparisons}
+        for label in against:
+            one = found.get(label)
+            made.append(
+                f"{form.number(one.difference, signed=True)} (p {one.p_value:.3f})" if one is not None else ""
+            )
+        return made
+
+    return Table(heads, [cells(row) for row in block.rows])
+
+
+def _labels_compared(block: Block) -> list[str]:
+    """Rows that others of the block are compared with, the first row before the others."""
+    found = dict.fromkeys(one.against for row in block.rows for one in row.comparisons)
+    return sorted(found, key=lambda label: label != block.rows[0].label)
+
+
+def as_markdown(tables: Sequence[StudyTable], notes: Sequence[str]) -> str:
     """All tables, one below the other."""
     parts = ["# Tables of the study\n", *(f"{note}\n" for note in notes)]
     for table in tables:
         parts += [f"## {table.title}\n", f"{table.caption}\n"]
         for block in table.blocks:
-            parts += [_block(block, table.unit), ""]
+            if block.title:
+                parts.append(f"### {block.title}\n")
+            parts.append(f"{block.cases} cases in {block.groups} groups.\n")
+            parts += [markdown(table_of(block, table.unit)), ""]
         if table.unfinished:
             parts.append(f"Not finished, and left out: {', '.join(table.unfinished)}.\n")
     return "\n".join(parts)
 
 
-def comma_separated(tables: Sequence[StudyTable]) -> str:
+def as_csv(tables: Sequence[StudyTable]) -> str:
     """One line a value, and one a comparison (column `vs ROW`, with p); all in points of 100."""
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(["table", "block", "row", "column", "value", "low", "high", "p", "seeds", "cases"])
+    heads = ("table", "block", "row", "column", "value", "low", "high", "p", "seeds", "cases")
+    return comma_separated(heads, _lines(tables))
+
+
+def _lines(tables: Sequence[StudyTable]) -> Iterator[list[object]]:
     for table in tables:
         for block in table.blocks:
             for row in block.rows:
@@ -38,11 +78,10 @@ def comma_separated(tables: Sequence[StudyTable]) -> str:
                 size = [row.seeds, block.cases]
                 for column, value in zip(block.columns, row.values, strict=True):
                     numbers = ["" if math.isnan(part) else f"{part:.4f}" for part in value[:3]]
-                    writer.writerow([*place, column, *numbers, "", *size])
+                    yield [*place, column, *numbers, "", *size]
                 for one in row.comparisons:
                     numbers = [f"{one.difference:.4f}", "", "", f"{one.p_value:.4f}"]
-                    writer.writerow([*place, f"{block.headline} vs {one.against}", *numbers, *size])
-    return written.getvalue()
+                    yield [*place, f"{block.headline} vs {one.against}", *numbers, *size]
 
 
 def as_object(table: StudyTable) -> dict[str, Any]:
@@ -72,45 +111,25 @@ def as_object(table: StudyTable) -> dict[str, Any]:
     }
 
 
-def comparison_texts(block: Block, row: StudyRow, unit: Unit) -> list[str]:
-    """The row's differences with p, one for each row that some row is held against."""
-    found = {one.against: one for one in row.comparisons}
-    texts = []
-    for label in labels_compared(block):
-        one = found.get(label)
-        if one is None:
-            texts.append("")
-            continue
-        shown = f"{one.difference / 100:+.4f}" if unit == "share" else f"{one.difference:+.2f}"
-        texts.append(f"{shown} (p {one.p_value:.3f})")
-    return texts
+def as_page(tables: Sequence[StudyTable], notes: Sequence[str], curves: str | None) -> str:
+    """All tables with a plot for each block, then the training curves.
+
+    Args:
+        tables: In order.
+        notes: What went wrong, or is missing.
+        curves: A plot; None where nothing was trained.
+    """
+    return render_page(
+        "study.html",
+        tables=tables,
+        notes=notes,
+        curves=curves,
+        table_of=table_of,
+        headline_plot=_headline_plot,
+    )
 
 
-def row_title(row: StudyRow) -> str:
-    """The row's label, with the number of its seeds where there are several."""
-    return f"{row.label} ({row.seeds} seeds)" if row.seeds > 1 else row.label
-
-
-def cutoff_texts(row: StudyRow) -> tuple[str, ...]:
-    """What selected, one a seed; where all are equal, once."""
-    return row.cutoffs[:1] if len(set(row.cutoffs)) == 1 else row.cutoffs
-
-
-def _block(block: Block, unit: Unit) -> str:
-    compared = [f"{block.headline} vs {label}" for label in labels_compared(block)]
-    heads = ["", *block.columns, "Cut-off", *compared]
-    lines = [f"### {block.title}\n"] if block.title else []
-    lines += [
-        f"{block.cases} cases in {block.groups} groups.\n",
-        "| " + " | ".join(heads) + " |",
-        "|---" + "|--:" * (len(heads) - 1) + "|",
-    ]
-    for row in block.rows:
-        cells = [
-            row_title(row),
-            *(cell_text(value, unit) for value in row.values),
-            " / ".join(cutoff_texts(row)),
-            *comparison_texts(block, row, unit),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def _headline_plot(block: Block, unit: Unit, name: str) -> str:
+    place = block.columns.index(block.headline)
+    rows = [(row.label, row.values[place]) for row in block.rows]
+    return interval_plot(rows, block.headline, name, scale=1 / FORMATS[unit].over)

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.files import json_bytes, write_atomically
-from evals.pages.svg import standalone
+from evals.pages.page import FEW_CASES
+from evals.pages.plots import standalone
+from evals.rankings.curves import Curve, curves_plot, read_curve
 from evals.studies.captions import caption
-from evals.studies.curves import Curve, curves_plot, read_curve
 from evals.studies.data import TUNING
-from evals.studies.figures import Scored, SetScores
+from evals.studies.figures import Scored, SetScores, stacked_scores
 from evals.studies.jobs import Job, Plan, cases_file, scores_file
-from evals.studies.page import render_page
-from evals.studies.render import as_object, comma_separated, markdown
-from evals.studies.stacks import stacked_scores
+from evals.studies.render import as_csv, as_markdown, as_object, as_page
 from evals.studies.stored import LabelledCase, read_cases, read_scores
 from evals.studies.tables import StudyTable, make_table
 
@@ -23,7 +22,7 @@ _CURVE = "curve.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class StudyReport:
     """A study's tables, what a reader must know of them, and where they stand."""
 
     tables: tuple[StudyTable, ...]
@@ -35,7 +34,7 @@ class Report:
     curves: Path | None
 
 
-def report(plan: Plan) -> Report:
+def report(plan: Plan) -> StudyReport:
     """Make the tables of what is finished and write them; no model is opened.
 
     Raises:
@@ -51,19 +50,19 @@ def report(plan: Plan) -> Report:
     )
     notes = _notes(plan)
     drawn = _curves(plan)
-    made = Report(
-        tables,
-        notes,
-        plan.out / "tables.md",
-        plan.out / "tables.csv",
-        plan.out / "tables.json",
-        plan.out / "page.html",
-        plan.out / "curves.svg" if drawn else None,
+    made = StudyReport(
+        tables=tables,
+        notes=notes,
+        markdown=plan.out / "tables.md",
+        csv=plan.out / "tables.csv",
+        json=plan.out / "tables.json",
+        page=plan.out / "page.html",
+        curves=plan.out / "curves.svg" if drawn else None,
     )
-    write_atomically(made.markdown, [markdown(tables, notes).encode()])
-    write_atomically(made.csv, [comma_separated(tables).encode()])
+    write_atomically(made.markdown, [as_markdown(tables, notes).encode()])
+    write_atomically(made.csv, [as_csv(tables).encode()])
     write_atomically(made.json, [json_bytes([as_object(table) for table in tables], indent=2)])
-    write_atomically(made.page, [render_page(tables, notes, drawn).encode()])
+    write_atomically(made.page, [as_page(tables, notes, drawn).encode()])
     if made.curves is not None and drawn is not None:
         write_atomically(made.curves, [standalone(drawn).encode()])
     return made
@@ -93,7 +92,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
             f"{len(unfinished)} of {len(plan.jobs)} trainings and baselines are not finished, and count in no"
             f" mean: {'; '.join(unfinished)}."
         )
-    if plan.counts["held-out"] < 50:
+    if plan.counts["held-out"] < FEW_CASES:
         notes.append(f"{plan.counts['held-out']} held-out cases are few: the best row is partly luck.")
     return tuple(notes)
 

@@ -20,9 +20,9 @@ _GRACE_S = 60.0
 
 
 class StudyWatcher(Protocol):
-    """Is told how a study goes."""
+    """Follows the progress of a study."""
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """One line that a person should know."""
 
     def began(self, job: Job) -> None:
@@ -72,7 +72,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, watcher: StudyWatcher) ->
     Args:
         jobs: In order.
         workers: Processes side by side, each with an equal share of the processors; None is one for each.
-        watcher: Is told everything.
+        watcher: Follows the progress.
     """
     waiting = deque(job for job in jobs if job.missing)
     skipped = len(jobs) - len(waiting)
@@ -84,7 +84,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, watcher: StudyWatcher) ->
                 crew.begin(waiting.popleft())
             crew.listen()
     except KeyboardInterrupt:
-        watcher.remark("stopping: trainings save where they are")
+        watcher.notify("stopping: trainings save where they are")
         return Outcome(crew.done, skipped, crew.failed, interrupted=True)
     finally:
         crew.dismiss()
@@ -123,7 +123,7 @@ class _Crew:
                 self._end(worker, Report("failed", f"its process ended by itself (exit code {code})"))
                 worker.connection.close()
                 continue
-            if report.kind in ("progress", "remark"):
+            if report.kind in ("progress", "notice"):
                 self._watcher.progress(worker.job, report, time.monotonic() - worker.began)
                 continue
             self._end(worker, report)
@@ -144,7 +144,7 @@ class _Crew:
                 worker.process.terminate()
         deadline = time.monotonic() + _GRACE_S
         for worker in [*self._idle, *self.busy]:
-            # The connection stays open until then: who cannot report would die before he has saved.
+            # The connection stays open until then: a process that cannot report would end before saving.
             worker.process.join(max(0.0, deadline - time.monotonic()))
             if worker.process.is_alive():
                 worker.process.kill()

@@ -18,7 +18,7 @@ from ranking.ranker import Scores
 
 @dataclass(frozen=True, slots=True)
 class LabelledCase:
-    """What a score is held against; no text.
+    """What a score is compared with; no text.
 
     Attributes:
         group: Cases of one group are not independent.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evals.experiments.tables import Unit
-from evals.statistics.bootstrap import Interval
+from evals.statistics.bootstrap import Interval, seed_interval
 from evals.statistics.case_totals import Floats
-from evals.statistics.seeds import seed_interval
 from evals.statistics.sign_flip import swap_test
 from evals.studies.definition import Baseline, Study, TableName
 from evals.studies.figures import Cases, Figures, Scored
@@ -18,8 +16,8 @@ from evals.studies.layouts import (
     TITLES,
     UNITS,
     BlockLayout,
-    Column,
-    Line,
+    ColumnLayout,
+    RowLayout,
     Rule,
     cutoff_text,
     layout,
@@ -28,7 +26,7 @@ from evals.studies.layouts import (
 from evals.studies.measures import STATISTICS, by_group
 
 REFERENCES: tuple[Baseline, ...] = ("bm25", "logistic")
-"""Baselines that every row is held against, where the study has them."""
+"""Baselines that every row is compared with, where the study has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class _Sheet:
             groups=len(set(groups)),
         )
 
-    def _row(self, line: Line) -> StudyRow:
+    def _row(self, line: RowLayout) -> StudyRow:
         seeds = self._seeds(line)
         values = [
             seed_interval([self._value(line, column, seed) for seed in seeds], bounds=(0, 100))
@@ -149,18 +147,18 @@ class _Sheet:
         ]
         return StudyRow(line.label, tuple(values), len(seeds), tuple(cutoffs), tuple(comparisons))
 
-    def _references(self, line: Line) -> list[Line]:
+    def _references(self, line: RowLayout) -> list[RowLayout]:
         """The first row, and the named baselines, in the block or not, cut by the rule of the line."""
         baselines = {self._study.rows[name].baseline: name for name in self._study.rows}
         others = {
-            baseline: Line(self._study.rows[name].label or name, name, line.rule)
+            baseline: RowLayout(self._study.rows[name].label or name, name, line.rule)
             for baseline in REFERENCES
             if (name := baselines.get(baseline)) is not None
         }
         found = [self.lines[0], *(other for other in others.values() if other != self.lines[0])]
         return [other for other in found if other != line]
 
-    def _compare(self, line: Line, other: Line) -> Comparison:
+    def _compare(self, line: RowLayout, other: RowLayout) -> Comparison:
         pairs = self._common(line, other)
         column = self._headline
         statistic = STATISTICS[column.measure]
@@ -173,7 +171,7 @@ class _Sheet:
         (p_value,) = swap_test(sides[0], sides[1], [statistic])
         return Comparison(other.label, after - before, p_value)
 
-    def _common(self, line: Line, other: Line) -> list[tuple[int, int]]:
+    def _common(self, line: RowLayout, other: RowLayout) -> list[tuple[int, int]]:
         """Pairs of seeds, of `other` first. What has one seed is the same at each of the other's."""
         mine, its = self._seeds(line), self._seeds(other)
         if its == (0,):
@@ -182,26 +180,15 @@ class _Sheet:
             return [(seed, 0) for seed in its]
         return [(seed, seed) for seed in mine if seed in its]
 
-    def _seeds(self, line: Line) -> tuple[int, ...]:
+    def _seeds(self, line: RowLayout) -> tuple[int, ...]:
         return self._figures.seeds(line.row, self._sets)
 
-    def _value(self, line: Line, column: Column, seed: int) -> float:
+    def _value(self, line: RowLayout, column: ColumnLayout, seed: int) -> float:
         rows = self._matrix(line, column, seed)
         return float(STATISTICS[column.measure].of(rows.sum(axis=0), len(rows)))
 
-    def _matrix(self, line: Line, column: Column, seed: int) -> Floats:
+    def _matrix(self, line: RowLayout, column: ColumnLayout, seed: int) -> Floats:
         return self._figures.matrix(line.row, seed, column.sets, self._rule(line, column))
 
-    def _rule(self, line: Line, column: Column) -> Rule:
+    def _rule(self, line: RowLayout, column: ColumnLayout) -> Rule:
         return rule_of(line, column, self._study.rows[line.row])
-
-
-def interval_of(block: Block, row: StudyRow, column: str) -> Interval:
-    """One value of a row."""
-    return row.values[block.columns.index(column)]
-
-
-def labels_compared(block: Block) -> Sequence[str]:
-    """Rows that some row of the block is held against, the first row before the others."""
-    found = dict.fromkeys(one.against for row in block.rows for one in row.comparisons)
-    return sorted(found, key=lambda label: label != block.rows[0].label)

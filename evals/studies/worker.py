@@ -31,14 +31,14 @@ class Report(NamedTuple):
     """What a worker says.
 
     Attributes:
-        kind: `progress` and `remark` while it works; `done` or `failed` once at the end of a job, or
+        kind: `progress` and `notice` while it works; `done` or `failed` once at the end of a job, or
             `stopped`.
         text: One line.
         share: Of the phase that is done, from 0 to 1; of `progress`.
         seconds_left: Of the phase; of `progress`.
     """
 
-    kind: Literal["progress", "remark", "done", "failed", "stopped"]
+    kind: Literal["progress", "notice", "done", "failed", "stopped"]
     text: str = ""
     share: float = 0.0
     seconds_left: float | None = None
@@ -75,11 +75,11 @@ class _Reporter:
 
     def notify(self, text: str) -> None:
         """Send it."""
-        self._send(Report("remark", text))
+        self._send(Report("notice", text))
 
 
 def serve(connection: Connection, threads: int) -> None:
-    """Work until told to stop: the target of a process.
+    """Work until stopped: the target of a process.
 
     Args:
         connection: Gives jobs, None at the end; takes reports.

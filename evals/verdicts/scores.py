@@ -1,16 +1,163 @@
-"""Scores of a run's verdicts, for three answers and for two."""
+"""Scores of a run's verdicts, for three answers and for two: macro measures of Vladika and Matthes 2024."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from evals.statistics.bootstrap import Interval, paired_bootstrap
-from evals.verdicts.classes import NAMES, Classes, case_matrix, statistics
-from evals.verdicts.recorded import Questions, read_questions
+import numpy as np
+
+from cases.load import find_cases
+from cases.records import Case, Verdict
+from evals.scoring.gold import ScoringError, parse_case_ids
+from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
+from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, MeanOf, Pooled
+from graph.recipe import Recipe
+from graph.system import find_system
+from nodes.reading.settings import ReadingSettings, VerdictSettings
+from nodes.reading.verdict_votes import majority, weigh
+from nodes.retrieval.document_records import EvidencePassage
+from ranking.measures import PARTS, Part
 from runs.folder import RunFolder
+from runs.manifest import recorded_recipe
+
+Classes = Literal[2, 3]
+
+Keep = Callable[[Sequence[EvidencePassage]], list[EvidencePassage]]
+"""Which of the passages that were read are counted."""
+
+NAMES: Mapping[Classes, tuple[Verdict, ...]] = {3: ("yes", "no", "unknown"), 2: ("yes", "no")}
+"""The answers that there are."""
+
+_COUNTS = 3
+"""Columns of an answer: right, given, wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Right answers among all, in percent."""
+
+    classes: Classes
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Of each answer those that are right."""
+        return tuple(range(0, _COUNTS * self.classes, _COUNTS))
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The share."""
+        return np.asarray(PERCENT * totals[..., list(self.columns)].sum(axis=-1) / cases)
+
+
+def macro_of_classes(classes: Classes, part: Part) -> MeanOf:
+    """Unweighted mean of a score of each answer, in percent.
+
+    The macro F1 is the mean of the F1s, not the F1 of the means. An answer that nobody gave has precision 0,
+    one that is nowhere right recall 0.
+    """
+    return MeanOf(tuple(Pooled(_COUNTS * place, part, "zero") for place in range(classes)), PERCENT)
+
+
+def statistics(classes: Classes) -> dict[str, CaseStatistic]:
+    """Every score of an answer by its name."""
+    macros = {f"macro_{part}": macro_of_classes(classes, part) for part in PARTS}
+    return {**macros, "accuracy": Accuracy(classes)}
+
+
+def case_matrix(gold: Sequence[Verdict], predicted: Sequence[Verdict], classes: Classes) -> Floats:
+    """A row a case: for each answer whether it is right, given and wanted, shape (cases, 3 * classes)."""
+    rows = [
+        [
+            float(value)
+            for name in NAMES[classes]
+            for value in (wanted == given == name, given == name, wanted == name)
+        ]
+        for wanted, given in zip(gold, predicted, strict=True)
+    ]
+    return np.asarray(rows, dtype=np.float64).reshape(len(rows), _COUNTS * classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question whose case is done.
+
+    Attributes:
+        gold: What the key says.
+        passages: In the order of reading.
+    """
+
+    id: str
+    gold: Verdict
+    passages: tuple[EvidencePassage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of a run that have a verdict in their key.
+
+    Attributes:
+        answered: Those that are done.
+        unanswered: Ids of the others: failed cases answer nothing, and are missing, never wrong.
+        recipe: What they were answered with.
+    """
+
+    answered: tuple[Question, ...]
+    unanswered: tuple[str, ...]
+    recipe: Recipe
+
+    def keeping(self, keep: Keep) -> Questions:
+        """The same with fewer passages."""
+        kept = (replace(one, passages=tuple(keep(one.passages))) for one in self.answered)
+        return replace(self, answered=tuple(kept))
+
+    def vote(self, question: Question, classes: Literal[2, 3]) -> Verdict:
+        """Count the passages of a question by the rule of the recipe, for two answers or three."""
+        return majority(weigh(question.passages, self.recipe.section(VerdictSettings).weighting), classes)
+
+
+def gives_verdicts(run: RunFolder) -> bool:
+    """Whether the run answers questions by yes, no or unknown."""
+    return find_system(run.manifest.system).score == "verdict"
+
+
+def read_questions(run: RunFolder, case_files: Sequence[Path] = (), case_ids: str | None = None) -> Questions:
+    """Read a run beside what its case files say.
+
+    Args:
+        run: One that gives verdicts.
+        case_files: Instead of those that the run was made with.
+        case_ids: Only these, as `1-20,34`.
+
+    Raises:
+        InputError: A case file cannot be read.
+        ScoringError: No question has both, a verdict in its file and one of the run.
+    """
+    inputs = run.manifest.inputs
+    source = find_cases(list(case_files) or [Path(path) for path in inputs.paths])
+    gold = {
+        case.id: case.gold.verdict
+        for case in islice(source, inputs.limit)
+        if isinstance(case, Case) and case.gold.verdict and run.manifest.covers(case.id)
+    }
+    if case_ids is not None:
+        wanted = parse_case_ids(case_ids)
+        gold = {id_: verdict for id_, verdict in gold.items() if id_ in wanted}
+    lines = {line["case_id"]: line for line in run.cases() if line["status"] == "done"}
+    answered = tuple(
+        Question(id_, verdict, tuple(lines[id_]["evidence_passages"]))
+        for id_, verdict in gold.items()
+        if id_ in lines
+    )
+    if not answered:
+        raise ScoringError(
+            f"{run.path}: none of its questions is done and has a verdict in its case file. Give the file"
+            " that says yes, no or unknown: --cases FILE"
+        )
+    unanswered = tuple(id_ for id_ in gold if id_ not in lines)
+    return Questions(answered, unanswered, recorded_recipe(run.manifest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +187,7 @@ class VerdictScores:
             "classes": self.classes,
             "scored_cases": self.cases,
             "unscored_cases": list(self.unscored),
-            "values": {name: one.value for name, one in self.values.items()},
-            "intervals": {name: [one.low, one.high] for name, one in self.values.items() if self.cases > 1},
+            **interval_fields(self.values, self.cases),
             "gold": dict(self.gold),
             "given": dict(self.given),
             "notes": list(self.notes),
@@ -72,12 +218,9 @@ def score_questions(questions: Questions, classes: Classes) -> VerdictScores | N
         return None
     gold = [one.gold for one in scored]
     given = [questions.vote(one, classes) for one in scored]
-    matrix = case_matrix(gold, given, classes)
-    wanted = statistics(classes)
-    intervals = paired_bootstrap(matrix, matrix, list(wanted.values()))
     return VerdictScores(
         classes=classes,
-        values={name: one.first for name, one in zip(wanted, intervals, strict=True)},
+        values=intervals_of(case_matrix(gold, given, classes), statistics(classes)),
         cases=len(scored),
         gold={name: gold.count(name) for name in names},
         given={name: given.count(name) for name in names},
@@ -87,7 +230,8 @@ def score_questions(questions: Questions, classes: Classes) -> VerdictScores | N
 
 
 def _notes(questions: Questions, classes: Classes, gold: Sequence[str]) -> tuple[str, ...]:
-    verdict, reading = questions.recipe.verdict, questions.recipe.reading
+    verdict = questions.recipe.section(VerdictSettings)
+    reading = questions.recipe.section(ReadingSettings)
     notes = []
     if classes != verdict.classes:
         notes.append(

@@ -11,10 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from evals.verdicts.classes import NAMES, Classes
-from evals.verdicts.recorded import Keep, Questions, read_questions
-from evals.verdicts.scores import VerdictScores, score_questions
-from nodes.reading.literature_records import EvidencePassage
+from evals.pages.page import render_page
+from evals.pages.tables import NO_VALUE, Column, Format, Table
+from evals.verdicts.scores import (
+    NAMES,
+    Classes,
+    Keep,
+    Questions,
+    VerdictScores,
+    read_questions,
+    score_questions,
+)
+from nodes.reading.settings import LiteratureSettings, ReadingSettings
+from nodes.retrieval.document_records import EvidencePassage
 from runs.folder import RunFolder
 
 TableName = Literal["2", "3", "4", "5"]
@@ -110,13 +119,13 @@ def make_tables(run: RunFolder, case_files: Sequence[Path] = ()) -> VerdictTable
         ScoringError: Nothing can be scored.
     """
     questions = read_questions(run, case_files)
-    settings = questions.recipe
-    if settings.reading.doc_mode == "top_j":
+    reading = questions.recipe.section(ReadingSettings)
+    if reading.doc_mode == "top_j":
         tables: tuple[VerdictTable, ...] = (
-            _table("3", questions, _rows("j = {}", TOP_J, _first, at_most=settings.reading.j)),
+            _table("3", questions, _rows("j = {}", TOP_J, _first, at_most=reading.j)),
         )
     else:
-        deepest = settings.literature.k
+        deepest = questions.recipe.section(LiteratureSettings).k
         within = deepest >= FILTERED
         tables = (
             _table("2", questions, _rows("k = {}", TOP_K, _top, at_most=deepest)),
@@ -190,13 +199,13 @@ def _citation_note(questions: Questions) -> str:
 def _caption(run: RunFolder, questions: Questions) -> str:
     """What was measured, and that it is not what the paper measured."""
     manifest = run.manifest
-    assert manifest.literature is not None
     names = ", ".join(Path(path).name for path in manifest.inputs.paths)
-    reading = questions.recipe.reading
-    reader = manifest.models["label"].name if reading.asks_model else manifest.literature.reader
-    as_of = questions.recipe.literature.as_of
+    reading = questions.recipe.section(ReadingSettings)
+    documents = manifest.resources["corpus"]["documents"]
+    reader = manifest.models["label"].name if reading.asks_model else manifest.resources["reader"]["reader"]
+    as_of = questions.recipe.section(LiteratureSettings).as_of
     return (
-        f"{len(questions.answered)} questions of {names}, {manifest.literature.corpus.documents:,} documents,"
+        f"{len(questions.answered)} questions of {names}, {documents:,} documents,"
         f" read by {reader}, {', '.join(reading.released) or f'doc_mode={reading.doc_mode}'}, as_of={as_of}."
         " The paper has 1,608 questions of HealthFC, TREC and BioASQ, 20.6 million documents and"
         " DeBERTa-v3-large as reader: the layout is its, the numbers are not comparable."
@@ -213,3 +222,32 @@ def _row_json(row: Row) -> dict[str, Any]:
             for classes, one in row.scores.items()
         },
     }
+
+
+_MACRO = {"macro_precision": "P", "macro_recall": "R", "macro_f1": "F1"}
+_ANSWERS: dict[Classes, str] = {3: "three answers", 2: "two answers"}
+_DIGITS = Format(1)
+
+
+def score_table(one: VerdictTable) -> Table:
+    """Macro averages with three answers and with two, and the interval of F1."""
+    heads = [Column("", "text"), Column("passages"), Column("no evidence", short="none")]
+    for classes, group in _ANSWERS.items():
+        heads += [Column(part, short=f"{classes}: {part}", group=group) for part in _MACRO.values()]
+        heads.append(Column("95 %", "text", short="F1, 95 %", group=group))
+    rows = []
+    for row in one.rows:
+        cells = [row.name, _DIGITS.number(row.passages), str(row.without)]
+        for scores in row.scores.values():
+            if scores is None:
+                cells += [NO_VALUE, NO_VALUE, NO_VALUE, ""]
+                continue
+            cells += [_DIGITS.number(scores.values[name].value) for name in _MACRO]
+            cells.append(_DIGITS.bracket(scores.values["macro_f1"]))
+        rows.append(cells)
+    return Table(heads, rows, title=f"Table {one.table}: {TITLES[one.table]}")
+
+
+def render(found: VerdictTables) -> str:
+    """The tables as a page: numbers alone, no text of a question or a document."""
+    return render_page("verdicts.html", found=found, score_table=score_table)

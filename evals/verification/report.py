@@ -1,4 +1,4 @@
-"""What is said of a verified text, whatever it is shown on."""
+"""A verified text as JSON and as a page: its lines beside its source, nothing fetched."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evals.pages.page import render_page
 from ranking.verify import Evidence, Verification
 
 _DIGITS = 6
@@ -73,3 +74,19 @@ class Report:
 def sentences_sha256(sentences: Sequence[str]) -> str:
     """Digest of a source as it was split."""
     return hashlib.sha256(json.dumps(list(sentences)).encode()).hexdigest()
+
+
+def render(report: Report, back: str | None = None) -> str:
+    """The page. It holds both texts whole, so it is as confidential as they are.
+
+    Args:
+        report: What was found.
+        back: Where a link at the top leads; None gives none.
+    """
+    cited: dict[int, list[int]] = {}
+    for number, line in enumerate(report.verification.lines, start=1):
+        for evidence in line.evidence:
+            cited.setdefault(evidence.sentence, []).append(number)
+    return render_page(
+        "verification.html", report=report, verification=report.verification, cited=cited, back=back
+    )

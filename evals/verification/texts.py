@@ -12,7 +12,7 @@ from cases.files import opened
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from runs.folder import RunFolder
-from runs.inputs import recorded_cases
+from runs.manifest import recorded_cases
 
 STANDARD_INPUT = "-"
 _CASE_FILES = (".xml", ".jsonl")
@@ -20,7 +20,7 @@ _CASE_FILES = (".xml", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What lines are held against.
+    """What lines are verified against.
 
     Attributes:
         name: For people.

@@ -2,17 +2,110 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from langgraph.runtime import Runtime
 
 from cases.biomedical import QuestionType
-from nodes.answer.biomedical_records import ExactVote
-from nodes.answer.exact_counts import Aggregated, aggregate
-from nodes.answer.exact_reply import Exact
+from nodes.answer.exact_reply import MAX_ENTRIES, Exact
+from nodes.answer.exact_settings import ExactSettings
 from nodes.core.context import Context
+from nodes.core.facts import TEXT, plain, withheld
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.question.question_type import demand_type
+from nodes.retrieval.document_records import ExactVote
+from nodes.retrieval.document_settings import DocumentSettings
+
+_DIGITS = 4
+# Shares such as 2 of 3 against a threshold of 0.6667 are no matter of the last bits.
+_TOLERANCE = 1e-9
+
+
+class EntryCount(TypedDict):
+    """An entry, how many votes name it, and the sum of 1/rank over them."""
+
+    entry: str
+    votes: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """What the votes came to.
+
+    Attributes:
+        answer: Of all votes.
+        entries: Of factoids and lists, in the order that decides; more than the answer keeps.
+        yes: Votes for yes.
+        no: Votes for no.
+        tied: Whether as many votes say yes as no.
+        disagreed: Whether no entry of a list had enough votes.
+    """
+
+    answer: Exact
+    entries: list[EntryCount] = field(default_factory=list)
+    yes: int = 0
+    no: int = 0
+    tied: bool = False
+    disagreed: bool = False
+
+
+def aggregate(votes: Sequence[Exact], type_: QuestionType, threshold: float) -> Aggregated:
+    """Count votes; a single one passes through.
+
+    Yes or no: the majority, and yes where as many say the one as the other. A factoid: entries by the sum of
+    1/rank over the votes, the five best. A list: entries that at least `threshold` of the votes name, those
+    of most votes first; where no entry has so many, the entries of the first vote. Entries are the same
+    that differ in case and white space alone; ties stay in the order in which they were first named.
+
+    Args:
+        votes: At least one; all of the question's type.
+        type_: Of the question, not `summary`.
+        threshold: Share of the votes, above 0 and at most 1.
+    """
+    if type_ == "yesno":
+        yes, no = votes.count("yes"), votes.count("no")
+        return Aggregated("yes" if yes >= no else "no", yes=yes, no=no, tied=yes == no)
+    named = [[synonyms[0] for synonyms in vote] for vote in votes if not isinstance(vote, str)]
+    counts = count_entries(named)
+    if type_ == "factoid":
+        # Of one vote this is its own order: 1/rank falls.
+        ranked = sorted(counts, key=lambda one: -one["score"])
+        return Aggregated(_answer([one["entry"] for one in ranked], type_), ranked)
+    ranked = sorted(counts, key=lambda one: -one["votes"])
+    kept = [one["entry"] for one in ranked if one["votes"] >= threshold * len(named) - _TOLERANCE]
+    return Aggregated(_answer(kept or named[0], type_), ranked, disagreed=not kept)
+
+
+def count_entries(votes: Sequence[Sequence[str]]) -> list[EntryCount]:
+    """Votes and reciprocal ranks of each entry, in the order in which they were first named."""
+    spelled: dict[str, str] = {}
+    count: dict[str, int] = defaultdict(int)
+    score: dict[str, float] = defaultdict(float)
+    for vote in votes:
+        ranks: dict[str, int] = {}
+        for rank, entry in enumerate(vote, 1):
+            ranks.setdefault(_same(entry), rank)
+            spelled.setdefault(_same(entry), entry)
+        for key, rank in ranks.items():
+            count[key] += 1
+            score[key] += 1 / rank
+    return [
+        EntryCount(entry=entry, votes=count[key], score=round(score[key], _DIGITS))
+        for key, entry in spelled.items()
+    ]
+
+
+def _same(entry: str) -> str:
+    return " ".join(entry.split()).casefold()
+
+
+def _answer(entries: Sequence[str], type_: QuestionType) -> list[list[str]]:
+    return [[entry] for entry in entries[: MAX_ENTRIES[type_]]]
 
 
 class AggregateExactAnswersInput(TypedDict):
@@ -34,7 +127,7 @@ async def aggregate_exact_answers(
 ) -> AggregateExactAnswersUpdate:
     """Count the votes that have an answer."""
     context = runtime.context
-    settings = context.settings.exact
+    settings = context.section(ExactSettings)
     type_ = demand_type(context.cases[state["case_id"]])
     votes = [vote["answer"] for vote in state["exact_votes"] if vote["answer"] is not None]
     result = aggregate(votes, type_, settings.threshold)
@@ -70,3 +163,20 @@ def _because(result: Aggregated, type_: QuestionType, votes: int, threshold: flo
     if result.disagreed:
         return f"none {named} is in {threshold:g} of them: the {kept} entries of the first vote stand"
     return f"{kept} entries {named} are in at least {threshold:g} of them"
+
+
+AGGREGATE_EXACT_ANSWERS = NodeSpec(
+    run=aggregate_exact_answers,
+    sections=(ExactSettings,),
+    results={"exact_answer": withheld},
+    facts={
+        # Entries are a model's words.
+        "entries": TEXT,
+        **plain("question_type", "usable_votes", "yes_votes", "no_votes", "kept_entries", "share"),
+    },
+    flags={
+        "tied_votes": "as many votes say yes as no, and a tie is yes",
+        "no_agreed_entry": "no entry was in enough votes, so the list of the first vote stands",
+    },
+    is_off=lambda recipe: not recipe.section(DocumentSettings).answers,
+)

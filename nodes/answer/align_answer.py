@@ -6,26 +6,166 @@ only ids and texts of answer sentences may reach a prompt.
 
 from __future__ import annotations
 
+import json
+import reprlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
+from pydantic import Field
 
 from cases.records import Case
-from nodes.answer.alignment_reply import Alignment, alignment_reply, alignment_reply_tokens, write_alignment
 from nodes.answer.answer_rules import split_sentences
 from nodes.core.context import Context
+from nodes.core.dry_run import DryCall, share_of
+from nodes.core.facts import (
+    CHOSEN_DEMONSTRATIONS,
+    DROPPED_DEMONSTRATIONS,
+    LINKS,
+    SHOWN_DEMONSTRATIONS,
+    Fact,
+    plain,
+    whole,
+    withheld,
+)
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.node import NodeSpec
+from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import AlignedAnswer, AnswerLine, Decision, decision
-from nodes.core.settings import Settings
-from nodes.core.wording import case_variables, one_line
-from nodes.retrieval.demonstration_search import Found, nearest_fitting
+from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
+from nodes.evidence.reply_forms import fault_of
+from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
+from prompts import Contract
 from retrieval.demonstrations import DemonstrationPool, answer_text
 from serving.ask import Ask, Failure
+from serving.errors import InvalidReply
 from serving.messages import Message
+from serving.reply import ReplyFormat, first_json_object
+
+ALIGNMENT_REPLY = "alignment"
+"""Name of the reply's format."""
+
+_SLACK_TOKENS = 32
+
+
+class Alignment(NamedTuple):
+    """What a reply links, and what had to be mended to read it.
+
+    Attributes:
+        links: Ids of note sentences in note order, by the id of the answer sentence, in answer order.
+        dropped: Ids that the note does not have.
+        missing: Ids of answer sentences without a list; theirs is empty.
+    """
+
+    links: dict[str, list[str]]
+    dropped: int = 0
+    missing: int = 0
+
+
+def alignment_reply(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> ReplyFormat[Alignment]:
+    """The format `{"1": ["2", "5"], "2": []}` for the ids of an answer and of a note."""
+
+    def parse(text: str) -> Alignment:
+        return parse_alignment(text, answer_ids, sentence_ids)
+
+    def lenient(text: str) -> Alignment:
+        return fallback_alignment(text, answer_ids, sentence_ids)
+
+    return ReplyFormat(ALIGNMENT_REPLY, alignment_schema(answer_ids, sentence_ids), parse, lenient)
+
+
+def alignment_schema(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> dict[str, object]:
+    """JSON schema with one required list of different note ids for each answer sentence."""
+    ids = {"type": "string", "enum": list(sentence_ids)}
+    return {
+        "type": "object",
+        "properties": {id_: {"type": "array", "items": ids, "uniqueItems": True} for id_ in answer_ids},
+        "required": list(answer_ids),
+        "additionalProperties": False,
+    }
+
+
+def alignment_reply_tokens(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> int:
+    """Token limit: every link at one token a byte, which no tokenizer exceeds, and some slack."""
+    everything = write_alignment({id_: sentence_ids for id_ in answer_ids})
+    return _SLACK_TOKENS + len(everything.encode())
+
+
+def write_alignment(links: Mapping[str, Sequence[str]]) -> str:
+    """Links as the JSON that a model is asked for."""
+    return json.dumps({id_: list(cited) for id_, cited in links.items()}, ensure_ascii=False)
+
+
+def parse_alignment(text: str, answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> Alignment:
+    """Read all links; order and repetition do not matter, and numbers count as ids.
+
+    Raises:
+        InvalidReply: Names missing and unknown ids of the answer, values that are no lists, and ids that the
+            note does not have.
+    """
+    reply = first_json_object(text)
+    named = {id_: reply[id_] for id_ in answer_ids if isinstance(reply.get(id_), list)}
+    items = [_id(item) for cited in named.values() for item in cited]
+    faults = [
+        fault_of("missing ids of answer sentences", [id_ for id_ in answer_ids if id_ not in reply]),
+        fault_of("unknown ids of answer sentences", [id_ for id_ in reply if id_ not in set(answer_ids)]),
+        fault_of("values that are no lists for", [id_ for id_ in answer_ids if id_ in reply.keys() - named]),
+        fault_of(
+            "ids that the note does not have",
+            [id_ for id_ in dict.fromkeys(items) if id_ not in set(sentence_ids)],
+        ),
+    ]
+    if broken := [fault for fault in faults if fault]:
+        raise InvalidReply("; ".join(broken))
+    return _read(named, answer_ids, sentence_ids)
+
+
+def fallback_alignment(text: str, answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> Alignment:
+    """Read what can be read: unknown ids are dropped and counted, a missing list is empty and counted.
+
+    Raises:
+        InvalidReply: Not a single list for a sentence of the answer; that is no alignment.
+    """
+    reply = first_json_object(text)
+    named = {id_: reply[id_] for id_ in answer_ids if isinstance(reply.get(id_), list)}
+    if not named:
+        raise InvalidReply("the reply has no list for any sentence of the answer")
+    return _read(named, answer_ids, sentence_ids)
+
+
+def _read(
+    named: Mapping[str, Sequence[Any]], answer_ids: Sequence[str], sentence_ids: Sequence[str]
+) -> Alignment:
+    links: dict[str, list[str]] = {}
+    dropped = 0
+    for answer_id in answer_ids:
+        cited = {_id(item) for item in named.get(answer_id, ())}
+        links[answer_id] = [id_ for id_ in sentence_ids if id_ in cited]
+        dropped += len(cited) - len(links[answer_id])
+    return Alignment(links, dropped, len(answer_ids) - len(named))
+
+
+def _id(item: object) -> str:
+    """An id as text; anything else than text or a number as what it looks like, which is no id of a note."""
+    if isinstance(item, str):
+        return item
+    return str(item) if isinstance(item, int) and not isinstance(item, bool) else f"({reprlib.repr(item)})"
+
+
+class AlignmentSettings(RecipeSection):
+    """Which note sentences support each sentence of an answer (ArchEHR-QA 2026, subtask 4).
+
+    Attributes:
+        answer: Whose answer is aligned: the `generated` one, the `clinician`'s of the key file, or `none`.
+        demonstrations: Cases with cited answers that the prompt shows.
+    """
+
+    answer: Literal["none", "generated", "clinician"] = "none"
+    demonstrations: int = Field(3, ge=0, le=50)
+    temperature: float = Field(0.0, ge=0, le=2)
 
 
 class AlignAnswerInput(TypedDict):
@@ -72,11 +212,11 @@ def shows_citations(case: Case) -> bool:
     return any(line.citations for line in lines) and all(line.citations is not None for line in lines)
 
 
-async def choose_cited(pool: DemonstrationPool, case: Case, question: str, settings: Settings) -> Found:
+async def choose_cited(pool: DemonstrationPool, case: Case, question: str, recipe: Recipe) -> Found:
     """The K nearest cases with cited answers; never the case itself nor one held out."""
-    excluded = pool.twins(case) | set(settings.held_out)
+    excluded = pool.twins(case) | set(recipe.held_out)
     text = answer_text(replace(case, question=question), None)
-    wanted = settings.alignment.demonstrations
+    wanted = recipe.section(AlignmentSettings).demonstrations
     return Found(await nearest_fitting(pool, "answer", text, wanted, excluded, shows_citations), excluded)
 
 
@@ -84,7 +224,9 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     """Ask the `answer` model for the links of all sentences of the answer at once."""
     context = runtime.context
     case = context.cases[state["case_id"]]
-    whose: AlignedAnswer = "clinician" if context.settings.alignment.answer == "clinician" else "generated"
+    whose: AlignedAnswer = (
+        "clinician" if context.section(AlignmentSettings).answer == "clinician" else "generated"
+    )
     lines = clinician_lines(case) if whose == "clinician" else numbered(state["answer"])
     if not lines:
         because = "the key gives no sentences of a clinician's answer to align"
@@ -92,9 +234,9 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
     question = state.get("patient_question", case.question)
-    pool = context.demonstrations
+    pool = context.find(POOL)
     found = Found([], frozenset())
-    if pool is not None and context.settings.alignment.demonstrations:
+    if pool is not None and context.section(AlignmentSettings).demonstrations:
         found = await choose_cited(pool, case, question, context.settings)
     answer_ids = [line["id"] for line in lines]
     max_tokens = alignment_reply_tokens(answer_ids, case.sentence_ids)
@@ -105,7 +247,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
             case_id=case.id,
             messages=prompt.messages,
             reply=alignment_reply(answer_ids, case.sentence_ids),
-            temperature=context.settings.alignment.temperature,
+            temperature=context.section(AlignmentSettings).temperature,
             max_tokens=max_tokens,
             seed=context.settings.seed,
         )
@@ -125,7 +267,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
                 "links": aligned.links,
                 "dropped_ids": aligned.dropped,
                 "missing_sentences": aligned.missing,
-                "rescued": outcome.rescued,
+                "rescued": outcome.fallback_fault,
                 "chosen": found.shown,
                 "excluded": sorted(found.excluded),
                 "demonstrations": prompt.kept,
@@ -133,7 +275,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
             },
             outcome.calls,
             flags=[
-                *(["incomplete_alignment"] if outcome.rescued else []),
+                *(["incomplete_alignment"] if outcome.fallback_fault else []),
                 *(["dropped_demonstrations"] if prompt.dropped else []),
             ],
         ),
@@ -147,10 +289,9 @@ async def _prompt(
 
     def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
         ordered = sorted(ids)
-        pool = context.demonstrations
+        pool = context.find(POOL)
         demonstrations = [_demonstration(pool.case(case_id)) for case_id in ordered] if pool else []
-        turns = context.prompts["align_answer"].render(variables, demonstrations)
-        return tuple(Message(role, text) for role, text in turns), ordered
+        return context.messages("align_answer", variables, demonstrations), ordered
 
     chosen = [one["case_id"] for one in found.shown]
     return await fit_prompt(
@@ -186,3 +327,48 @@ def _because(whose: AlignedAnswer, aligned: Alignment, demonstrations: int) -> s
     if aligned.missing:
         because += f"; {aligned.missing} sentences that the reply left out have no link"
     return because
+
+
+_LINKED_SENTENCES = 2
+"""Note sentences for each sentence of a made-up alignment; 2.0 on average in the packaged cases."""
+
+
+def _made_up(call: DryCall) -> str:
+    """Links to neighbouring sentences, the same for the same case."""
+    assert call.schema is not None
+    links = {}
+    for name, part in call.schema["properties"].items():
+        options = part["items"]["enum"]
+        start = int(share_of((call.case_id, name)) * max(1, len(options) - _LINKED_SENTENCES + 1))
+        links[name] = options[start : start + _LINKED_SENTENCES]
+    return json.dumps(links)
+
+
+ALIGN_ANSWER = NodeSpec(
+    run=align_answer,
+    sections=(AlignmentSettings,),
+    tools=(POOL,),
+    prompts=(
+        Contract(
+            name="align_answer",
+            required=CASE_VARIABLES | {"answer_sentences"},
+            demonstration=CASE_VARIABLES | {"answer_sentences", "alignment"},
+        ),
+    ),
+    results={"answer_sentences": withheld, "alignment": withheld, "aligned_answer": whole},
+    facts={
+        **CHOSEN_DEMONSTRATIONS,
+        "links": LINKS,
+        "rescued": Fact(keep=bool),
+        **SHOWN_DEMONSTRATIONS,
+        **plain("aligned_answer", "dropped_ids", "missing_sentences"),
+    },
+    flags={
+        "no_clinician_answer": "the key gives no clinician's answer to align",
+        "incomplete_alignment": "the alignment named unknown sentences, or left some out",
+        **DROPPED_DEMONSTRATIONS,
+    },
+    dry_replies={ALIGNMENT_REPLY: _made_up},
+    demonstrations=("the alignment", "align_answer"),
+    is_off=lambda recipe: recipe.section(AlignmentSettings).answer == "none",
+)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NotRequired, TypedDict
 
 from cases.records import Case
+from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.fit_sentences import FittedSentences, fit_sentences
 from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
+from nodes.core.facts import PLAIN, Fact
 from nodes.core.failure import NodeFailure
 from nodes.core.records import Decision, Retrieved, decision
 from nodes.core.wording import one_line
-from serving.ask import Ask, Failure
+from serving.ask import Failure
 from serving.messages import Message
 from serving.reply import ReplyFormat, free_text
 
@@ -52,25 +54,20 @@ async def answer_from_retrieved(
         state: Of the case.
         context: Of the case.
     """
-    settings = context.settings.answer
+    settings = context.section(AnswerRules)
     case = context.cases[state["case_id"]]
     rejected = state.get("rejected_answers", [])
     prompt = await _fitted(node, line, state, context)
     messages = prompt.messages
     for attempt in rejected:
-        correction = context.prompts[node].render_correction("; ".join(attempt["faults"]))
-        messages = (*messages, Message("assistant", attempt["text"]), Message("user", correction))
-    (outcome,) = await context.client.ask(
-        Ask(
-            role="answer",
-            case_id=case.id,
-            messages=messages,
-            # A cut answer is still of use: its whole sentences are kept.
-            reply=ReplyFormat(name=reply, schema=None, parse=free_text, may_be_cut=True),
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=context.settings.seed,
-        )
+        messages = context.corrected(node, messages, attempt["text"], attempt["faults"])
+    # A cut answer is still of use: its whole sentences are kept.
+    outcome = await context.ask(
+        "answer",
+        case.id,
+        messages,
+        ReplyFormat(name=reply, schema=None, parse=free_text, may_be_cut=True),
+        settings,
     )
     if isinstance(outcome, Failure):
         raise NodeFailure.of(outcome)
@@ -96,15 +93,14 @@ async def answer_from_retrieved(
 async def _fitted(
     node: str, line: Callable[[str, str], str], state: RetrievedAnswerInput, context: Context
 ) -> FittedSentences:
-    settings = context.settings.answer
+    settings = context.section(AnswerRules)
     case = context.cases[state["case_id"]]
     texts = {sentence.id: one_line(sentence.text) for sentence in case.sentences}
     variables = {**_asked(case, state), "max_words": str(settings.max_words)}
 
     def render(ids: Sequence[str]) -> tuple[Message, ...]:
         sentences = "\n".join(line(id_, texts[id_]) for id_ in ids)
-        turns = context.prompts[node].render({**variables, "sentences": sentences})
-        return tuple(Message(role, text) for role, text in turns)
+        return context.messages(node, {**variables, "sentences": sentences})
 
     return await fit_sentences(
         context.client,
@@ -131,3 +127,14 @@ def _because(prompt: FittedSentences, rejected: Sequence[Attempt]) -> str:
     if rejected:
         because += f"; after the fault was quoted: {'; '.join(rejected[-1]['faults'])}"
     return because
+
+
+RETRIEVED_ANSWER_FACTS: Mapping[str, Fact] = dict.fromkeys(
+    ("attempt", "shown", "dropped_sentences", "words"), PLAIN
+)
+"""Of a node that writes an answer from retrieved sentences."""
+
+RETRIEVED_ANSWER_FLAGS = {
+    "dropped_sentences": "retrieved sentences were left out, as the prompt was too long"
+}
+"""Flags of such a node."""

@@ -14,14 +14,25 @@ from langgraph.runtime import Runtime
 
 from cases.biomedical import ExactAnswer, QuestionType
 from cases.records import Case
-from nodes.answer.biomedical_records import ChosenSnippet, ExactVote
-from nodes.answer.biomedical_settings import ExactSettings
-from nodes.answer.exact_reply import FIELD, MOST_ENTRIES, Exact, exact_reply
-from nodes.answer.question_prompt import Wording, question_prompt
+from nodes.answer.exact_reply import FIELD, MAX_ENTRIES, Exact, exact_reply, exact_words
+from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.question_prompt import (
+    PASSAGE_VARIABLES,
+    QUESTION_PROMPT_FACTS,
+    QUESTION_PROMPT_FLAGS,
+    Wording,
+    question_prompt,
+)
+from nodes.answer.shots import ANSWERED_QUESTIONS
 from nodes.core.context import Context
+from nodes.core.facts import VOTE_FLAGS, Fact, Facts, Row, fault_classes, plain, withheld
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.question.question_type import demand_type
+from nodes.retrieval.document_records import ChosenSnippet, ExactVote
+from nodes.retrieval.document_settings import DocumentSettings
+from prompts import Contract
 from serving.ask import Ask, CallRecord, Failure, Reply
 from serving.errors import CallError
 
@@ -47,7 +58,7 @@ class Ballot:
     Attributes:
         votes: All that were asked for; those without an answer are missing.
         failed: Error class and message of those, by number.
-        rescued: What was wrong with the replies that only the forgiving parser could read, by number.
+        completed: What was wrong with the replies that only the forgiving parser could read, by number.
         defaulted: Numbers of replies that said neither yes nor no and count as yes.
         calls: All of them.
         first_error: Of the first vote that failed.
@@ -55,7 +66,7 @@ class Ballot:
 
     votes: list[ExactVote]
     failed: Mapping[str, str]
-    rescued: Mapping[str, str]
+    completed: Mapping[str, str]
     defaulted: Sequence[int]
     calls: Sequence[CallRecord]
     first_error: CallError | None
@@ -69,7 +80,7 @@ class Ballot:
 async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -> AnswerExactlyUpdate:
     """Ask the `label` model; a case without answers of more than half of its votes has failed."""
     context = runtime.context
-    settings = context.settings.exact
+    settings = context.section(ExactSettings)
     case = context.cases[state["case_id"]]
     type_ = demand_type(case)
     texts = context.prompts["answer_exactly"]
@@ -112,7 +123,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
         )
     raised = {
         "missing_votes": ballot.failed,
-        "incomplete_replies": ballot.rescued,
+        "incomplete_replies": ballot.completed,
         "defaulted_to_yes": ballot.defaulted,
     }
     return {
@@ -126,7 +137,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
                 "style": settings.style,
                 "exact_votes": ballot.votes,
                 "failed_votes": ballot.failed,
-                "rescued_votes": ballot.rescued,
+                "rescued_votes": ballot.completed,
                 "defaulted_votes": ballot.defaulted,
                 **prompt.facts,
             },
@@ -145,15 +156,15 @@ def read_ballot(outcomes: Sequence[Reply[Exact] | Failure], *, default_yes: bool
     """
     votes: list[ExactVote] = []
     failed: dict[str, str] = {}
-    rescued: dict[str, str] = {}
+    completed: dict[str, str] = {}
     defaulted: list[int] = []
     errors: list[CallError] = []
     for sample, outcome in enumerate(outcomes):
         answer: Exact | None = None
         if isinstance(outcome, Reply):
             answer = outcome.value
-            if outcome.rescued:
-                rescued[str(sample)] = outcome.rescued
+            if outcome.fallback_fault:
+                completed[str(sample)] = outcome.fallback_fault
         elif default_yes and outcome.error.error_class == "invalid_output":
             answer = "yes"
             defaulted.append(sample)
@@ -162,7 +173,7 @@ def read_ballot(outcomes: Sequence[Reply[Exact] | Failure], *, default_yes: bool
             errors.append(outcome.error)
         votes.append(ExactVote(sample=sample, answer=answer))
     calls = [call for outcome in outcomes for call in outcome.calls]
-    return Ballot(votes, failed, rescued, defaulted, calls, errors[0] if errors else None)
+    return Ballot(votes, failed, completed, defaulted, calls, errors[0] if errors else None)
 
 
 def shown_answer(shot: Case, settings: ExactSettings) -> str:
@@ -184,4 +195,44 @@ def first_synonyms(answer: ExactAnswer, type_: QuestionType) -> list[str]:
     """One text for each entry, as many as an answer may have; a yes or no is its own."""
     if isinstance(answer, str):
         return [answer]
-    return [synonyms[0] for synonyms in answer if synonyms][: MOST_ENTRIES[type_]]
+    return [synonyms[0] for synonyms in answer if synonyms][: MAX_ENTRIES[type_]]
+
+
+def _vote_rows(votes: Sequence[ExactVote], facts: Facts) -> list[Row]:
+    """Votes that are missing first, with their faults."""
+    failed = [(f"vote {sample}", f"missing, {fault}") for sample, fault in facts["failed_votes"].items()]
+    there = [vote for vote in votes if vote["answer"] is not None]
+    return failed + [(f"vote {vote['sample']}", exact_words(vote["answer"])) for vote in there]
+
+
+ANSWER_EXACTLY = NodeSpec(
+    run=answer_exactly,
+    sections=(ExactSettings,),
+    tools=(ANSWERED_QUESTIONS,),
+    prompts=(
+        Contract(
+            name="answer_exactly",
+            required=PASSAGE_VARIABLES,
+            demonstration=PASSAGE_VARIABLES | {"answer"},
+            texts={
+                f"{type_}_{format_}": frozenset()
+                for type_ in ("yesno", "factoid", "list")
+                for format_ in (1, 2)
+            },
+        ),
+    ),
+    facts={
+        # Entries of an answer are a model's words.
+        "exact_votes": Fact(keep=withheld, rows=_vote_rows),
+        "failed_votes": Fact(keep=fault_classes),
+        "rescued_votes": Fact(keep=list),
+        **QUESTION_PROMPT_FACTS,
+        **plain("question_type", "style", "defaulted_votes"),
+    },
+    flags={
+        **VOTE_FLAGS,
+        "defaulted_to_yes": "replies that said neither yes nor no count as yes, as the recipe wants it",
+        **QUESTION_PROMPT_FLAGS,
+    },
+    is_off=lambda recipe: not recipe.section(DocumentSettings).answers,
+)

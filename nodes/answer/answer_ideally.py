@@ -5,20 +5,36 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
+from pydantic import Field
 
 from cases.biomedical import QuestionType
 from cases.records import Case
 from nodes.answer.answer_exactly import first_synonyms
-from nodes.answer.answer_rules import find_faults, shorten
-from nodes.answer.biomedical_records import ChosenSnippet
+from nodes.answer.answer_rules import AnswerRules, find_faults, shorten
+from nodes.answer.check_answer import BREAKS_RULES
 from nodes.answer.exact_reply import Exact
-from nodes.answer.question_prompt import QuestionPrompt, Wording, question_prompt
+from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.question_prompt import (
+    PASSAGE_VARIABLES,
+    QUESTION_PROMPT_FACTS,
+    QUESTION_PROMPT_FLAGS,
+    QuestionPrompt,
+    Wording,
+    question_prompt,
+)
+from nodes.answer.shots import ANSWERED_QUESTIONS
 from nodes.core.context import Context
+from nodes.core.dry_run import CorrectedReply, DryCall, made_up_sentences
+from nodes.core.facts import plain, withheld
+from nodes.core.node import NodeSpec
+from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
-from nodes.core.settings import AnswerSettings
 from nodes.core.wording import one_line
 from nodes.core.written_text import Rules, WrittenText, write_text
 from nodes.question.question_type import demand_type
+from nodes.retrieval.document_records import ChosenSnippet
+from nodes.retrieval.document_settings import DocumentSettings
+from prompts import Contract
 from serving.reply import ReplyFormat, free_text
 
 IDEAL_REPLY = "ideal_answer"
@@ -26,6 +42,20 @@ IDEAL_REPLY = "ideal_answer"
 
 # A cut answer is held to its rules like any other.
 _FREE_TEXT = ReplyFormat(name=IDEAL_REPLY, schema=None, parse=free_text, may_be_cut=True)
+
+
+class IdealSettings(RecipeSection):
+    """The answer in words.
+
+    Attributes:
+        max_words: BioASQ's 200.
+        corrections: How often an answer that is too long is sent back before it is cut and flagged.
+    """
+
+    max_words: int = Field(200, ge=10)
+    corrections: int = Field(1, ge=0, le=5)
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(400, ge=16)
 
 
 class AnswerIdeallyInput(TypedDict):
@@ -46,7 +76,7 @@ class AnswerIdeallyUpdate(TypedDict):
 async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -> AnswerIdeallyUpdate:
     """Ask the `answer` model; an answer that breaks its rules goes back, then is cut and flagged."""
     context = runtime.context
-    settings = context.settings.ideal
+    settings = context.section(IdealSettings)
     case = context.cases[state["case_id"]]
     type_ = demand_type(case)
     exact = state.get("exact_answer")
@@ -69,7 +99,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
             _because(written, prompt, hinted=bool(hint)),
             {
                 "question_type": type_,
-                "style": context.settings.exact.style,
+                "style": context.section(ExactSettings).style,
                 "hinted": bool(hint),
                 "attempts": len(written.faults) + (not written.cut),
                 "faults": written.faults,
@@ -93,15 +123,15 @@ def find_ideal_faults(text: str, max_words: int) -> list[str]:
     return find_faults(text, _rules(text, max_words))
 
 
-def _rules(text: str, max_words: int) -> AnswerSettings:
+def _rules(text: str, max_words: int) -> AnswerRules:
     most = max(1, len(text.split()))
-    return AnswerSettings(max_words=max_words, min_sentences=1, max_sentences=most)
+    return AnswerRules(max_words=max_words, min_sentences=1, max_sentences=most)
 
 
 def _wording(context: Context, type_: QuestionType, hint: str) -> Wording:
-    settings = context.settings.ideal
+    settings = context.section(IdealSettings)
     words = {"max_words": str(settings.max_words)}
-    instructions = context.settings.exact.instructions
+    instructions = context.section(ExactSettings).instructions
     same = {"instruction": context.prompts["answer_ideally"].text(f"ideal_{instructions}", words)}
 
     def of_shot(shot: Case) -> dict[str, str]:
@@ -123,7 +153,7 @@ def _wording(context: Context, type_: QuestionType, hint: str) -> Wording:
 
 def _hint(context: Context, type_: QuestionType, answer: str) -> str:
     """Of query template 2, for all but summaries; empty where there is none."""
-    if type_ == "summary" or not answer or not context.settings.exact.hints:
+    if type_ == "summary" or not answer or not context.section(ExactSettings).hints:
         return ""
     return context.prompts["answer_ideally"].text("hint", {"short_answer": answer})
 
@@ -137,3 +167,47 @@ def _because(written: WrittenText, prompt: QuestionPrompt, *, hinted: bool) -> s
     if written.faults:
         return f"{words}; after the fault was quoted: {'; '.join(written.faults[-1])}"
     return words
+
+
+_MADE_UP_SENTENCES = 8
+
+
+def _made_up(call: DryCall) -> str:
+    return " ".join(made_up_sentences(call.recipe.section(IdealSettings).max_words, _MADE_UP_SENTENCES))
+
+
+def _all_faults(recipe: Recipe) -> list[str]:
+    most = recipe.section(IdealSettings).max_words
+    return find_ideal_faults(f"It said {'so ' * most}again. And then", most)
+
+
+ANSWER_IDEALLY = NodeSpec(
+    run=answer_ideally,
+    sections=(IdealSettings, ExactSettings),
+    tools=(ANSWERED_QUESTIONS,),
+    prompts=(
+        Contract(
+            name="answer_ideally",
+            required=PASSAGE_VARIABLES | {"hint"},
+            optional=frozenset({"max_words"}),
+            demonstration=PASSAGE_VARIABLES | {"hint", "answer"},
+            correction=True,
+            texts={
+                "ideal_1": frozenset({"max_words"}),
+                "ideal_2": frozenset({"max_words"}),
+                "hint": frozenset({"short_answer"}),
+            },
+        ),
+    ),
+    results={"answer": withheld},
+    facts={
+        **QUESTION_PROMPT_FACTS,
+        **plain("question_type", "style", "hinted", "attempts", "faults", "words", "most_words"),
+    },
+    flags={**BREAKS_RULES, **QUESTION_PROMPT_FLAGS},
+    dry_replies={IDEAL_REPLY: _made_up},
+    corrected=CorrectedReply(
+        IDEAL_REPLY, "answer_ideally", lambda recipe: recipe.section(IdealSettings), _all_faults
+    ),
+    is_off=lambda recipe: not recipe.section(DocumentSettings).answers,
+)

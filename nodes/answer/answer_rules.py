@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Literal
 
-from nodes.core.settings import AnswerSettings
+from pydantic import Field, model_validator
+
+from nodes.core.dry_run import DryCall, made_up_sentences
+from nodes.core.recipe import RecipeSection
+from nodes.core.records import AnswerEvidence
 
 _CITATION = re.compile(
     r"\s*(?:"
@@ -18,6 +23,43 @@ _CITATION = re.compile(
 _SENTENCE_ENDS = (".", "!", "?", '."', ".)", "?)")
 
 
+class AnswerRules(RecipeSection):
+    """What an answer is held to, and how it is asked for.
+
+    Attributes:
+        corrections: How often a faulty answer is sent back before it is repaired and flagged.
+    """
+
+    max_words: int = Field(75, ge=1)
+    min_sentences: int = Field(2, ge=1)
+    max_sentences: int = Field(4, ge=1)
+    corrections: int = Field(1, ge=0, le=5)
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(256, ge=16)
+
+    @model_validator(mode="after")
+    def _sentences_in_order(self) -> AnswerRules:
+        if self.min_sentences > self.max_sentences:
+            raise ValueError("min_sentences is above max_sentences")
+        return self
+
+
+class AnswerSettings(AnswerRules):
+    """Answer demonstrations, the evidence of the answer, and its rules.
+
+    Attributes:
+        demonstrations: K of section 4.2.2.
+        selection: `tiered` fills from the primary intent, then the secondary, then any; `union` ranks both
+            intents together (equation 25 read literally); `similarity` looks at no intent.
+        evidence: Which sentences count as evidence: those of the vote `threshold`, of any vote
+            (`high_recall`), or of all votes but one (`low_recall`).
+    """
+
+    demonstrations: int = Field(3, ge=0, le=50)
+    selection: Literal["tiered", "union", "similarity"] = "tiered"
+    evidence: AnswerEvidence = "high_recall"
+
+
 def strip_citations(text: str) -> str:
     """Remove `|1,2|`, `[3]` and `(4)`, and the white space before them."""
     return " ".join(_CITATION.sub("", text).split())
@@ -28,7 +70,7 @@ def split_sentences(text: str) -> list[str]:
     return [sentence.strip() for sentence in _segment(text) if sentence.strip()]
 
 
-def find_faults(text: str, rules: AnswerSettings) -> list[str]:
+def find_faults(text: str, rules: AnswerRules) -> list[str]:
     """What breaks the rules, in words that can be quoted to the model."""
     words, sentences = len(text.split()), len(split_sentences(text))
     if words == 0:
@@ -46,7 +88,19 @@ def find_faults(text: str, rules: AnswerSettings) -> list[str]:
     return faults
 
 
-def shorten(text: str, rules: AnswerSettings) -> str:
+def all_faults(rules: AnswerRules) -> list[str]:
+    """All faults that an answer can have, in words."""
+    too_many = (rules.max_sentences + 1) * f"It said {'so ' * rules.max_words}again. "
+    return find_faults(f"{too_many}And then", rules)
+
+
+def made_up_answer(call: DryCall) -> str:
+    """An answer that keeps the rules of the recipe."""
+    rules = call.recipe.section(AnswerRules)
+    return " ".join(made_up_sentences(rules.max_words, rules.max_sentences, rules.min_sentences))
+
+
+def shorten(text: str, rules: AnswerRules) -> str:
     """Drop trailing sentences until the answer keeps its limits; cut a single long sentence by words."""
     sentences = split_sentences(text)[: rules.max_sentences]
     if len(sentences) > 1 and not sentences[-1].endswith(_SENTENCE_ENDS):

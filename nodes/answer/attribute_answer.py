@@ -10,7 +10,10 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from nodes.answer.answer_rules import split_sentences
+from nodes.answer.citations import NO_CITATIONS, CitationSettings, attributes
 from nodes.core.context import Context
+from nodes.core.facts import LINKS, plain, whole, withheld
+from nodes.core.node import NodeSpec
 from nodes.core.records import (
     AlignedAnswer,
     AnswerEvidence,
@@ -20,6 +23,7 @@ from nodes.core.records import (
     decision,
     same_evidence,
 )
+from nodes.core.vectors import VECTORS
 from nodes.core.wording import one_line
 from ranking.attribution import PARTS, Floats, Weights, attributed, combined, part_scores
 
@@ -69,7 +73,7 @@ def cited_at(
 async def attribute_answer(state: AttributeAnswerInput, runtime: Runtime[Context]) -> AttributeAnswerUpdate:
     """Hold each sentence of the answer against each that was shown, in a thread."""
     context = runtime.context
-    settings = context.settings.citation
+    settings = context.section(CitationSettings)
     case = context.cases[state["case_id"]]
     shown = state["answer_evidence"]
     texts = {sentence.id: one_line(sentence.text) for sentence in case.sentences}
@@ -77,8 +81,9 @@ async def attribute_answer(state: AttributeAnswerInput, runtime: Runtime[Context
         AnswerLine(id=str(number), text=text)
         for number, text in enumerate(split_sentences(state["answer"]), start=1)
     ]
+    vectors = context.find(VECTORS)
     parts = await asyncio.to_thread(
-        part_scores, [line["text"] for line in lines], [texts[id_] for id_ in shown], context.vectors
+        part_scores, [line["text"] for line in lines], [texts[id_] for id_ in shown], vectors
     )
     best = [_best(shown, row, settings.weights) for row in parts]
     attributions = {line["id"]: pairs for line, pairs in zip(lines, best, strict=True)}
@@ -103,7 +108,7 @@ async def attribute_answer(state: AttributeAnswerInput, runtime: Runtime[Context
                 "threshold": settings.threshold,
                 "weights": settings.weights.model_dump(),
                 "best": {line["id"]: _total(attributions[line["id"]], settings.weights) for line in lines},
-                "vectors": None if context.vectors is None else context.vectors.identity,
+                "vectors": None if vectors is None else vectors.identity,
                 "uncited_sentences": sum(not ids for ids in links.values()),
             },
             flags=[] if evidence else ["no_citations"],
@@ -133,3 +138,22 @@ def _parts(pairs: Sequence[Attribution]) -> Floats:
 def _total(pairs: Sequence[Attribution], weights: Weights) -> float:
     """The highest score, for people."""
     return round(float(combined(_parts(pairs[:1]), weights)[0]), 4) if pairs else 0.0
+
+
+ATTRIBUTE_ANSWER = NodeSpec(
+    run=attribute_answer,
+    sections=(CitationSettings,),
+    tools=(VECTORS,),
+    results={
+        "answer_sentences": withheld,
+        "alignment": withheld,
+        "aligned_answer": whole,
+        "attributions": whole,
+    },
+    facts={
+        "links": LINKS,
+        **plain("cited", "shown", "threshold", "weights", "best", "vectors", "uncited_sentences"),
+    },
+    flags=NO_CITATIONS,
+    is_off=lambda recipe: not recipe.answers or not attributes(recipe),
+)

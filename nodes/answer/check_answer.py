@@ -6,10 +6,12 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.answer_rules import find_faults, shorten, strip_citations
+from nodes.answer.answer_rules import AnswerRules, find_faults, shorten, strip_citations
 from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
+from nodes.core.facts import plain, withheld
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 
 
@@ -30,7 +32,7 @@ class CheckAnswerUpdate(TypedDict):
 
 async def check_answer(state: CheckAnswerInput, runtime: Runtime[Context]) -> CheckAnswerUpdate:
     """Accept, send back with the faults quoted, or repair."""
-    rules = runtime.context.settings.answer
+    rules = runtime.context.section(AnswerRules)
     draft = state["draft_answer"]
     text = strip_citations(draft)
     faults = find_faults(text, rules)
@@ -61,3 +63,16 @@ async def check_answer(state: CheckAnswerInput, runtime: Runtime[Context]) -> Ch
             flags=["answer_breaks_rules"],
         ),
     }
+
+
+BREAKS_RULES = {"answer_breaks_rules": "the answer broke its rules and was shortened"}
+"""The flag of a node that shortens an answer."""
+
+CHECK_ANSWER = NodeSpec(
+    run=check_answer,
+    sections=(AnswerRules,),
+    results={"answer": withheld},
+    facts=plain("faults", "words", "citations_stripped", "verdict", "words_after"),
+    flags=BREAKS_RULES,
+    kind="EVALUATOR",
+)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from pydantic import Field
 
 from nodes.answer.answer_rules import split_sentences
+from nodes.core.recipe import Recipe, RecipeSection
+from ranking.attribution import Weights
 
 _SEPARATORS = re.compile(r"[,;\s]+")
 _NUMBERS = re.compile(r"\s*\d+(?:\s*[-\u2013,;\s]\s*\d+)*\s*")
@@ -26,6 +30,33 @@ _CLOSERS = "\"')]\u201d\u2019"
 _ENDS = (".", "!", "?")
 _LONGEST = 200
 """Characters between two pipes that are taken for a citation; more is a text that has pipes in it."""
+
+
+NO_CITATIONS = {"no_citations": "the answer cites no sentence that it was shown"}
+"""The flag of a node that gives an answer its citations."""
+
+
+class CitationSettings(RecipeSection):
+    """How sentences of an answer come to their citations (heiDS, section 2.5).
+
+    Attributes:
+        method: `post_retrieval` lets the model cite what it was shown; `post_generation` lets it write
+            without citations and attributes its sentences afterwards.
+        count_citations: Whether citations count as words of the answer's limit; the scorer of 2025 counts
+            the words alone.
+        threshold: A sentence is cited from this similarity on, in `post_generation`.
+        weights: Of the three parts of that similarity.
+    """
+
+    method: Literal["post_retrieval", "post_generation"] = "post_retrieval"
+    count_citations: bool = False
+    threshold: float = Field(0.3, ge=0, le=1)
+    weights: Weights = Weights()
+
+
+def attributes(recipe: Recipe) -> bool:
+    """Whether citations are found for an answer that was written without."""
+    return recipe.section(CitationSettings).method == "post_generation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +139,7 @@ def keep_within(
 
     Args:
         sentences: Of the answer.
-        max_words: Parted by white space.
+        max_words: Separated by white space.
         max_sentences: At most so many.
         count_citations: Whether `|3, 7|` counts too, as two words.
     """
@@ -129,7 +160,7 @@ def keep_within(
 
 
 def word_count(sentences: Sequence[CitedSentence], *, count_citations: bool) -> int:
-    """Words parted by white space; a citation of two ids is written as two."""
+    """Words separated by white space; a citation of two ids is written as two."""
     return sum(
         len(sentence.text.split()) + (len(sentence.cited) if count_citations else 0) for sentence in sentences
     )

@@ -7,7 +7,7 @@ characters long, and reads one synonym of each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cases.biomedical import QuestionType
@@ -18,8 +18,8 @@ EXACT_REPLY = "exact_answer"
 """Name of the reply's format."""
 
 FIELD = "answer"
-MOST_ENTRIES = {"factoid": 5, "list": 100}
-LONGEST_ENTRY = 100
+MAX_ENTRIES = {"factoid": 5, "list": 100}
+MAX_ENTRY_CHARACTERS = 100
 """Characters of an entry of a list; and of any line of a reply that is read without JSON."""
 
 Exact = str | list[list[str]]
@@ -43,27 +43,27 @@ def exact_reply(type_: QuestionType) -> ReplyFormat[Exact]:
     if type_ == "summary":
         raise ValueError("a summary question has no exact answer")
     if type_ == "yesno":
-        return ReplyFormat(EXACT_REPLY, _schema({"type": "string", "enum": ["yes", "no"]}), _parse, _rescue)
-    most, longest = MOST_ENTRIES[type_], LONGEST_ENTRY if type_ == "list" else None
+        return ReplyFormat(EXACT_REPLY, _schema({"type": "string", "enum": ["yes", "no"]}), _parse, _lenient)
+    most, longest = MAX_ENTRIES[type_], MAX_ENTRY_CHARACTERS if type_ == "list" else None
 
     def parse(text: str) -> Exact:
         return _entries(_json_texts(text), most, longest)
 
-    def rescue(text: str) -> Exact:
+    def lenient(text: str) -> Exact:
         try:
             return parse(text)
         except InvalidReply:
             return _entries(_loose_texts(text), most, longest)
 
     strings = {"type": "array", "items": {"type": "string"}}
-    return ReplyFormat(EXACT_REPLY, _schema(strings), parse, rescue)
+    return ReplyFormat(EXACT_REPLY, _schema(strings), parse, lenient)
 
 
 def normalise(texts: Iterable[str], most: int, longest: int | None) -> list[str]:
     """Entries of an answer, in their order.
 
     Args:
-        texts: Each may hold several, parted by line breaks or semicolons.
+        texts: Each may hold several, separated by line breaks or semicolons.
         most: Entries that are kept.
         longest: Characters of an entry that are kept; None keeps all.
 
@@ -85,7 +85,7 @@ def _bare(text: str) -> str:
         bare = bare[bullet.end() :]
     quotes = sum(letter in _DOUBLE_QUOTES for letter in bare)
     if quotes == 1:
-        # One of a pair that a split has parted.
+        # One of a pair that a split has separated.
         return bare.strip(_DOUBLE_QUOTES).strip()
     around = bare[:1] + bare[1:][-1:]
     if around in _SINGLE_QUOTES or (len(around) > 1 and all(one in _DOUBLE_QUOTES for one in around)):
@@ -100,7 +100,7 @@ def _parse(text: str) -> Exact:
     return _yes_or_no(said) if isinstance(said, str) else _yes_or_no("")
 
 
-def _rescue(text: str) -> Exact:
+def _lenient(text: str) -> Exact:
     try:
         return _parse(text)
     except InvalidReply:
@@ -146,7 +146,7 @@ def _loose_texts(text: str) -> list[str]:
         return [one.replace('\\"', '"') for one in quoted]
     if start >= 0 or "{" in text:
         return []
-    return [part for part in _BETWEEN_ENTRIES.split(text) if len(part.strip()) <= LONGEST_ENTRY]
+    return [part for part in _BETWEEN_ENTRIES.split(text) if len(part.strip()) <= MAX_ENTRY_CHARACTERS]
 
 
 def _schema(answer: dict[str, Any]) -> dict[str, Any]:
@@ -156,3 +156,10 @@ def _schema(answer: dict[str, Any]) -> dict[str, Any]:
         "required": [FIELD],
         "additionalProperties": False,
     }
+
+
+def exact_words(answer: str | Sequence[Sequence[str]] | None) -> str:
+    """An exact answer on one line; empty for one that is missing."""
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    return "; ".join(synonyms[0] for synonyms in answer)

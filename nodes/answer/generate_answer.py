@@ -8,12 +8,18 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.records import Case
+from nodes.answer.answer_rules import AnswerRules, AnswerSettings, all_faults, made_up_answer
 from nodes.core.context import Context
+from nodes.core.dry_run import CorrectedReply
+from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_prompt
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
-from nodes.core.wording import case_variables, id_list
-from serving.ask import Ask, Failure
+from nodes.core.wording import CASE_VARIABLES, case_variables, id_list
+from nodes.retrieval.demonstration_search import POOL
+from prompts import Contract
+from serving.ask import Failure
 from serving.messages import Message
 from serving.reply import ReplyFormat, free_text
 
@@ -51,7 +57,7 @@ class GenerateAnswerUpdate(TypedDict):
 async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context]) -> GenerateAnswerUpdate:
     """Ask the `answer` model; after a rejected attempt the conversation goes on with its faults quoted."""
     context = runtime.context
-    settings = context.settings.answer
+    settings = context.section(AnswerSettings)
     case = context.cases[state["case_id"]]
     question = state.get("patient_question", case.question)
     rejected = state.get("rejected_answers", [])
@@ -70,19 +76,8 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
     )
     messages = prompt.messages
     for attempt in rejected:
-        correction = context.prompts["generate_answer"].render_correction("; ".join(attempt["faults"]))
-        messages = (*messages, Message("assistant", attempt["text"]), Message("user", correction))
-    (outcome,) = await context.client.ask(
-        Ask(
-            role="answer",
-            case_id=case.id,
-            messages=messages,
-            reply=_FREE_TEXT,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=context.settings.seed,
-        )
-    )
+        messages = context.corrected("generate_answer", messages, attempt["text"], attempt["faults"])
+    outcome = await context.ask("answer", case.id, messages, _FREE_TEXT, settings)
     if isinstance(outcome, Failure):
         raise NodeFailure.of(outcome)
     attempt_number = len(rejected) + 1
@@ -110,7 +105,7 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
 def _prompt(
     context: Context, case: Case, question: str, evidence: Sequence[str], demonstration_ids: Sequence[str]
 ) -> tuple[Message, ...]:
-    settings = context.settings.answer
+    settings = context.section(AnswerSettings)
     variables = {
         **case_variables(case, question),
         "evidence": id_list(evidence),
@@ -118,10 +113,9 @@ def _prompt(
         "min_sentences": str(settings.min_sentences),
         "max_sentences": str(settings.max_sentences),
     }
-    pool = context.demonstrations
+    pool = context.find(POOL)
     shown = [_demonstration(pool.case(case_id)) for case_id in demonstration_ids] if pool else []
-    turns = context.prompts["generate_answer"].render(variables, shown)
-    return tuple(Message(role, text) for role, text in turns)
+    return context.messages("generate_answer", variables, shown)
 
 
 def _demonstration(case: Case) -> dict[str, str]:
@@ -131,3 +125,29 @@ def _demonstration(case: Case) -> dict[str, str]:
         "evidence": id_list([id_ for id_ in case.sentence_ids if labels.get(id_) == "essential"]),
         "answer": case.gold.answer or "",
     }
+
+
+GENERATE_ANSWER = NodeSpec(
+    run=generate_answer,
+    sections=(AnswerSettings,),
+    tools=(POOL,),
+    prompts=(
+        Contract(
+            name="generate_answer",
+            required=CASE_VARIABLES | {"evidence"},
+            optional=frozenset({"max_words", "min_sentences", "max_sentences"}),
+            demonstration=CASE_VARIABLES | {"evidence", "answer"},
+            correction=True,
+            falls_back=False,
+        ),
+    ),
+    facts={"attempt": PLAIN, "evidence": PLAIN, **SHOWN_DEMONSTRATIONS, "words": PLAIN},
+    flags=DROPPED_DEMONSTRATIONS,
+    dry_replies={ANSWER_REPLY: made_up_answer},
+    corrected=CorrectedReply(
+        ANSWER_REPLY,
+        "generate_answer",
+        lambda recipe: recipe.section(AnswerRules),
+        lambda recipe: all_faults(recipe.section(AnswerRules)),
+    ),
+)

@@ -5,15 +5,17 @@ Where it does not fit the context window, shots go first, the last drawn first, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cases.biomedical import QuestionType
 from cases.records import Case
+from nodes.answer.exact_settings import ExactSettings
 from nodes.answer.fit_sentences import fit_sentences
-from nodes.answer.shots import choose_shots
+from nodes.answer.shots import ANSWERED_QUESTIONS, choose_shots
 from nodes.core.context import Context
+from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS, Fact
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
 from nodes.core.wording import one_line
@@ -129,9 +131,13 @@ async def question_prompt(
     Raises:
         NodeFailure: The question does not fit the context window with a single snippet.
     """
-    settings = context.settings.exact
+    settings = context.section(ExactSettings)
     drawn = choose_shots(
-        context.shots.get(type_, ()), case, settings.shots, context.settings.seed, context.settings.held_out
+        (context.find(ANSWERED_QUESTIONS) or {}).get(type_, ()),
+        case,
+        settings.shots,
+        context.settings.seed,
+        context.settings.held_out,
     )
     shown = {shot.id: shot for shot in drawn}
     within = limit_snippets(snippets, settings.max_snippet_characters)
@@ -142,8 +148,7 @@ async def question_prompt(
             | wording.of_shot(shown[id_])
             for id_ in ids
         ]
-        turns = context.prompts[wording.prompt].render(_variables(case, texts) | wording.own, shots)
-        return tuple(Message(role, text) for role, text in turns)
+        return context.messages(wording.prompt, _variables(case, texts) | wording.own, shots)
 
     prompt, count = await _fitted(context, wording, list(shown), within.texts, render)
     return QuestionPrompt(
@@ -209,3 +214,25 @@ def _variables(case: Case, snippets: Sequence[str]) -> dict[str, str]:
     """Each snippet on one line, so that no text can look like a further one, or like the question."""
     lines = [f"- {text}" for text in snippets]
     return {"question": one_line(case.question), "snippets": "\n".join(lines) or _NO_SNIPPETS}
+
+
+PASSAGE_VARIABLES = frozenset({"question", "snippets", "instruction"})
+"""Variables of every prompt on a question and its snippets."""
+
+QUESTION_PROMPT_FACTS: Mapping[str, Fact] = {
+    **SHOWN_DEMONSTRATIONS,
+    "missing_shots": PLAIN,
+    "shown_snippets": PLAIN,
+    "left_out_snippets": PLAIN,
+    "dropped_snippets": PLAIN,
+}
+"""Of a node that fills such a prompt."""
+
+QUESTION_PROMPT_FLAGS = {
+    "few_shots": "there are fewer answered questions of this type to show than the recipe asks for",
+    "left_out_snippets": "the last snippets are beyond the recipe's limit of characters and were left out",
+    "dropped_snippets": "the last snippets were left out, as the prompt was too long",
+    "cut_snippets": "only the beginning of the first snippet was shown, as it is beyond the recipe's limit",
+    **DROPPED_DEMONSTRATIONS,
+}
+"""Flags of such a node."""

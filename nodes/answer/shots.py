@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from cases.biomedical import QuestionType
 from cases.records import Case
+from nodes.core.context import Tool
 from nodes.core.wording import one_line
+
+ANSWERED_QUESTIONS: Tool[Mapping[QuestionType, Sequence[Case]]] = Tool("answered_questions")
+"""Answered questions that prompts may show, by type."""
 
 
 def can_be_shown(case: Case) -> bool:

@@ -7,10 +7,23 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.citations import CitedAnswer, CitedSentence, keep_within, read_citations, word_count
+from nodes.answer.answer_rules import AnswerRules
+from nodes.answer.check_answer import BREAKS_RULES
+from nodes.answer.citations import (
+    NO_CITATIONS,
+    CitationSettings,
+    CitedAnswer,
+    CitedSentence,
+    attributes,
+    keep_within,
+    read_citations,
+    word_count,
+)
 from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
+from nodes.core.facts import LINKS, plain, whole, withheld
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import (
     AlignedAnswer,
     AnswerEvidence,
@@ -19,7 +32,6 @@ from nodes.core.records import (
     decision,
     same_evidence,
 )
-from nodes.core.settings import Settings
 
 
 class ValidateCitationsInput(TypedDict):
@@ -46,19 +58,18 @@ class ValidateCitationsUpdate(TypedDict):
     decisions: list[Decision]
 
 
-def citation_faults(read: CitedAnswer, settings: Settings) -> list[str]:
+def citation_faults(read: CitedAnswer, rules: AnswerRules, *, count_citations: bool) -> list[str]:
     """What cannot be repaired without loss, in words that can be quoted to the model.
 
     Misplaced, repeated or unknown citations are none: they are mended without asking.
     """
-    rules = settings.answer
     sentences = read.sentences
     if not sentences:
         return ["it is empty"]
     faults = []
-    words = word_count(sentences, count_citations=settings.citation.count_citations)
+    words = word_count(sentences, count_citations=count_citations)
     if words > rules.max_words:
-        counted = ", citations counted," if settings.citation.count_citations else ""
+        counted = ", citations counted," if count_citations else ""
         faults.append(f"it has {words} words{counted} and the limit is {rules.max_words}")
     if not rules.min_sentences <= len(sentences) <= rules.max_sentences:
         wanted = f"{rules.min_sentences} to {rules.max_sentences}"
@@ -74,18 +85,19 @@ async def validate_citations(
     state: ValidateCitationsInput, runtime: Runtime[Context]
 ) -> ValidateCitationsUpdate:
     """Accept with citations in their place, send back with the faults quoted, or repair."""
-    settings = runtime.context.settings
+    rules = runtime.context.section(AnswerRules)
+    count_citations = runtime.context.section(CitationSettings).count_citations
     read = read_citations(state["draft_answer"], state["answer_evidence"])
-    faults = citation_faults(read, settings)
+    faults = citation_faults(read, rules, count_citations=count_citations)
     rejected = state.get("rejected_answers", [])
     facts = {
         "faults": faults,
-        "words": word_count(read.sentences, count_citations=settings.citation.count_citations),
+        "words": word_count(read.sentences, count_citations=count_citations),
         "unknown_ids": len(read.unknown),
         "malformed_citations": read.malformed,
     }
     quoted = "; ".join(faults)
-    if faults and len(rejected) < settings.answer.corrections:
+    if faults and len(rejected) < rules.corrections:
         return {
             "rejected_answers": [Attempt(text=state["draft_answer"], faults=faults)],
             "decisions": decision(
@@ -94,9 +106,9 @@ async def validate_citations(
         }
     kept = keep_within(
         read.sentences,
-        settings.answer.max_words,
-        settings.answer.max_sentences,
-        count_citations=settings.citation.count_citations,
+        rules.max_words,
+        rules.max_sentences,
+        count_citations=count_citations,
     )
     if not kept:
         raise NodeFailure("invalid_output", "the answer is empty once its citations are taken out")
@@ -147,3 +159,27 @@ def _flags(read: CitedAnswer, evidence: Sequence[str], faults: Sequence[str]) ->
         "malformed_citations": bool(read.malformed),
     }
     return [flag for flag, is_so in found.items() if is_so]
+
+
+VALIDATE_CITATIONS = NodeSpec(
+    run=validate_citations,
+    sections=(AnswerRules, CitationSettings),
+    results={
+        "answer": withheld,
+        "answer_sentences": withheld,
+        "alignment": withheld,
+        "aligned_answer": whole,
+    },
+    facts={
+        "links": LINKS,
+        **plain("faults", "words", "unknown_ids", "malformed_citations"),
+        **plain("verdict", "cited", "uncited_sentences", "dropped_answer_sentences"),
+    },
+    flags={
+        **BREAKS_RULES,
+        **NO_CITATIONS,
+        "unknown_citations": "what was not shown was cited; those citations were taken out",
+        "malformed_citations": "citations that name no sentence were taken out of the answer",
+    },
+    is_off=lambda recipe: not recipe.answers or attributes(recipe),
+)

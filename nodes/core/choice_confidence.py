@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from serving.reply import TokenLogprob
+from serving.messages import TokenLogprob
 
 
 def token_at(tokens: Sequence[TokenLogprob], position: int) -> tuple[TokenLogprob, str]:

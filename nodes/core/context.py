@@ -4,59 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol
 
-from cases.biomedical import QuestionType
+from typing_extensions import TypeVar
+
 from cases.records import Case
-from nodes.core.settings import Settings
-from prompts import PromptSet
-from ranking.entailment import EntailmentModel
-from ranking.ranker import Ranker
-from ranking.vectors import TextVectors
-from retrieval.demonstrations import DemonstrationPool
-from retrieval.protocols import DenseIndex, SearchableCorpus
+from nodes.core.recipe import AnySection, Recipe
+from prompts import PromptSet, Variables
+from serving.ask import Ask, Failure, Reply
 from serving.client import ModelClient
+from serving.messages import Message
+from serving.model_name import Role
+from serving.reply import ReplyFormat
+
+T = TypeVar("T")
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe, default=Recipe, covariant=True)
+
+
+class AskSettings(Protocol):
+    """What of a recipe's section a question to a model takes."""
+
+    @property
+    def temperature(self) -> float:
+        """Of every reply."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Of one reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[T]):
+    """Something that is opened once for a run and used by nodes, such as a pool or a ranker.
+
+    Declared beside the nodes that use it, with its type, and provided by a resource of the system.
+    """
+
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class Context(Generic[AnyRecipe]):
     """The run-time context of every graph."""
 
     cases: Mapping[str, Case] = field(metadata={"description": "cases by id; the state refers to them"})
     client: ModelClient = field(metadata={"description": "the one way to ask a model"})
     prompts: PromptSet = field(metadata={"description": "the version of prompts that the recipe names"})
-    demonstrations: DemonstrationPool | None = field(
-        default=None, metadata={"description": "annotated cases; None where the recipe wants none"}
+    settings: AnyRecipe = field(metadata={"description": "every value that nodes read"})
+    tools: Mapping[str, Any] = field(
+        default_factory=dict, metadata={"description": "what the resources of the system opened, by name"}
     )
-    ranker: Ranker | None = field(
-        default=None, metadata={"description": "scores sentences; None where the recipe wants none"}
-    )
-    retriever: Ranker | None = field(
-        default=None, metadata={"description": "finds sentences of the note; None where nobody retrieves"}
-    )
-    reranker: Ranker | None = field(
-        default=None, metadata={"description": "puts what was found in a better order; None leaves it"}
-    )
-    vectors: TextVectors | None = field(
-        default=None, metadata={"description": "compares sentences by meaning; None where nobody does"}
-    )
-    acronyms: Mapping[str, str] | None = field(
-        default=None, metadata={"description": "long forms by acronym; None writes none out"}
-    )
-    literature: SearchableCorpus | None = field(
-        default=None, metadata={"description": "published documents; None where nobody searches them"}
-    )
-    index: DenseIndex | None = field(
-        default=None, metadata={"description": "documents by their vectors; None where nobody compares them"}
-    )
-    document_reranker: Ranker | None = field(
-        default=None, metadata={"description": "scores whole documents; None leaves them in their order"}
-    )
-    shots: Mapping[QuestionType, Sequence[Case]] = field(
-        default_factory=dict, metadata={"description": "answered questions that prompts may show, by type"}
-    )
-    entailment: EntailmentModel | None = field(
-        default=None, metadata={"description": "judges texts; None where a language model does"}
-    )
-    settings: Settings = field(
-        default_factory=Settings, metadata={"description": "the recipe's values for the nodes"}
-    )
+
+    def section(self, kind: type[AnySection]) -> AnySection:
+        """A section of the recipe."""
+        return self.settings.section(kind)
+
+    def find(self, tool: Tool[T]) -> T | None:
+        """A tool, None where the recipe wants none."""
+        found: T | None = self.tools.get(tool.name)
+        return found
+
+    def tool(self, tool: Tool[T]) -> T:
+        """A tool that the recipe cannot do without.
+
+        Raises:
+            LookupError: No resource of the system provides it.
+        """
+        found = self.find(tool)
+        if found is None:
+            raise LookupError(f"no resource of {self.settings.system!r} provides {tool.name!r}")
+        return found
+
+    def messages(
+        self, prompt: str, variables: Variables, demonstrations: Sequence[Variables] = ()
+    ) -> tuple[Message, ...]:
+        """A prompt, filled."""
+        turns = self.prompts[prompt].render(variables, demonstrations)
+        return tuple(Message(role, text) for role, text in turns)
+
+    def corrected(
+        self, prompt: str, messages: tuple[Message, ...], reply: str, faults: Sequence[str]
+    ) -> tuple[Message, ...]:
+        """A conversation that goes on with a reply and with what is wrong with it."""
+        correction = self.prompts[prompt].render_correction("; ".join(faults))
+        return (*messages, Message("assistant", reply), Message("user", correction))
+
+    async def ask(
+        self,
+        role: Role,
+        case_id: str,
+        messages: tuple[Message, ...],
+        reply: ReplyFormat[T],
+        settings: AskSettings,
+    ) -> Reply[T] | Failure:
+        """Ask a model once."""
+        temperature, limit = settings.temperature, settings.max_tokens
+        ask = Ask(role, case_id, messages, reply, (0,), temperature, limit, self.settings.seed)
+        (outcome,) = await self.client.ask(ask)
+        return outcome

@@ -7,6 +7,9 @@ from collections.abc import Collection, Sequence
 
 from cases.records import Case
 
+CASE_VARIABLES = frozenset({"narrative", "question", "sentences"})
+"""What `case_variables` gives."""
+
 Turns = Sequence[tuple[str, str]]
 
 

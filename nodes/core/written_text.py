@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from nodes.core.context import Context
+from nodes.core.context import AskSettings, Context
 from nodes.core.failure import NodeFailure
 from serving.ask import Ask, CallRecord, Failure
 from serving.messages import Message
 from serving.reply import ReplyFormat
 
 
-class WritingSettings(Protocol):
+class WritingSettings(AskSettings, Protocol):
     """What of a recipe's section counts here."""
-
-    @property
-    def temperature(self) -> float:
-        """Of every attempt."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Of one reply."""
 
     @property
     def corrections(self) -> int:
@@ -97,5 +89,4 @@ async def write_text(
         rejected.append(faults)
         if len(rejected) > settings.corrections:
             return WrittenText(rules.cut(text), rejected, True, calls)
-        correction = context.prompts[prompt].render_correction("; ".join(faults))
-        messages = (*messages, Message("assistant", outcome.value), Message("user", correction))
+        messages = context.corrected(prompt, messages, outcome.value, faults)

@@ -10,9 +10,11 @@ from typing import Any, NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
+from nodes.core.facts import VOTE_COUNTS, plain, whole
+from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, Vote, decision
-from nodes.core.settings import EvidenceSettings
 from nodes.evidence.label_confidence import mean_confidence
+from nodes.evidence.settings import VoteSettings
 
 
 class AggregateVotesInput(TypedDict):
@@ -68,7 +70,7 @@ def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
     return max(1, math.ceil(threshold * usable / wanted))
 
 
-def effective_threshold(settings: EvidenceSettings, usable: int, asked: int) -> int:
+def effective_threshold(settings: VoteSettings, usable: int, asked: int) -> int:
     """T where votes of the model have failed; `usable` and `asked` count those.
 
     Votes that nobody asked for are not missing: T stays that of all R.
@@ -79,7 +81,7 @@ def effective_threshold(settings: EvidenceSettings, usable: int, asked: int) -> 
 
 async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context]) -> AggregateVotesUpdate:
     """Count, and apply the threshold and the high- and low-recall settings."""
-    settings = runtime.context.settings.evidence
+    settings = runtime.context.section(VoteSettings)
     sentence_ids = runtime.context.cases[state["case_id"]].sentence_ids
     votes = state.get("reflected_votes") or state.get("votes", [])
     asked = state.get("asked_votes", settings.most_votes)
@@ -121,3 +123,16 @@ def _by_votes(threshold: int, usable: int, asked: int, of_ranker: int) -> str:
     named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
     ranker = f" ({of_ranker} of them the ranker's)" if of_ranker else ""
     return f"have at least {threshold} of {named}{ranker}"
+
+
+AGGREGATE_VOTES = NodeSpec(
+    run=aggregate_votes,
+    sections=(VoteSettings,),
+    results={"vote_counts": whole, "usable_votes": whole, "label_confidence": whole, "evidence": whole},
+    facts={
+        "counts": VOTE_COUNTS,
+        **plain("usable_votes", "threshold", "essential", "ranker_votes"),
+        **plain("asked_votes", "saved_votes", "label_confidence"),
+    },
+    flags={"no_essential_sentence": "no sentence had enough votes"},
+)

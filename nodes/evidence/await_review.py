@@ -11,9 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cases.records import Label
 from nodes.core.context import Context
+from nodes.core.facts import TEXT, id_list, plain, withheld
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, ReviewRecord, decision
 from nodes.evidence.disagreement import contested, disagreement
+from nodes.evidence.settings import ReviewSettings
 
 
 class ReviewedLabels(BaseModel):
@@ -57,7 +60,7 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
     Raises:
         NodeFailure: The labels are not those of this case's sentences.
     """
-    limit = runtime.context.settings.review.disagreement
+    limit = runtime.context.section(ReviewSettings).disagreement
     counts, usable = state["vote_counts"], state["usable_votes"]
     open_ids = contested(counts, usable)
     facts = {
@@ -101,3 +104,22 @@ def _demand_all(labels: Mapping[str, Label], sentence_ids: Sequence[str]) -> Non
         raise NodeFailure("invalid_input", f"the review labels sentence {unknown[0]!r}, which is not there")
     if missing:
         raise NodeFailure("invalid_input", f"the review leaves sentence {missing[0]!r} without a label")
+
+
+AWAIT_REVIEW = NodeSpec(
+    run=await_review,
+    sections=(ReviewSettings,),
+    results={"review": withheld},
+    facts={
+        "contested": id_list("votes differ on"),
+        "changed": id_list("changed by the reviewer"),
+        "reviewer": TEXT,
+        **plain("disagreement", "limit", "counts", "usable_votes", "reviewed_at", "before", "essential"),
+    },
+    flags={
+        "waits_for_review": "votes differ too much, so the case waits for a person",
+        "reviewed": "a person labelled the sentences",
+    },
+    quotes=("reviewed",),
+    is_off=lambda recipe: not recipe.waits_for_people,
+)

@@ -8,8 +8,11 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
+from nodes.core.facts import VOTE_COUNTS, id_list, plain
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
 from nodes.evidence.aggregate_votes import count_votes, effective_threshold
+from nodes.evidence.settings import EvidenceSettings
 
 
 class CheckVotesInput(TypedDict):
@@ -49,7 +52,7 @@ def votes_until_settled(counts: Mapping[str, int], threshold: int, remaining: in
 
 async def check_votes(state: CheckVotesInput, runtime: Runtime[Context]) -> CheckVotesUpdate:
     """Count the votes so far, and ask for more only where they matter."""
-    settings = runtime.context.settings.evidence
+    settings = runtime.context.section(EvidenceSettings)
     votes = state.get("reflected_votes") or state["votes"]
     asked = state["asked_votes"]
     remaining = settings.most_votes - asked
@@ -85,3 +88,14 @@ def _because(asked: int, most: int, undecided: int, more: int) -> str:
     if undecided:
         open_ = "1 label is open" if undecided == 1 else f"{undecided} labels are open"
     return f"{so_far} {open_}; {more} more could settle it"
+
+
+CHECK_VOTES = NodeSpec(
+    run=check_votes,
+    sections=(EvidenceSettings,),
+    facts={
+        "undecided": id_list("open"),
+        "counts": VOTE_COUNTS,
+        **plain("threshold", "asked", "remaining", "asks_for"),
+    },
+)

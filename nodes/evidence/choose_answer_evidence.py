@@ -6,7 +6,10 @@ from typing import TypedDict
 
 from langgraph.runtime import Runtime
 
+from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.context import Context
+from nodes.core.facts import plain, whole
+from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, decision
 
 
@@ -27,7 +30,7 @@ async def choose_answer_evidence(
     state: ChooseAnswerEvidenceInput, runtime: Runtime[Context]
 ) -> ChooseAnswerEvidenceUpdate:
     """Take the set that the recipe names."""
-    setting = runtime.context.settings.answer.evidence
+    setting = runtime.context.section(AnswerSettings).evidence
     chosen = state["evidence"][setting]
     sizes = ", ".join(f"{name} {len(ids)}" for name, ids in state["evidence"].items())
     return {
@@ -38,3 +41,11 @@ async def choose_answer_evidence(
             {"setting": setting, "chosen": chosen},
         ),
     }
+
+
+CHOOSE_ANSWER_EVIDENCE = NodeSpec(
+    run=choose_answer_evidence,
+    sections=(AnswerSettings,),
+    results={"answer_evidence": whole},
+    facts=plain("setting", "chosen"),
+)

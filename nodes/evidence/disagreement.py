@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nodes.core.settings import ReviewSettings
+    from nodes.evidence.settings import ReviewSettings
 
 
 def contested(counts: Mapping[str, int], usable: int) -> list[str]:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NotRequired, TypedDict
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
 from cases.records import Case
 from nodes.core.context import Context
+from nodes.core.facts import BALLOT, DROPPED_DEMONSTRATIONS, SHOWN_DEMONSTRATIONS, VOTE_FLAGS, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.node import CaseKey, CaseKeys, NodeSpec
+from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Shown, Vote, decision
+from nodes.core.wording import CASE_VARIABLES
 from nodes.evidence.labelling_prompt import labelling_prompt
+from nodes.evidence.reply_forms import lacks_reply_form
+from nodes.evidence.settings import EvidenceSettings
 from nodes.evidence.voting import ask_for_votes, vote_tokens
+from nodes.question.adopt_patient_question import patient_question
+from nodes.retrieval.demonstration_search import POOL
+from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
+from prompts import Contract
+from retrieval.demonstrations import DemonstrationPool
 from serving.messages import Message
 
 
@@ -53,7 +65,7 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
     case = context.cases[state["case_id"]]
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
-    settings = context.settings.evidence
+    settings = context.section(EvidenceSettings)
     question = state.get("patient_question", case.question)
 
     asked = state.get("asked_votes", 0)
@@ -82,7 +94,7 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
 
 async def _prompt(state: LabelEvidenceInput, context: Context, case: Case, question: str) -> Fitted:
     """The prompt of the first votes, and the very same for further ones."""
-    settings = context.settings.evidence
+    settings = context.section(EvidenceSettings)
     reply_tokens = vote_tokens(context, case)
     if state.get("asked_votes"):
         shown = state["shown_demonstrations"]
@@ -107,3 +119,65 @@ def _because(got: int, wanted: int, further: bool, demonstrations: int, dropped:
     left_out = f"; {len(dropped)} left out, the context window is full" if dropped else ""
     votes = f"{got} of {wanted} {'further ' if further else ''}votes"
     return f"{votes} on one prompt with {demonstrations} demonstrations{left_out}"
+
+
+def demonstration_keys(recipe: Recipe, tools: Mapping[str, Any]) -> CaseKeys | None:
+    """How to foresee the demonstrations of cases, in prompt order; None where the order cannot matter.
+
+    Demonstrations that depend on the intent are not known before a model has been asked, and those that
+    are ordered by similarity hardly ever begin with the same one.
+    """
+    evidence = recipe.section(EvidenceSettings)
+    pool: DemonstrationPool | None = tools.get(POOL.name)
+    if pool is None or len(pool) == 0 or evidence.demonstrations == 0 or not evidence.asks_model:
+        return None
+    if not recipe.labels_evidence or evidence.intent_aware or evidence.order != "canonical":
+        return None
+
+    async def keys(cases: Sequence[Case]) -> list[CaseKey]:
+        asked = [_question(case) for case in cases]
+        await pool.embed_ahead(
+            [compared_text(case, question) for case, question in zip(cases, asked, strict=True)]
+        )
+        found = []
+        for case, question in zip(cases, asked, strict=True):
+            chosen = await choose_by_similarity(pool, case, question, recipe)
+            ids = [one["case_id"] for one in chosen.shown]
+            found.append(tuple(prompt_order(ids, evidence.order)))
+            # Requests that are under way must not wait for a whole window.
+            await asyncio.sleep(0)
+        return found
+
+    return keys
+
+
+def _question(case: Case) -> str:
+    if case.question.strip():
+        return case.question
+    try:
+        return patient_question(case)[0]
+    except NodeFailure:
+        return ""
+
+
+LABEL_EVIDENCE = NodeSpec(
+    run=label_evidence,
+    sections=(EvidenceSettings,),
+    tools=(POOL,),
+    prompts=(
+        Contract(
+            name="label_evidence",
+            required=CASE_VARIABLES,
+            optional=frozenset({"reply_form"}),
+            demonstration=CASE_VARIABLES | {"labels"},
+            falls_back=False,
+        ),
+    ),
+    results={"asked_votes": whole},
+    facts={**BALLOT, **SHOWN_DEMONSTRATIONS},
+    flags={**VOTE_FLAGS, **DROPPED_DEMONSTRATIONS},
+    case_keys=demonstration_keys,
+    check=lambda recipe, prompts: lacks_reply_form(
+        recipe.section(EvidenceSettings), prompts["label_evidence"], prompts.version
+    ),
+)

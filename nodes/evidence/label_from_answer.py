@@ -9,12 +9,16 @@ from langgraph.runtime import Runtime
 
 from cases.records import Case, LabelSource
 from nodes.core.context import Context
+from nodes.core.facts import BALLOT, VOTE_FLAGS, plain, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_prompt
+from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, Vote, decision
 from nodes.core.wording import case_variables, one_line
-from nodes.evidence.reply_form import REPLY_FORMS
+from nodes.evidence.reply_forms import REPLY_FORMS
+from nodes.evidence.settings import VoteSettings
 from nodes.evidence.voting import ask_for_votes, vote_tokens
+from prompts import Contract
 from serving.messages import Message
 
 
@@ -112,7 +116,7 @@ def _by_citations(case: Case, cited: list[str]) -> LabelFromAnswerUpdate:
 
 
 async def _by_votes(context: Context, case: Case, statements: Sequence[str]) -> LabelFromAnswerUpdate:
-    settings = context.settings.evidence
+    settings = context.section(VoteSettings)
     prompt = await fit_prompt(
         context.client,
         "label",
@@ -138,11 +142,30 @@ async def _by_votes(context: Context, case: Case, statements: Sequence[str]) -> 
 
 
 def _messages(context: Context, case: Case, statements: Sequence[str]) -> tuple[Message, ...]:
-    turns = context.prompts["label_from_answer"].render(
+    return context.messages(
+        "label_from_answer",
         {
             **case_variables(case, case.question),
             "answer": "\n".join(f"- {statement}" for statement in statements),
-            "reply_form": REPLY_FORMS[context.settings.evidence.reply].instruction,
-        }
+            "reply_form": REPLY_FORMS[context.section(VoteSettings).reply].instruction,
+        },
     )
-    return tuple(Message(role, text) for role, text in turns)
+
+
+LABEL_FROM_ANSWER = NodeSpec(
+    run=label_from_answer,
+    sections=(VoteSettings,),
+    prompts=(
+        Contract(
+            name="label_from_answer",
+            required=frozenset({"sentences", "answer", "reply_form"}),
+            optional=frozenset({"narrative", "question"}),
+        ),
+    ),
+    results={"asked_votes": whole, "label_source": whole},
+    facts={
+        **BALLOT,
+        **plain("labels_from", "label_source", "statements", "essential"),
+    },
+    flags={**VOTE_FLAGS, "labelled_by_people": "the case has labels of people and was left alone"},
+)

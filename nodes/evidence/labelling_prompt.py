@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from cases.records import Case
 from nodes.core.context import Context
 from nodes.core.wording import case_variables
-from nodes.evidence.reply_form import REPLY_FORMS, ReplyForm
+from nodes.evidence.reply_forms import REPLY_FORMS, ReplyForm
+from nodes.evidence.settings import VoteSettings
+from nodes.retrieval.demonstration_search import POOL
 from serving.messages import Message
 
 
@@ -15,14 +17,13 @@ def labelling_prompt(
     context: Context, case: Case, question: str, demonstration_ids: Sequence[str]
 ) -> tuple[Message, ...]:
     """Instructions, demonstrations in the given order, the case."""
-    assert context.demonstrations is not None or not demonstration_ids
-    shown = [context.demonstrations.case(case_id) for case_id in demonstration_ids if context.demonstrations]
-    form = REPLY_FORMS[context.settings.evidence.reply]
-    turns = context.prompts["label_evidence"].render(
+    shown = [context.tool(POOL).case(case_id) for case_id in demonstration_ids]
+    form = REPLY_FORMS[context.section(VoteSettings).reply]
+    return context.messages(
+        "label_evidence",
         {**case_variables(case, question), "reply_form": form.instruction},
         [_demonstration(one, form) for one in shown],
     )
-    return tuple(Message(role, text) for role, text in turns)
 
 
 def _demonstration(case: Case, form: ReplyForm) -> dict[str, str]:

@@ -9,11 +9,18 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from cases.records import Case
-from nodes.core.context import Context
+from nodes.core.context import Context, Tool
+from nodes.core.facts import Fact, id_list, in_brackets, plain, whole
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
+from nodes.evidence.settings import EvidenceSettings
 from ranking.cutoffs import Cutoff, select
 from ranking.ranker import Ranked, Ranker, Scores
+
+RANKER: Tool[Ranker] = Tool("ranker")
+"""Scores the sentences of a note."""
+
 
 _DIGITS = 4
 
@@ -40,8 +47,7 @@ class RankEvidenceUpdate(TypedDict):
 async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> RankEvidenceUpdate:
     """Score every sentence for the question, in a thread, and cut the ranking."""
     context = runtime.context
-    ranker = context.ranker
-    assert ranker is not None, "a recipe that ranks is given a ranker"
+    ranker = context.tool(RANKER)
     case = context.cases[state["case_id"]]
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
@@ -49,7 +55,7 @@ async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> 
     ranked = await asyncio.to_thread(ranker.rank, question, [sentence.text for sentence in case.sentences])
     if not np.isfinite(ranked.scores).all():
         raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
-    settings = context.settings.evidence
+    settings = context.section(EvidenceSettings)
     cutoff = settings.cutoff or ranker.cutoff
     essential = [case.sentence_ids[position] for position in select(cutoff, ranked.scores)]
     cut = [case.sentence_ids[position] for position in ranked.cut_sentences]
@@ -104,3 +110,34 @@ def _because(chosen: int, sentences: int, ranker: Ranker, cutoff: Cutoff) -> str
     )
     rule = f"{cutoff.rule} ({values})" if values else cutoff.rule
     return f"{chosen} of {sentences} sentences by {name}, cut-off {rule}"
+
+
+CUT_BY_RANKER = {
+    "cut_sentences": "the ranker read only the beginning of some sentences",
+    "cut_question": "the ranker read only the beginning of the question",
+}
+"""Flags of a node that a ranker's window cuts texts for."""
+
+RANK_EVIDENCE = NodeSpec(
+    run=rank_evidence,
+    sections=(EvidenceSettings,),
+    tools=(RANKER,),
+    results={"ranker_scores": whole, "ranker_vote": whole},
+    facts={
+        "vote": Fact(
+            rows=lambda vote, facts: [
+                (f"vote {vote}", f"essential {in_brackets(facts['essential'])}, by {facts['ranker']}")
+            ]
+        ),
+        "scores": Fact(
+            rows=lambda scores, _: [
+                ("scores", " ".join(f"{id_}:{score:.2f}" for id_, score in scores.items()))
+            ]
+        ),
+        "cut_sentences": id_list("read in part"),
+        **plain("essential", "cutoff", "cutoff_of", "ranker"),
+    },
+    flags=CUT_BY_RANKER,
+    kind="RERANKER",
+    is_off=lambda recipe: not (recipe.labels_evidence and recipe.section(EvidenceSettings).asks_ranker),
+)

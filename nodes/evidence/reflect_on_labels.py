@@ -9,12 +9,16 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from nodes.core.context import Context
+from nodes.core.facts import INCOMPLETE, Fact, in_brackets, plain
 from nodes.core.failure import NodeFailure, as_failure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
-from nodes.core.settings import EvidenceSettings
-from nodes.core.wording import case_variables
+from nodes.core.wording import CASE_VARIABLES, case_variables
 from nodes.evidence.labelling_prompt import labelling_prompt
-from nodes.evidence.reply_form import REPLY_FORMS, read_vote
+from nodes.evidence.reply_forms import REPLY_FORMS, lacks_reply_form, read_vote
+from nodes.evidence.settings import EvidenceSettings
+from nodes.retrieval.demonstration_search import POOL
+from prompts import Contract
 from serving.ask import Ask, Failure
 from serving.messages import Message
 
@@ -42,7 +46,7 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
     vote = state["vote"]
     question = state.get("patient_question", case.question)
     prompt = context.prompts["reflect_on_labels"]
-    form = REPLY_FORMS[context.settings.evidence.reply]
+    form = REPLY_FORMS[context.section(EvidenceSettings).reply]
     labels = form.write(case.sentence_ids, vote["essential"])
     turns = prompt.render(
         {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
@@ -58,10 +62,10 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
             messages=(*earlier, *(Message(role, text) for role, text in turns)),
             reply=form.reply(case.sentence_ids, vote["essential"]),
             samples=(vote["vote"],),
-            temperature=context.settings.evidence.reflection_temperature,
+            temperature=context.section(EvidenceSettings).reflection_temperature,
             max_tokens=form.tokens(case.sentence_ids),
             seed=context.settings.seed,
-            logprobs=context.settings.evidence.confidence,
+            logprobs=context.section(EvidenceSettings).confidence,
         )
     )
     if isinstance(outcome, Failure):
@@ -79,10 +83,10 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
                 "after": outcome.value,
                 "added": added,
                 "removed": removed,
-                "rescued": outcome.rescued,
+                "rescued": outcome.fallback_fault,
             },
             outcome.calls,
-            flags=["incomplete_replies"] if outcome.rescued else [],
+            flags=["incomplete_replies"] if outcome.fallback_fault else [],
         ),
     }
 
@@ -116,7 +120,7 @@ async def keep_first_labels(
                 flags=["failed_reflections"],
             ),
         },
-        goto=after_reflection(runtime.context.settings.evidence),
+        goto=after_reflection(runtime.context.section(EvidenceSettings)),
     )
 
 
@@ -126,3 +130,38 @@ def _because(added: list[str], removed: list[str]) -> str:
     parts = [f"added {', '.join(added)}"] if added else []
     parts += [f"removed {', '.join(removed)}"] if removed else []
     return f"reflection {' and '.join(parts)}"
+
+
+REFLECT_ON_LABELS = NodeSpec(
+    run=reflect_on_labels,
+    on_failure=keep_first_labels,
+    sections=(EvidenceSettings,),
+    tools=(POOL,),
+    prompts=(
+        Contract(
+            name="reflect_on_labels",
+            required=frozenset(),
+            optional=CASE_VARIABLES | {"labels", "reply_form"},
+            continues="label_evidence",
+            falls_back=False,
+        ),
+    ),
+    facts={
+        "vote": Fact(
+            rows=lambda vote, facts: [
+                (f"vote {vote}", f"{in_brackets(facts['before'])} -> {in_brackets(facts['after'])}")
+            ]
+        ),
+        "rescued": Fact(keep=bool),
+        **plain("before", "after", "added", "removed", "error_class"),
+    },
+    flags={
+        **INCOMPLETE,
+        "failed_reflections": "a vote could not be reflected on; its first labels stand",
+    },
+    check=lambda recipe, prompts: (
+        lacks_reply_form(recipe.section(EvidenceSettings), prompts["reflect_on_labels"], prompts.version)
+        if recipe.section(EvidenceSettings).reflection
+        else None
+    ),
+)

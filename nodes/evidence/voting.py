@@ -10,7 +10,8 @@ from cases.records import Case
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.core.records import Vote
-from nodes.evidence.reply_form import REPLY_FORMS, read_vote
+from nodes.evidence.reply_forms import REPLY_FORMS, read_vote
+from nodes.evidence.settings import VoteSettings
 from serving.ask import Ask, CallRecord, Failure, Reply
 from serving.errors import CallError
 from serving.messages import Message
@@ -23,27 +24,27 @@ class Ballot:
     Attributes:
         votes: Those that came back.
         failed: Error class and message of the others, by number.
-        rescued: What was wrong with the replies that were completed, by number.
+        completed: What was wrong with the replies that were completed, by number.
         calls: All of them.
         first_error: Of the first vote that failed.
     """
 
     votes: list[Vote]
     failed: Mapping[str, str]
-    rescued: Mapping[str, str]
+    completed: Mapping[str, str]
     calls: Sequence[CallRecord]
     first_error: CallError | None
 
     @property
     def facts(self) -> dict[str, Any]:
         """For a decision."""
-        return {"votes": self.votes, "failed_votes": self.failed, "rescued_votes": self.rescued}
+        return {"votes": self.votes, "failed_votes": self.failed, "rescued_votes": self.completed}
 
     @property
     def flags(self) -> list[str]:
         """For a decision."""
         missing = ["missing_votes"] if self.failed else []
-        return [*missing, *(["incomplete_replies"] if self.rescued else [])]
+        return [*missing, *(["incomplete_replies"] if self.completed else [])]
 
     def demand(self, got: int, asked: int, needed: int) -> None:
         """Go on only with enough votes, those of earlier rounds counted.
@@ -63,14 +64,14 @@ class Ballot:
 
 def vote_tokens(context: Context, case: Case) -> int:
     """Token limit of a vote on the case, in the recipe's form."""
-    return REPLY_FORMS[context.settings.evidence.reply].tokens(case.sentence_ids)
+    return REPLY_FORMS[context.section(VoteSettings).reply].tokens(case.sentence_ids)
 
 
 async def ask_for_votes(
     context: Context, case: Case, messages: tuple[Message, ...], samples: Sequence[int]
 ) -> Ballot:
     """Ask the `label` model for these samples, in the recipe's form and at its temperature."""
-    settings = context.settings.evidence
+    settings = context.section(VoteSettings)
     form = REPLY_FORMS[settings.reply]
     outcomes = await context.client.ask(
         Ask(
@@ -91,7 +92,7 @@ async def ask_for_votes(
     return Ballot(
         votes=[read_vote(form, index, reply, case.sentence_ids) for index, reply in replies],
         failed={str(index): f"{error.error_class}: {error}" for index, error in failures},
-        rescued={str(index): reply.rescued for index, reply in replies if reply.rescued},
+        completed={str(index): reply.fallback_fault for index, reply in replies if reply.fallback_fault},
         calls=[call for outcome in outcomes for call in outcome.calls],
         first_error=failures[0][1] if failures else None,
     )

@@ -7,6 +7,8 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
+from nodes.core.facts import plain, whole
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 
 
@@ -50,3 +52,11 @@ async def widen_evidence(state: WidenEvidenceInput, runtime: Runtime[Context]) -
         "answer_evidence": chosen,
         "decisions": decision("widen_evidence", because, {"chosen": chosen}, flags=["widened_evidence"]),
     }
+
+
+WIDEN_EVIDENCE = NodeSpec(
+    run=widen_evidence,
+    results={"answer_evidence": whole},
+    facts=plain("chosen"),
+    flags={"widened_evidence": "no sentence met the setting, so the next best were used"},
+)

@@ -8,11 +8,13 @@ from langgraph.runtime import Runtime
 
 from cases.records import Case
 from nodes.core.context import Context
+from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
 
-_LONGEST_QUESTION = 600
+_MAX_QUESTION = 600
 
 
 class AdoptPatientQuestionInput(TypedDict):
@@ -40,9 +42,9 @@ def patient_question(case: Case) -> tuple[str, str]:
     asked = [part.strip() + "?" for part in text.split("?")[:-1] if part.strip()]
     sentences = [part.rsplit(". ", 1)[-1].rsplit("! ", 1)[-1] for part in asked]
     if sentences:
-        return " ".join(sentences)[-_LONGEST_QUESTION:], "questions in the narrative"
+        return " ".join(sentences)[-_MAX_QUESTION:], "questions in the narrative"
     if text:
-        return text[-_LONGEST_QUESTION:], "end of the narrative"
+        return text[-_MAX_QUESTION:], "end of the narrative"
     raise NodeFailure("invalid_input", "the case has neither a clinician question nor a narrative")
 
 
@@ -60,3 +62,15 @@ async def adopt_patient_question(
             flags=["no_clinician_question"],
         ),
     }
+
+
+NO_QUESTION = {
+    "no_clinician_question": "the case has no clinician question; another one was asked instead",
+}
+"""The flag of a node that finds a question for a case that has none."""
+
+ADOPT_PATIENT_QUESTION = NodeSpec(
+    run=adopt_patient_question,
+    facts=plain("found_in", "characters"),
+    flags=NO_QUESTION,
+)

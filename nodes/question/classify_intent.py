@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
+from pydantic import Field
 
-from cases.records import INTENTS, RISK_LEVELS
+from cases.records import INTENTS, RISK_LEVELS, Case
 from nodes.core.context import Context
+from nodes.core.facts import plain, whole
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
+from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, IntentChoice, decision
 from nodes.core.wording import case_variables
-from serving.ask import Ask, Failure
-from serving.errors import InvalidReply
-from serving.messages import Message
+from nodes.retrieval.demonstration_search import POOL
+from prompts import Contract
+from retrieval.demonstrations import DemonstrationPool, evidence_text
+from serving.ask import Failure
+from serving.errors import CallError, InvalidReply
 from serving.reply import ReplyFormat, first_json_object
 
 _NONE = "none"
 _UNCLASSIFIED = IntentChoice(primary=None, secondary=None, risk_level="moderate")
+
+
+class IntentSettings(RecipeSection):
+    """Intent classification."""
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(96, ge=16)
 
 
 class ClassifyIntentInput(TypedDict):
@@ -50,7 +63,7 @@ def parse_intent(text: str) -> IntentChoice:
     return tidy_intent(reply)
 
 
-def rescue_intent(text: str) -> IntentChoice:
+def fallback_intent(text: str) -> IntentChoice:
     """Read a reply that stays outside the taxonomy: what is unknown becomes None or moderate."""
     return tidy_intent(first_json_object(text))
 
@@ -79,7 +92,7 @@ INTENT_REPLY = ReplyFormat(
         "additionalProperties": False,
     },
     parse=parse_intent,
-    rescue=rescue_intent,
+    fallback=fallback_intent,
 )
 
 
@@ -89,18 +102,8 @@ async def classify_intent(state: ClassifyIntentInput, runtime: Runtime[Context])
     case = context.cases[state["case_id"]]
     variables = case_variables(case, state.get("patient_question", case.question))
     variables["intents"] = "\n".join(f"- {name}: {meaning}" for name, meaning in INTENTS.items())
-    turns = context.prompts["classify_intent"].render(variables)
-    (outcome,) = await context.client.ask(
-        Ask(
-            role="classify",
-            case_id=case.id,
-            messages=tuple(Message(role, text) for role, text in turns),
-            reply=INTENT_REPLY,
-            temperature=context.settings.intent.temperature,
-            max_tokens=context.settings.intent.max_tokens,
-            seed=context.settings.seed,
-        )
-    )
+    messages = context.messages("classify_intent", variables)
+    outcome = await context.ask("classify", case.id, messages, INTENT_REPLY, context.section(IntentSettings))
     if isinstance(outcome, Failure):
         if outcome.error.error_class != "invalid_output":
             raise NodeFailure.of(outcome)
@@ -133,3 +136,37 @@ def _known(value: object, names: Collection[str]) -> str | None:
 
 def _absent(value: object) -> object:
     return None if value in (None, "", _NONE, "null") else value
+
+
+async def _foresee(case: Case, tools: Mapping[str, Any]) -> Mapping[str, str]:
+    """The intent of the nearest demonstration, which leads to answer demonstrations of likely length."""
+    pool: DemonstrationPool | None = tools.get(POOL.name)
+    if pool is None:
+        return {}
+    try:
+        nearest = await pool.nearest("evidence", evidence_text(case), 1, excluded=pool.twins(case))
+    except CallError:
+        # The case will meet the same failure, and report it.
+        return {}
+    if not nearest:
+        return {}
+    return {"primary": nearest[0].intent or "", "secondary": nearest[0].secondary_intent or _NONE}
+
+
+CLASSIFY_INTENT = NodeSpec(
+    run=classify_intent,
+    sections=(IntentSettings,),
+    prompts=(
+        Contract(
+            name="classify_intent",
+            required=frozenset({"narrative", "question"}),
+            optional=frozenset({"intents"}),
+            falls_back=False,
+        ),
+    ),
+    results={"intent": whole},
+    facts=plain("primary", "secondary", "risk_level"),
+    flags={"intent_unclassified": "the model named no known intent; demonstrations go by similarity"},
+    quotes=("intent_unclassified",),
+    foresee=_foresee,
+)

@@ -6,30 +6,100 @@ demonstrations may see it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
+from pydantic import Field
 
 from cases.records import Case
 from nodes.core.context import Context
+from nodes.core.dry_run import WORDS_SHARE, DryCall, as_sentence, made_up_words
+from nodes.core.facts import (
+    CHOSEN_DEMONSTRATIONS,
+    DROPPED_DEMONSTRATIONS,
+    SHOWN_DEMONSTRATIONS,
+    plain,
+    withheld,
+)
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.node import NodeSpec
+from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
-from nodes.core.settings import Settings
 from nodes.core.wording import one_line
 from nodes.core.written_text import Rules, WrittenText, write_text
-from nodes.question.question_rules import bare_question, cut_question, find_question_faults
-from nodes.retrieval.demonstration_search import Found, nearest_fitting
+from nodes.question.adopt_patient_question import NO_QUESTION
+from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
+from prompts import Contract
 from retrieval.demonstrations import DemonstrationPool
 from serving.messages import Message
 from serving.reply import ReplyFormat, free_text
+
+_LABEL = re.compile(r"(?:the )?(?:clinician(?:['\u2019]s)? )?question(?:\*\*)?:", re.IGNORECASE)
+_AROUND = " \n\"'`*\u201c\u201d\u2018\u2019"
+
+
+def bare_question(text: str) -> str:
+    """A reply without quotation marks around it and without a label such as `Question:` before it."""
+    bare = text.strip(_AROUND)
+    label = _LABEL.match(bare)
+    return bare[label.end() :].strip(_AROUND) if label else bare
+
+
+def find_question_faults(question: str, max_words: int) -> list[str]:
+    """What breaks the rules, in words that can be quoted to the model."""
+    lines = [line for line in question.splitlines() if line.strip()]
+    words = len(question.split())
+    if not words:
+        return ["it is empty"]
+    faults = []
+    if len(lines) > 1:
+        faults.append(f"it has {len(lines)} lines and must be one line")
+    if words > max_words:
+        faults.append(f"it has {words} words and the limit is {max_words}")
+    return faults
+
+
+def cut_question(question: str, max_words: int) -> str:
+    """One line of at most so many words: the first that asks, else the first one; empty if there is none.
+
+    Models like to announce a question on a line of its own, and to explain it on another.
+    """
+    lines = [bare for line in question.splitlines() if (bare := bare_question(line))]
+    line = next((line for line in lines if line.endswith("?")), lines[0] if lines else "")
+    words = line.split()
+    if len(words) <= max_words:
+        return " ".join(words)
+    return " ".join(words[:max_words]).rstrip(",;:.") + "?"
+
 
 QUESTION_REPLY = "question"
 """Name of the reply's format."""
 
 # A cut question is held to its rules like any other.
 _FREE_TEXT = ReplyFormat(name=QUESTION_REPLY, schema=None, parse=free_text, may_be_cut=True)
+
+
+class QuestionSettings(RecipeSection):
+    """The clinician question that is read out of a patient's message (ArchEHR-QA 2026, subtask 1).
+
+    Attributes:
+        interpret: `missing` writes one for cases without a clinician question, where `never` asks the
+            patient's own words. `always` writes one for every case; a case that has a question of its own
+            is still answered on that.
+        max_words: Separated by white space, as the task counts them.
+        demonstrations: Messages with their clinician questions that the prompt shows.
+        corrections: How often a faulty question is sent back before it is cut and flagged.
+    """
+
+    interpret: Literal["never", "missing", "always"] = "never"
+    max_words: int = Field(15, ge=1)
+    demonstrations: int = Field(5, ge=0, le=50)
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(64, ge=16)
+    corrections: int = Field(1, ge=0, le=5)
 
 
 class InterpretQuestionInput(TypedDict):
@@ -49,12 +119,12 @@ class InterpretQuestionUpdate(TypedDict):
     decisions: list[Decision]
 
 
-async def choose_by_narrative(pool: DemonstrationPool, case: Case, settings: Settings) -> Found:
+async def choose_by_narrative(pool: DemonstrationPool, case: Case, recipe: Recipe) -> Found:
     """The K nearest cases by the patient's message alone.
 
     Never the case itself, nor the same message under another id or with another question, nor one held out.
     """
-    excluded = pool.twins(case) | set(settings.held_out)
+    excluded = pool.twins(case) | set(recipe.held_out)
     message = one_line(case.narrative)
     own = message.lower()
 
@@ -62,7 +132,7 @@ async def choose_by_narrative(pool: DemonstrationPool, case: Case, settings: Set
         theirs = one_line(other.narrative).lower()
         return bool(other.question.strip()) and bool(theirs) and theirs != own
 
-    wanted = settings.question.demonstrations
+    wanted = recipe.section(QuestionSettings).demonstrations
     return Found(await nearest_fitting(pool, "evidence", message, wanted, excluded, fits), excluded)
 
 
@@ -72,14 +142,14 @@ async def interpret_question(
     """Ask the `answer` model; a question that breaks its rules goes back, then is cut and flagged."""
     context = runtime.context
     case = context.cases[state["case_id"]]
-    pool = context.demonstrations
+    pool = context.find(POOL)
     if not case.narrative.strip():
         because = "the case has no patient's message to read a question out of"
-        if context.settings.stop_after == "question":
+        if not context.settings.labels_evidence:
             raise NodeFailure("invalid_input", because)
         return {"decisions": decision("interpret_question", because, {"chosen": []}, flags=["no_narrative"])}
     found = Found([], frozenset())
-    if pool is not None and context.settings.question.demonstrations:
+    if pool is not None and context.section(QuestionSettings).demonstrations:
         found = await choose_by_narrative(pool, case, context.settings)
     prompt = await _prompt(context, case, found)
     written = await _write(context, case, prompt)
@@ -111,15 +181,14 @@ async def interpret_question(
 
 
 async def _prompt(context: Context, case: Case, found: Found) -> Fitted:
-    settings = context.settings.question
+    settings = context.section(QuestionSettings)
 
     def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
         ordered = sorted(ids)
-        pool = context.demonstrations
+        pool = context.find(POOL)
         demonstrations = [_demonstration(pool.case(case_id)) for case_id in ordered] if pool else []
         variables = {"narrative": one_line(case.narrative), "max_words": str(settings.max_words)}
-        turns = context.prompts["interpret_question"].render(variables, demonstrations)
-        return tuple(Message(role, text) for role, text in turns), ordered
+        return context.messages("interpret_question", variables, demonstrations), ordered
 
     return await fit_prompt(
         context.client,
@@ -137,7 +206,7 @@ async def _write(context: Context, case: Case, prompt: Fitted) -> WrittenText:
     Raises:
         NodeFailure: A call failed, or nothing is left of the last attempt.
     """
-    settings = context.settings.question
+    settings = context.section(QuestionSettings)
     rules = Rules(
         bare_question,
         lambda text: find_question_faults(text, settings.max_words),
@@ -165,3 +234,40 @@ def _because(written: WrittenText, demonstrations: int, stands_in: bool) -> str:
         words += f", after the fault was quoted: {'; '.join(written.faults[-1])}"
     own = "it is asked, as the case has none" if stands_in else "the case is answered on its own question"
     return f"{words}; {own}"
+
+
+def _made_up(call: DryCall) -> str:
+    words = made_up_words(round(WORDS_SHARE * call.recipe.section(QuestionSettings).max_words))
+    return f"{as_sentence(words).removesuffix('.')}?"
+
+
+INTERPRET_QUESTION = NodeSpec(
+    run=interpret_question,
+    sections=(QuestionSettings,),
+    tools=(POOL,),
+    prompts=(
+        Contract(
+            name="interpret_question",
+            required=frozenset({"narrative"}),
+            optional=frozenset({"max_words"}),
+            # The case's own question is what this prompt is to find: only demonstrations have one.
+            demonstration=frozenset({"narrative", "question"}),
+            correction=True,
+        ),
+    ),
+    results={"interpreted_question": withheld},
+    facts={
+        **CHOSEN_DEMONSTRATIONS,
+        **SHOWN_DEMONSTRATIONS,
+        **plain("attempts", "faults", "words", "stands_in"),
+    },
+    flags={
+        "no_narrative": "the case has no patient's message to interpret",
+        "question_breaks_rules": "the interpreted question broke its rules and was cut",
+        **NO_QUESTION,
+        **DROPPED_DEMONSTRATIONS,
+    },
+    dry_replies={QUESTION_REPLY: _made_up},
+    demonstrations=("the question", "interpret_question"),
+    is_off=lambda recipe: recipe.section(QuestionSettings).interpret == "never",
+)

@@ -9,8 +9,12 @@ from langgraph.runtime import Runtime
 
 from cases.records import Verdict
 from nodes.core.context import Context
+from nodes.core.facts import Fact, plain, whole
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.reading.literature_records import (
+from nodes.reading.settings import ReadingSettings, VerdictSettings
+from nodes.reading.verdict_votes import count_readings, majority, measure_disagreement, weigh
+from nodes.retrieval.document_records import (
     Disagreement,
     EvidencePassage,
     FoundDocument,
@@ -18,7 +22,6 @@ from nodes.reading.literature_records import (
     PassageReading,
     ReadingCounts,
 )
-from nodes.reading.verdict_votes import count_readings, majority, measure_disagreement, weigh
 from nodes.retrieval.study_strength import strength_of
 
 _DIGITS = 4
@@ -47,7 +50,7 @@ async def aggregate_verdict(
     state: AggregateVerdictInput, runtime: Runtime[Context]
 ) -> AggregateVerdictUpdate:
     """Count the readings."""
-    settings = runtime.context.settings.verdict
+    settings = runtime.context.section(VerdictSettings)
     passages = join_evidence(state["kept_documents"], state.get("passages", ()), state.get("readings", ()))
     votes = weigh(passages, settings.weighting)
     verdict = majority(votes, settings.classes)
@@ -69,7 +72,7 @@ async def aggregate_verdict(
                 "classes": settings.classes,
                 "weighting": settings.weighting,
                 "disagreement": disagreement,
-                "released_behaviour": list(runtime.context.settings.reading.released),
+                "released_behaviour": list(runtime.context.section(ReadingSettings).released),
             },
             flags=[
                 *(["no_evidence"] if not passages else []),
@@ -114,3 +117,30 @@ def _because(verdict: Verdict, counts: ReadingCounts, any_passage: bool) -> str:
         f"{verdict}: {counts['supports']} support, {counts['neutral']} do not tell,"
         f" {counts['refutes']} refute{missing}"
     )
+
+
+def _without_texts(passages: Sequence[EvidencePassage]) -> object:
+    """What was read of publications tells the question."""
+    return [{**one, "title": "", "text": "", "source": ""} for one in passages]
+
+
+AGGREGATE_VERDICT = NodeSpec(
+    run=aggregate_verdict,
+    sections=(VerdictSettings, ReadingSettings),
+    results={
+        "verdict": whole,
+        "reading_counts": whole,
+        "evidence_passages": _without_texts,
+        "disagreement": whole,
+    },
+    facts={
+        "released_behaviour": Fact(
+            rows=lambda names, _: [("released behaviour", ", ".join(names))] if names else []
+        ),
+        **plain("verdict", "reading_counts", "weights", "classes", "weighting", "disagreement"),
+    },
+    flags={
+        "no_evidence": "there was nothing to read, so the answer says nothing about the question",
+        "evidence_disagrees": "some passages speak for yes and some for no",
+    },
+)

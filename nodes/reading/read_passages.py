@@ -8,6 +8,7 @@ that it shares with another. All calls of a case begin alike up to the passage, 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NotRequired, TypedDict
@@ -15,17 +16,74 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
-from nodes.core.context import Context
+from nodes.core.choice_confidence import choice_shares, token_at
+from nodes.core.context import Context, Tool
+from nodes.core.facts import id_list, missing, plain
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
-from nodes.reading.literature_records import Passage, PassageReading
-from nodes.reading.reading_reply import READING_REPLY, reading_probabilities
+from nodes.reading.settings import ReadingSettings
 from nodes.reading.verdict_votes import READINGS
+from nodes.retrieval.document_records import Passage, PassageReading, Reading
+from prompts import Contract
 from ranking.entailment import EntailmentModel
 from serving.ask import Ask, CallRecord, Failure, Reply
-from serving.errors import CallError
-from serving.messages import Message
+from serving.errors import CallError, InvalidReply
+from serving.messages import TokenLogprob
+from serving.reply import ReplyFormat, first_json_object
+
+_FIELD = "reading"
+_SAID = re.compile(rf'"{_FIELD}"\s*:\s*"({"|".join(READINGS)})"')
+_DIGITS = 4
+
+
+def parse_reading(text: str) -> Reading:
+    """Read a reply strictly.
+
+    Raises:
+        InvalidReply: No JSON, or none of the three words.
+    """
+    said = first_json_object(text).get(_FIELD)
+    for reading in READINGS:
+        if said == reading:
+            return reading
+    raise InvalidReply(f"{_FIELD!r} must be one of {', '.join(READINGS)}")
+
+
+# No fallback: a reading that the model did not give is missing, never neutral.
+READING_REPLY = ReplyFormat(
+    name=_FIELD,
+    schema={
+        "type": "object",
+        "properties": {_FIELD: {"type": "string", "enum": list(READINGS)}},
+        "required": [_FIELD],
+        "additionalProperties": False,
+    },
+    parse=parse_reading,
+)
+
+
+def reading_probabilities(tokens: Sequence[TokenLogprob]) -> dict[Reading, float] | None:
+    """Probabilities of the three readings, from the token with the first letter of the one that is said.
+
+    Args:
+        tokens: Of one reply; their texts together are the reply.
+
+    Returns:
+        They sum to 1 but for rounding. None where the reply shows no reading, or came without
+        log-probabilities.
+    """
+    match = _SAID.search("".join(token.token for token in tokens))
+    if match is None:
+        return None
+    shares = choice_shares(*token_at(tokens, match.start(1)), READINGS)
+    return None if shares is None else {name: round(shares[name], _DIGITS) for name in READINGS}
+
+
+ENTAILMENT: Tool[EntailmentModel] = Tool("entailment")
+"""Judges passages, where a classifier reads them."""
+
 
 _DIGITS = 4
 
@@ -62,11 +120,10 @@ async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> 
     case = context.cases[state["case_id"]]
     question = state.get("patient_question", case.question)
     passages = state["passages"]
-    if context.settings.reading.asks_model:
+    if context.section(ReadingSettings).asks_model:
         read = await _ask(context, case.id, question, passages)
     else:
-        assert context.entailment is not None, "a recipe with a classifier is given one"
-        read = await asyncio.to_thread(_judge, context.entailment, question, passages)
+        read = await asyncio.to_thread(_judge, context.tool(ENTAILMENT), question, passages)
     needed = len(passages) // 2 + 1
     if len(read.readings) < needed:
         assert read.first_error is not None
@@ -124,15 +181,15 @@ async def _ask(context: Context, case_id: str, question: str, passages: Sequence
 
 
 async def _ask_once(context: Context, case_id: str, question: str, passage: str) -> Any:
-    settings = context.settings.reading
-    turns = context.prompts["read_passages"].render(
-        {"question": one_line(question), "passage": one_line(passage)}
+    settings = context.section(ReadingSettings)
+    messages = context.messages(
+        "read_passages", {"question": one_line(question), "passage": one_line(passage)}
     )
     (outcome,) = await context.client.ask(
         Ask(
             role="label",
             case_id=case_id,
-            messages=tuple(Message(role, text) for role, text in turns),
+            messages=messages,
             reply=READING_REPLY,
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
@@ -173,3 +230,21 @@ def _judge(model: EntailmentModel, question: str, passages: Sequence[Passage]) -
         )
     in_part = [passage["id"] for passage, was_cut in zip(passages, cut, strict=True) if was_cut]
     return _Read(readings, model.identity, cut=in_part)
+
+
+READ_PASSAGES = NodeSpec(
+    run=read_passages,
+    sections=(ReadingSettings,),
+    tools=(ENTAILMENT,),
+    prompts=(Contract(name="read_passages", required=frozenset({"question", "passage"})),),
+    facts={
+        "failed_readings": missing("passage"),
+        "cut_passages": id_list("read in part"),
+        **plain("readings", "reader"),
+    },
+    flags={
+        "missing_readings": "some passages could not be read; they count as missing, not as neutral",
+        "cut_passages": "the reader read only the beginning of some passages",
+    },
+    is_off=lambda recipe: not recipe.section(ReadingSettings).asks_model,
+)

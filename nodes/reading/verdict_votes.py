@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from cases.records import Verdict
-from nodes.reading.literature_records import Disagreement, EvidencePassage, Reading, ReadingCounts
+from nodes.retrieval.document_records import Disagreement, EvidencePassage, Reading, ReadingCounts
 
 READINGS: tuple[Reading, ...] = get_args(Reading)
 """In the order that wins ties."""

@@ -8,10 +8,13 @@ from typing import NamedTuple, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.biomedical import Snippet
-from nodes.answer.biomedical_records import ChosenSnippet
 from nodes.core.context import Context
+from nodes.core.facts import plain
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
+from nodes.retrieval.document_records import ChosenSnippet
+from nodes.retrieval.document_settings import DocumentSettings
 
 
 class AdoptSnippetsInput(TypedDict):
@@ -83,3 +86,21 @@ def _because(given: int, adopted: Adopted) -> str:
     left_out = [f"{count} {word}" for count, word in counted if count]
     without = f", {' and '.join(left_out)} left out" if left_out else ""
     return f"the question comes with {given} snippets{without}"
+
+
+def without_text(snippets: Sequence[ChosenSnippet]) -> object:
+    """Snippets by their places alone."""
+    return [{**one, "text": ""} for one in snippets]
+
+
+NO_SNIPPETS = {"no_snippets": "there was no snippet; answers are from what the models know"}
+"""The flag of a node that looks for snippets."""
+
+ADOPT_SNIPPETS = NodeSpec(
+    run=adopt_snippets,
+    sections=(DocumentSettings,),
+    results={"snippets": without_text},
+    facts=plain("given", "empty", "repeated", "sources"),
+    flags=NO_SNIPPETS,
+    is_off=lambda recipe: recipe.section(DocumentSettings).finds,
+)

@@ -10,11 +10,13 @@ from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.biomedical_records import RankedDocument
-from nodes.answer.biomedical_settings import DocumentSettings
 from nodes.core.context import Context
+from nodes.core.facts import plain, whole
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.retrieval.document_texts import ranked
+from nodes.retrieval.document_records import RankedDocument
+from nodes.retrieval.document_settings import DocumentSettings
+from nodes.retrieval.document_texts import DOCUMENT_RANKING, ranked
 from ranking.ensembles import Ranking, nominate, weighted_scores
 
 
@@ -34,7 +36,7 @@ class CombineRankingsUpdate(TypedDict):
 
 async def combine_rankings(state: CombineRankingsInput, runtime: Runtime[Context]) -> CombineRankingsUpdate:
     """Take the ensemble that the recipe names; one ranking alone is taken as it is."""
-    settings = runtime.context.settings.documents
+    settings = runtime.context.section(DocumentSettings)
     first, second = state["cross_encoder_ranking"], state.get("llm_ranking")
     if second is None:
         made = ranked([one["id"] for one in first], [one["score"] for one in first])[: settings.kept]
@@ -107,3 +109,16 @@ def _told(settings: DocumentSettings) -> str:
         f"by weighted scores: {first:g} x {settings.cross_encoder_score} of the cross-encoder,"
         f" {second:g} x {settings.llm_score} of the model"
     )
+
+
+COMBINE_RANKINGS = NodeSpec(
+    run=combine_rankings,
+    sections=(DocumentSettings,),
+    results={"document_ranking": whole},
+    facts={
+        "ranking": DOCUMENT_RANKING,
+        **plain("ensemble", "nominated", "weights", "scores_from", "first", "first_scores", "second"),
+    },
+    flags={"fewer_documents": "fewer documents were found than an answer takes"},
+    is_off=lambda recipe: not recipe.section(DocumentSettings).finds,
+)

@@ -6,10 +6,15 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from cases.records import Case
+from nodes.core.context import Tool
 from nodes.core.records import Shown, shown
 from retrieval.demonstrations import DemonstrationPool, View
 
-_MOST_LOOKED_AT = 128
+POOL: Tool[DemonstrationPool] = Tool("demonstrations")
+"""Annotated cases."""
+
+
+_MAX_LOOKED_AT = 128
 """Nearest cases that are opened: no case is to read through thousands that lack the annotation."""
 
 
@@ -28,12 +33,12 @@ async def nearest_fitting(
     excluded: Collection[str],
     fits: Callable[[Case], bool],
 ) -> list[Shown]:
-    """The `wanted` nearest cases that fit, looked for among the nearest `_MOST_LOOKED_AT`."""
+    """The `wanted` nearest cases that fit, looked for among the nearest `_MAX_LOOKED_AT`."""
     chosen: list[Shown] = []
     seen = set(excluded)
     looked_at = 0
-    while len(chosen) < wanted and looked_at < _MOST_LOOKED_AT:
-        count = min(max(2 * wanted, looked_at), _MOST_LOOKED_AT - looked_at)
+    while len(chosen) < wanted and looked_at < _MAX_LOOKED_AT:
+        count = min(max(2 * wanted, looked_at), _MAX_LOOKED_AT - looked_at)
         neighbours = await pool.nearest(view, text, count, excluded=seen)
         fitting = [one for one in neighbours if fits(pool.case(one.case_id))]
         chosen += [shown(neighbour, "similarity") for neighbour in fitting]

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from nodes.answer.biomedical_records import RankedDocument
+from nodes.core.context import Tool
+from nodes.core.facts import Fact, Facts, Row
 from nodes.core.wording import one_line
-from nodes.reading.literature_records import FoundDocument
+from nodes.retrieval.document_records import FoundDocument, RankedDocument
+from ranking.ranker import Ranker
+from retrieval.protocols import DenseIndex
+from retrieval.protocols import SearchableCorpus as Corpus
+
+CORPUS: Tool[Corpus] = Tool("corpus")
+"""Published documents, searched by words."""
+
+INDEX: Tool[DenseIndex] = Tool("index")
+"""Documents by their vectors."""
+
+DOCUMENT_RERANKER: Tool[Ranker] = Tool("document_reranker")
+"""Scores whole documents."""
+
 
 SHOWN_IN_TRACE = 30
 """Best documents of a decision; the thousand behind them are told by their count."""
@@ -38,3 +52,36 @@ def ranked(ids: Iterable[str], scores: Iterable[float | None]) -> list[RankedDoc
 def of_documents(documents: Iterable[FoundDocument]) -> list[RankedDocument]:
     """The ranking that a search gave."""
     return [RankedDocument(id=one["id"], rank=one["rank"], score=one["score"]) for one in documents]
+
+
+def _document_rows(documents: Sequence[Facts], _: Facts) -> list[Row]:
+    return [(f"document {one['id']}", _place(one)) for one in documents]
+
+
+def _place(document: Facts) -> str:
+    place = f"rank {document['rank']}, score {document['score']:.3f}"
+    if "year" not in document:
+        return place
+    year, citations = ("-" if document[name] is None else document[name] for name in ("year", "citations"))
+    return f"{place}, year {year}, cited {citations}"
+
+
+def _ranking_rows(ranking: Sequence[Facts], _: Facts) -> list[Row]:
+    shown = [one["id"] if one["score"] is None else f"{one['id']} {one['score']:.3f}" for one in ranking]
+    return [("ranking", ", ".join(shown))] if shown else []
+
+
+FOUND_DOCUMENTS = Fact(rows=_document_rows)
+"""Documents with their places, a line each."""
+
+DOCUMENT_RANKING = Fact(rows=_ranking_rows)
+"""Documents in an order, on one line."""
+
+NOTHING_FOUND = {"nothing_found": "no document of the corpus shares a word with the question"}
+"""The flag of a node that searches."""
+
+CUT_DOCUMENTS = {
+    "cut_documents": "the reranker read only the beginning of some documents",
+    "cut_question": "the ranker read only the beginning of the question",
+}
+"""Flags of a node that reranks documents."""

@@ -2,15 +2,121 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TypedDict
 
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
+from nodes.core.facts import Fact, plain
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.reading.literature_records import FoundDocument
-from nodes.retrieval.document_filters import filter_found, last_year
+from nodes.reading.settings import LiteratureSettings
+from nodes.retrieval.document_records import FoundDocument
+from nodes.retrieval.study_strength import at_least, strength_of
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A document that may not be evidence; `reason` has no text of it."""
+
+    id: str
+    rank: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Documents in the order of the search."""
+
+    kept: list[FoundDocument]
+    dropped: list[Dropped]
+
+
+def last_year(settings: LiteratureSettings, of_case: int | None) -> int | None:
+    """The last year that evidence may be from: the earlier one of the recipe's and the case's."""
+    if settings.as_of is None:
+        return None
+    years = [of_case, None if settings.as_of == "case" else settings.as_of]
+    return min((year for year in years if year is not None), default=None)
+
+
+def filter_found(
+    found: Sequence[FoundDocument], settings: LiteratureSettings, of_case: int | None
+) -> Filtered:
+    """Part what may be evidence from what may not.
+
+    Args:
+        found: Best first; with a refill more than `k`.
+        settings: The filters.
+        of_case: Last year that the case's evidence may be from.
+
+    Returns:
+        At most `k` documents that are kept. Documents below the last of those were never candidates, and are
+        in neither list.
+    """
+    latest = last_year(settings, of_case)
+    filtered = Filtered([], [])
+    for document in found:
+        if len(filtered.kept) == settings.k:
+            break
+        reason = _reason(document, settings, latest)
+        if reason is None:
+            filtered.kept.append(document)
+        else:
+            filtered.dropped.append(Dropped(document["id"], document["rank"], reason))
+    return filtered
+
+
+def _reason(document: FoundDocument, settings: LiteratureSettings, latest: int | None) -> str | None:
+    """The first filter that a document does not pass."""
+    filters: tuple[Callable[[], str | None], ...] = (
+        lambda: None if document["text"].strip() else "no abstract",
+        lambda: _too_old(document["year"], settings.minimum_year),
+        lambda: _too_new(document["year"], latest),
+        lambda: _too_few(document["citations"], settings.minimum_citations),
+        lambda: _other_type(document["study_types"], settings.study_types),
+        lambda: _too_weak(document, settings),
+    )
+    return next((reason for one in filters if (reason := one()) is not None), None)
+
+
+def _too_old(year: int | None, earliest: int | None) -> str | None:
+    if earliest is None or (year or 0) >= earliest:
+        return None
+    return f"year unknown, {earliest} is the earliest" if year is None else f"of {year}, before {earliest}"
+
+
+def _too_new(year: int | None, latest: int | None) -> str | None:
+    """Without a year nothing shows that a document is not newer than the question."""
+    if latest is None or (year is not None and year <= latest):
+        return None
+    return f"year unknown, {latest} is the last" if year is None else f"of {year}, after {latest}"
+
+
+def _too_few(citations: int | None, fewest: int | None) -> str | None:
+    if fewest is None or (citations or 0) >= fewest:
+        return None
+    counted = "citations unknown" if citations is None else f"{citations} citations"
+    return f"{counted}, fewer than {fewest}"
+
+
+def _other_type(types: Sequence[str], wanted: Sequence[str]) -> str | None:
+    if not wanted:
+        return None
+    if not types:
+        return "study type unknown"
+    named = {name.lower() for name in types}
+    return None if any(name.lower() in named for name in wanted) else "of another study type"
+
+
+def _too_weak(document: FoundDocument, settings: LiteratureSettings) -> str | None:
+    weakest = settings.minimum_strength
+    strength = strength_of(document["study_types"])
+    if weakest is None or at_least(strength, weakest):
+        return None
+    return f"kind of study {strength or 'unknown'}, weaker than {weakest}"
 
 
 class FilterDocumentsInput(TypedDict):
@@ -29,7 +135,7 @@ class FilterDocumentsUpdate(TypedDict):
 
 async def filter_documents(state: FilterDocumentsInput, runtime: Runtime[Context]) -> FilterDocumentsUpdate:
     """Keep the documents that pass every filter; each that does not is told of with its reason."""
-    settings = runtime.context.settings.literature
+    settings = runtime.context.section(LiteratureSettings)
     case = runtime.context.cases[state["case_id"]]
     found = state["found_documents"]
     filtered = filter_found(found, settings, case.as_of)
@@ -54,3 +160,14 @@ async def filter_documents(state: FilterDocumentsInput, runtime: Runtime[Context
             flags=["no_document_left"] if found and not kept else [],
         ),
     }
+
+
+FILTER_DOCUMENTS = NodeSpec(
+    run=filter_documents,
+    sections=(LiteratureSettings,),
+    facts={
+        "dropped": Fact(rows=lambda dropped, _: [(f"dropped {one['id']}", one["reason"]) for one in dropped]),
+        **plain("kept", "as_of", "minimum_year", "minimum_citations", "minimum_strength"),
+    },
+    flags={"no_document_left": "no document that was found passed the filters"},
+)

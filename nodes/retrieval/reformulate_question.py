@@ -12,11 +12,14 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
+from nodes.core.facts import TEXT, plain
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
-from serving.ask import Ask, Failure
+from nodes.retrieval.document_settings import DocumentSettings
+from prompts import Contract
+from serving.ask import Failure
 from serving.errors import InvalidReply
-from serving.messages import Message
 from serving.reply import ReplyFormat, first_json_object
 
 QUERIES_REPLY = "queries"
@@ -45,23 +48,13 @@ async def reformulate_question(
 ) -> ReformulateQuestionUpdate:
     """Ask the `label` model for further queries; without them the question alone is searched for."""
     context = runtime.context
-    settings = context.settings.documents
+    settings = context.section(DocumentSettings)
     case = context.cases[state["case_id"]]
     question = state.get("patient_question", case.question)
-    turns = context.prompts["reformulate_question"].render(
-        {"question": one_line(question), "count": str(settings.reformulations)}
+    messages = context.messages(
+        "reformulate_question", {"question": one_line(question), "count": str(settings.reformulations)}
     )
-    (outcome,) = await context.client.ask(
-        Ask(
-            role="label",
-            case_id=case.id,
-            messages=tuple(Message(role, text) for role, text in turns),
-            reply=queries_reply(settings.reformulations),
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=context.settings.seed,
-        )
-    )
+    outcome = await context.ask("label", case.id, messages, queries_reply(settings.reformulations), settings)
     if isinstance(outcome, Failure):
         return {
             "queries": [question],
@@ -141,3 +134,22 @@ def new_queries(question: str, queries: Sequence[str]) -> list[str]:
 
 def _bare(query: str) -> str:
     return one_line(query).casefold().rstrip(" ?.!")
+
+
+REFORMULATE_QUESTION = NodeSpec(
+    run=reformulate_question,
+    sections=(DocumentSettings,),
+    prompts=(
+        Contract(
+            name="reformulate_question", required=frozenset({"question"}), optional=frozenset({"count"})
+        ),
+    ),
+    facts={
+        "queries": TEXT,
+        **plain("further", "repeated", "asked_for", "error_class"),
+    },
+    flags={
+        "no_reformulation": "the model gave no further query; the question alone was searched for",
+    },
+    is_off=lambda recipe: not recipe.section(DocumentSettings).reformulates,
+)

@@ -6,23 +6,129 @@ document from the end can come up all the way (Sun et al. 2023; Pradeep et al. 2
 
 from __future__ import annotations
 
+import json
+import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.biomedical_records import RankedDocument
 from nodes.core.context import Context
+from nodes.core.facts import Fact, fault_class, plain
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
-from nodes.reading.literature_records import FoundDocument
+from nodes.retrieval.document_records import FoundDocument, RankedDocument
+from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import passage, ranked, shortened
-from nodes.retrieval.ranking_reply import Permutation, ranking_reply
-from serving.ask import Ask, CallRecord, Failure
+from prompts import Contract
+from serving.ask import CallRecord, Failure
+from serving.errors import InvalidReply
 from serving.messages import Message
+from serving.reply import ReplyFormat, first_json_object
+
+RANKING_REPLY = "ranking"
+"""Name of the reply's format, and of its field."""
+
+_LIST = re.compile(r"\[[^\[\]{}]*\]")
+
+
+class Permutation(NamedTuple):
+    """What a reply puts first, and what was wrong with it.
+
+    Attributes:
+        ids: Of candidates, best first, none twice.
+        unknown: What is neither a number of a candidate nor its id, shortened for people.
+        repeated: How often a candidate was named once more.
+    """
+
+    ids: list[str]
+    unknown: list[str]
+    repeated: int
+
+
+def ranking_reply(ids: Sequence[str], wanted: int) -> ReplyFormat[Permutation]:
+    """The format `{"ranking": [3, 1]}` for candidates that are numbered from 1.
+
+    The schema does not ask for different numbers: the grammars of local models write such lists in the order
+    of the schema, which would be no ranking at all.
+    """
+    count = min(wanted, len(ids))
+    numbers = {"type": "integer", "enum": list(range(1, len(ids) + 1))}
+
+    def parse(text: str) -> Permutation:
+        return read_permutation(text, ids, wanted)
+
+    return ReplyFormat(
+        name=RANKING_REPLY,
+        schema={
+            "type": "object",
+            "properties": {
+                RANKING_REPLY: {"type": "array", "items": numbers, "minItems": count, "maxItems": count}
+            },
+            "required": [RANKING_REPLY],
+            "additionalProperties": False,
+        },
+        parse=parse,
+    )
+
+
+def read_permutation(text: str, ids: Sequence[str], wanted: int) -> Permutation:
+    """Read numbers or document ids; what is unknown or stands twice is dropped and counted.
+
+    A number that could be both is the number of a candidate.
+
+    Raises:
+        InvalidReply: No list, or one that names no candidate.
+    """
+    places = {str(number): id_ for number, id_ in enumerate(ids, start=1)}
+    known = frozenset(ids)
+    chosen: dict[str, None] = {}
+    unknown: list[str] = []
+    repeated = 0
+    for item in _items(text):
+        name = _name(item)
+        id_ = places.get(name, name if name in known else None)
+        if id_ is None:
+            unknown.append(reprlib.repr(item))
+        elif id_ in chosen:
+            repeated += 1
+        else:
+            chosen[id_] = None
+    if not chosen:
+        raise InvalidReply(f"{RANKING_REPLY!r} must be a list of numbers from 1 to {len(ids)}, best first")
+    return Permutation(list(chosen)[:wanted], unknown, repeated)
+
+
+def _items(text: str) -> list[Any]:
+    try:
+        found = first_json_object(text).get(RANKING_REPLY)
+    except InvalidReply:
+        # A bare list says as much.
+        found = _bare_list(text)
+    if not isinstance(found, list):
+        raise InvalidReply(f"{RANKING_REPLY!r} must be a list of numbers, best first")
+    return found
+
+
+def _bare_list(text: str) -> object:
+    match = _LIST.search(text)
+    if match is None:
+        return None
+    try:
+        return json.loads(match[0])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _name(item: object) -> str:
+    if isinstance(item, bool) or not isinstance(item, str | int):
+        return ""
+    return str(item).strip().strip("[]")
 
 
 class RerankByModelInput(TypedDict):
@@ -60,7 +166,7 @@ async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) 
     order stands.
     """
     context = runtime.context
-    settings = context.settings.documents
+    settings = context.section(DocumentSettings)
     documents = {one["id"]: one for one in state["found_documents"]}
     before = [one["id"] for one in state["cross_encoder_ranking"]]
     question = state.get("patient_question", context.cases[state["case_id"]].question)
@@ -115,7 +221,7 @@ async def _ask(
     told: _Told,
 ) -> list[str]:
     """The best of a window; none where the model gives no order."""
-    settings = context.settings.documents
+    settings = context.section(DocumentSettings)
     try:
         prompt = await _prompt(context, question, window, texts)
     except NodeFailure as failure:
@@ -125,16 +231,8 @@ async def _ask(
     if len(prompt.kept) < 2:
         told.failed.append("context_length: the prompt has no room for two documents")
         return []
-    (outcome,) = await context.client.ask(
-        Ask(
-            role="label",
-            case_id=case_id,
-            messages=prompt.messages,
-            reply=ranking_reply(prompt.kept, settings.kept),
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=context.settings.seed,
-        )
+    outcome = await context.ask(
+        "label", case_id, prompt.messages, ranking_reply(prompt.kept, settings.kept), settings
     )
     told.calls += outcome.calls
     if isinstance(outcome, Failure):
@@ -148,10 +246,11 @@ async def _ask(
 
 
 async def _prompt(context: Context, question: str, window: Sequence[str], texts: Mapping[str, str]) -> Fitted:
-    settings = context.settings.documents
+    settings = context.section(DocumentSettings)
 
     def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
-        turns = context.prompts["rerank_by_model"].render(
+        return context.messages(
+            "rerank_by_model",
             {
                 "question": one_line(question),
                 "documents": "\n\n".join(
@@ -159,9 +258,8 @@ async def _prompt(context: Context, question: str, window: Sequence[str], texts:
                 ),
                 "count": str(min(settings.kept, len(ids))),
                 "last": str(len(ids)),
-            }
-        )
-        return tuple(Message(role, text) for role, text in turns), list(ids)
+            },
+        ), list(ids)
 
     return await fit_prompt(
         context.client, "label", window, render, reply_tokens=settings.max_tokens, later_tokens=0
@@ -187,3 +285,29 @@ def _because(told: _Told, candidates: int, windows: int, kept: int) -> str:
     if told.failed:
         parts.append(f"{len(told.failed)} prompts gave no order")
     return "; ".join(parts)
+
+
+RERANK_BY_MODEL = NodeSpec(
+    run=rerank_by_model,
+    sections=(DocumentSettings,),
+    prompts=(
+        Contract(
+            name="rerank_by_model",
+            required=frozenset({"question", "documents"}),
+            optional=frozenset({"count", "last"}),
+        ),
+    ),
+    facts={
+        "order": Fact(rows=lambda order, _: [("order", ", ".join(order))] if order else []),
+        # What a model made up may be a text.
+        "unknown_ids": Fact(keep=len),
+        "failed_windows": Fact(keep=lambda faults: [fault_class(fault) or "" for fault in faults]),
+        **plain("before", "windows", "repeated", "padded", "dropped_documents"),
+    },
+    flags={
+        "failed_ranking": "the model gave no order for some documents; the order before stands",
+        "mended_ranking": "the model's order named unknown documents, or some twice; those were dropped",
+        "dropped_documents": "the model was not shown some documents, as the prompt was too long",
+    },
+    is_off=lambda recipe: not recipe.section(DocumentSettings).reranks_by_model,
+)

@@ -8,12 +8,21 @@ from typing import NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
-from nodes.answer.biomedical_records import RankedDocument
 from nodes.core.context import Context
+from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.reading.literature_records import FoundDocument
-from nodes.retrieval.document_texts import of_documents, passage, ranked
+from nodes.retrieval.document_records import FoundDocument, RankedDocument
+from nodes.retrieval.document_settings import DocumentSettings
+from nodes.retrieval.document_texts import (
+    CUT_DOCUMENTS,
+    DOCUMENT_RANKING,
+    DOCUMENT_RERANKER,
+    of_documents,
+    passage,
+    ranked,
+)
 
 
 class RerankDocumentsInput(TypedDict):
@@ -41,9 +50,9 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
         NodeFailure: The ranker gave something that is no number.
     """
     context = runtime.context
-    wanted = context.settings.documents.reranked
+    wanted = context.section(DocumentSettings).reranked
     documents = state["found_documents"]
-    ranker = context.document_reranker
+    ranker = context.find(DOCUMENT_RERANKER)
     if ranker is None:
         kept = documents[:wanted]
         because = f"no cross-encoder: the best {len(kept)} of {len(documents):,} as the search found them"
@@ -89,3 +98,16 @@ def _update(
             flags=flags or [],
         ),
     }
+
+
+RERANK_DOCUMENTS = NodeSpec(
+    run=rerank_documents,
+    sections=(DocumentSettings,),
+    tools=(DOCUMENT_RERANKER,),
+    facts={
+        "ranking": DOCUMENT_RANKING,
+        **plain("stage", "reranker", "scored", "found_at", "cut_passages"),
+    },
+    flags=CUT_DOCUMENTS,
+    is_off=lambda recipe: not recipe.section(DocumentSettings).scores_documents,
+)

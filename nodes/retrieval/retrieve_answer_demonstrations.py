@@ -8,9 +8,12 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.context import Context
+from nodes.core.facts import CHOSEN_DEMONSTRATIONS, PLAIN
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, IntentChoice, Shown, decision, shown
-from nodes.core.settings import AnswerSettings
+from nodes.retrieval.demonstration_search import POOL
 from retrieval.demonstrations import DemonstrationPool, answer_text
 
 
@@ -66,8 +69,8 @@ async def retrieve_answer_demonstrations(
 ) -> RetrieveAnswerDemonstrationsUpdate:
     """The K nearest answered cases of the question's intent, never the case itself nor one held out."""
     context = runtime.context
-    settings = context.settings.answer
-    pool = context.demonstrations
+    settings = context.section(AnswerSettings)
+    pool = context.find(POOL)
     if settings.demonstrations == 0 or pool is None:
         because = "the recipe wants no answer demonstrations"
         return {
@@ -89,3 +92,13 @@ async def retrieve_answer_demonstrations(
             {"selection": settings.selection, "chosen": chosen, "excluded": sorted(excluded)},
         ),
     }
+
+
+RETRIEVE_ANSWER_DEMONSTRATIONS = NodeSpec(
+    run=retrieve_answer_demonstrations,
+    sections=(AnswerSettings,),
+    tools=(POOL,),
+    facts={"selection": PLAIN, **CHOSEN_DEMONSTRATIONS},
+    kind="RETRIEVER",
+    demonstrations=("the answer", "generate_answer"),
+)

@@ -13,13 +13,24 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.biomedical_records import RankedDocument
 from nodes.core.context import Context
+from nodes.core.facts import plain
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.reading.literature_records import FoundDocument
-from nodes.retrieval.document_texts import SCORE_DIGITS, SHOWN_IN_TRACE, of_documents
+from nodes.retrieval.document_records import FoundDocument, RankedDocument
+from nodes.retrieval.document_settings import DocumentSettings
+from nodes.retrieval.document_texts import (
+    CORPUS,
+    FOUND_DOCUMENTS,
+    INDEX,
+    NOTHING_FOUND,
+    SCORE_DIGITS,
+    SHOWN_IN_TRACE,
+    of_documents,
+)
 from ranking.ensembles import Fused, reciprocal_rank_fusion
-from retrieval.protocols import Hit
+from retrieval.protocols import DenseIndex, Hit
+from retrieval.protocols import SearchableCorpus as Corpus
 
 Retriever = Literal["dense", "words"]
 
@@ -53,7 +64,7 @@ async def retrieve_documents(
 ) -> RetrieveDocumentsUpdate:
     """Search for every query with every retriever of the recipe, and fuse what they find by rank."""
     context = runtime.context
-    settings = context.settings.documents
+    settings = context.section(DocumentSettings)
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     queries = state.get("queries", [question])
     retrievers: tuple[Retriever, ...] = (
@@ -80,8 +91,8 @@ async def retrieve_documents(
                 "different": len(ranking),
                 "found": len(found),
                 "depth": settings.depth,
-                "corpus": context.literature.identity if context.literature else None,
-                "index": context.index.identity if context.index else None,
+                "corpus": _identity(context.find(CORPUS)),
+                "index": _identity(context.find(INDEX)),
             },
             flags=[] if found else ["nothing_found"],
         ),
@@ -95,10 +106,8 @@ async def retrieve_documents(
 
 async def _search(context: Context, number: int, query: str, retriever: Retriever, depth: int) -> _Found:
     if retriever == "dense":
-        assert context.index is not None, "a recipe that compares vectors is given an index"
-        return _Found(number, retriever, await context.index.asearch(query, depth))
-    assert context.literature is not None, "a recipe that searches by words is given a corpus"
-    return _Found(number, retriever, await asyncio.to_thread(context.literature.search, query, depth))
+        return _Found(number, retriever, await context.tool(INDEX).asearch(query, depth))
+    return _Found(number, retriever, await asyncio.to_thread(context.tool(CORPUS).search, query, depth))
 
 
 def _ranking(lists: Sequence[_Found], k: int) -> list[Fused]:
@@ -142,3 +151,20 @@ def _because(retriever: str, lists: Sequence[_Found], different: int, kept: int)
 
 def _told(retriever: str) -> str:
     return {"dense": "vectors", "words": "words", "hybrid": "vectors and words"}[retriever]
+
+
+def _identity(searched: Corpus | DenseIndex | None) -> str | None:
+    return None if searched is None else searched.identity
+
+
+RETRIEVE_DOCUMENTS = NodeSpec(
+    run=retrieve_documents,
+    sections=(DocumentSettings,),
+    tools=(CORPUS, INDEX),
+    facts={
+        "documents": FOUND_DOCUMENTS,
+        **plain("lists", "different", "found", "depth", "corpus", "index"),
+    },
+    flags=NOTHING_FOUND,
+    is_off=lambda recipe: not recipe.section(DocumentSettings).finds,
+)

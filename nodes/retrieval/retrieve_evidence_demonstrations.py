@@ -9,8 +9,12 @@ from langgraph.runtime import Runtime
 
 from cases.records import Case
 from nodes.core.context import Context
+from nodes.core.facts import CHOSEN_DEMONSTRATIONS
+from nodes.core.node import NodeSpec
+from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, IntentChoice, Shown, decision, shown
-from nodes.core.settings import Settings
+from nodes.evidence.settings import EvidenceSettings
+from nodes.retrieval.demonstration_search import POOL
 from retrieval.demonstrations import DemonstrationPool, evidence_text
 
 
@@ -42,11 +46,11 @@ def compared_text(case: Case, question: str) -> str:
 
 
 async def choose_by_similarity(
-    pool: DemonstrationPool, case: Case, question: str, settings: Settings, primary: str | None = None
+    pool: DemonstrationPool, case: Case, question: str, recipe: Recipe, primary: str | None = None
 ) -> Chosen:
     """The K nearest cases, those of a primary intent first; never the case itself nor one held out."""
-    wanted = settings.evidence.demonstrations
-    excluded = pool.twins(case) | set(settings.held_out)
+    wanted = recipe.section(EvidenceSettings).demonstrations
+    excluded = pool.twins(case) | set(recipe.held_out)
     text = compared_text(case, question)
     chosen = []
     if primary is not None:
@@ -64,8 +68,8 @@ async def retrieve_evidence_demonstrations(
 ) -> RetrieveEvidenceDemonstrationsUpdate:
     """The K nearest cases, never the case itself nor one that is held out."""
     context = runtime.context
-    settings = context.settings.evidence
-    pool = context.demonstrations
+    settings = context.section(EvidenceSettings)
+    pool = context.find(POOL)
     if settings.demonstrations == 0 or pool is None:
         because = "the recipe wants no evidence demonstrations"
         return {
@@ -85,3 +89,13 @@ async def retrieve_evidence_demonstrations(
             {"chosen": chosen, "excluded": sorted(excluded)},
         ),
     }
+
+
+RETRIEVE_EVIDENCE_DEMONSTRATIONS = NodeSpec(
+    run=retrieve_evidence_demonstrations,
+    sections=(EvidenceSettings,),
+    tools=(POOL,),
+    facts=CHOSEN_DEMONSTRATIONS,
+    kind="RETRIEVER",
+    demonstrations=("labels", "label_evidence"),
+)

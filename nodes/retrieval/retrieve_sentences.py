@@ -3,25 +3,94 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from langgraph.runtime import Runtime
+from pydantic import Field, model_validator
 
 from cases.records import Case
-from nodes.core.context import Context
+from nodes.core.context import Context, Tool
+from nodes.core.facts import Fact, Facts, Row, plain, whole
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
+from nodes.core.recipe import RecipeSection
 from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, same_evidence
-from nodes.retrieval.retrieval_settings import RetrievalSettings
-from ranking.cutoffs import Cutoff, select
+from nodes.evidence.rank_evidence import CUT_BY_RANKER
+from ranking.cutoffs import Cutoff, Surprise, select
+from ranking.load import gives_logits
 from ranking.prefixes import Floats, ranking_order
 from ranking.prepared import Preparation, Query, preparation, retrieval_query
 from ranking.ranker import Ranker
+from ranking.similarity import SIMILARITY
+
+RETRIEVER: Tool[Ranker] = Tool("retriever")
+"""Finds sentences of the note."""
+
+RERANKER: Tool[Ranker] = Tool("reranker")
+"""Puts what was found in a better order."""
+
+ACRONYMS: Tool[Mapping[str, str]] = Tool("acronyms")
+"""Long forms by acronym."""
+
 
 _DIGITS = 4
 _TOLD = 60
 """Scores that a decision tells; the longest note of ArchEHR-QA has 54 sentences."""
+
+
+class RetrievalSettings(RecipeSection):
+    """Which sentences of the note are found for a query (heiDS, sections 2.2 and 2.3).
+
+    Attributes:
+        query: The patient's message, the clinician's question, or both; what a case lacks is left out, and
+            where it lacks all that is asked for, the other stands in.
+        retriever: What scores the sentences: `similarity`, `similarity:FOLDER` of a sentence encoder,
+            `bm25`, `logistic`, or the folder of a trained ranker.
+        clean: `heids` takes case, punctuation and all but ASCII from the texts that are compared. The model
+            reads the sentences as they are.
+        expand_acronyms: Write out medical acronyms in the texts that are compared.
+        acronyms: File of acronyms, in place of the packaged table.
+        candidates: So many of the best go on to the cut-off; it bounds what a huge note costs.
+        cutoff: How many of the ranking are kept; one at least.
+        reranker: A second ranker, which puts the best in an order of its own; None keeps that of the
+            retriever.
+        rerank_candidates: So many of the best go on to the reranker, and to the cut-off then.
+    """
+
+    options: ClassVar[Mapping[str, str]] = {"retriever": "retriever", "reranker": "reranker"}
+
+    query: Literal["patient", "clinician", "both"] = "both"
+    retriever: str = SIMILARITY
+    clean: Literal["none", "heids"] = "none"
+    expand_acronyms: bool = False
+    acronyms: str | None = None
+    candidates: int = Field(1000, ge=1)
+    cutoff: Cutoff = Surprise()
+    reranker: str | None = None
+    rerank_candidates: int = Field(50, ge=1)
+
+    @model_validator(mode="after")
+    def _a_table_is_read(self) -> RetrievalSettings:
+        if self.acronyms is not None and not self.expand_acronyms:
+            raise ValueError("acronyms names a table, but expand_acronyms is false")
+        return self
+
+    @model_validator(mode="after")
+    def _probabilities_where_a_rule_needs_them(self) -> RetrievalSettings:
+        last = self.reranker or self.retriever
+        if self.cutoff.rule == "threshold" and not gives_logits(last):
+            raise ValueError(
+                f"cutoff.rule is 'threshold', but scores of {last.partition(':')[0]} are no probabilities;"
+                " use 'surprise', 'autocut', 'elbow' or 'top_k'"
+            )
+        return self
+
+    @property
+    def ranked(self) -> int:
+        """So many of the best have a place in the final ranking."""
+        return self.candidates if self.reranker is None else min(self.candidates, self.rerank_candidates)
 
 
 class RetrieveSentencesInput(TypedDict):
@@ -68,7 +137,7 @@ async def retrieve_sentences(
 ) -> RetrieveSentencesUpdate:
     """Rank the note for the query, in a thread, and cut the ranking."""
     context = runtime.context
-    settings = context.settings.retrieval
+    settings = context.section(RetrievalSettings)
     case = context.cases[state["case_id"]]
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
@@ -101,8 +170,8 @@ async def retrieve_sentences(
                 "query": list(query.parts),
                 "cutoff": settings.cutoff.model_dump(),
                 "clean": settings.clean,
-                "retriever": _identity(context.retriever),
-                "reranker": _identity(context.reranker),
+                "retriever": context.tool(RETRIEVER).identity,
+                "reranker": _identity(context.find(RERANKER)),
                 "cut_sentences": [case.sentence_ids[position] for position in ranking.cut[:_TOLD]],
             },
             flags=flags,
@@ -112,13 +181,14 @@ async def retrieve_sentences(
 
 def _preparation(context: Context) -> Preparation:
     """What is done to texts before they are compared; what the model reads stays as it is."""
-    return preparation(clean=context.settings.retrieval.clean == "heids", acronyms=context.acronyms)
+    return preparation(
+        clean=context.section(RetrievalSettings).clean == "heids", acronyms=context.find(ACRONYMS)
+    )
 
 
 def _rank(context: Context, case: Case, query: str) -> Ranking:
-    settings = context.settings.retrieval
-    retriever, reranker = context.retriever, context.reranker
-    assert retriever is not None, "a graph that retrieves is given a retriever"
+    settings = context.section(RetrievalSettings)
+    retriever, reranker = context.tool(RETRIEVER), context.find(RERANKER)
     prepare = _preparation(context)
     texts = [prepare(sentence.text) for sentence in case.sentences]
     ranked = retriever.rank(query, texts)
@@ -166,8 +236,10 @@ def _flags(settings: RetrievalSettings, query: Query, ranking: Ranking) -> list[
 
 
 def _because(context: Context, case: Case, ranking: Ranking) -> str:
-    settings = context.settings.retrieval
-    rankers = [_name(ranker) for ranker in (context.retriever, context.reranker) if ranker is not None]
+    settings = context.section(RetrievalSettings)
+    rankers = [
+        _name(ranker) for ranker in (context.find(RETRIEVER), context.find(RERANKER)) if ranker is not None
+    ]
     because = (
         f"{ranking.kept} of {len(case.sentences)} sentences by {', then '.join(rankers)},"
         f" cut-off {_rule(settings)}"
@@ -187,3 +259,30 @@ def _rule(settings: RetrievalSettings) -> str:
         for field, value in settings.cutoff.model_dump(exclude={"rule"}, exclude_none=True).items()
     ]
     return f"{settings.cutoff.rule} ({', '.join(values)})" if values else settings.cutoff.rule
+
+
+def _ranking_rows(scores: Mapping[str, float], facts: Facts) -> list[Row]:
+    """Scores from the best down, with a bar where the ranking was cut."""
+    listed = [f"{id_}:{score:.2f}" for id_, score in scores.items()]
+    kept = facts["k"]
+    parts = [*listed[:kept], *(["|"] if kept < len(listed) else []), *listed[kept:]]
+    more = facts["ranked"] - len(listed)
+    return [("scores", " ".join(parts) + (f" and {more:,} more" if more else ""))]
+
+
+RETRIEVE_SENTENCES = NodeSpec(
+    run=retrieve_sentences,
+    sections=(RetrievalSettings,),
+    tools=(RETRIEVER, RERANKER, ACRONYMS),
+    results={"retrieved": whole, "evidence": whole},
+    facts={
+        "query": Fact(rows=lambda query, _: [("query", " and ".join(query) or "none")]),
+        "scores": Fact(rows=_ranking_rows),
+        **plain("k", "k_of_cutoff", "sentences", "ranked", "retrieved"),
+        **plain("cutoff", "clean", "retriever", "reranker", "cut_sentences"),
+    },
+    flags={
+        "incomplete_query": "the case lacks a part of the query that the recipe asks for",
+        **CUT_BY_RANKER,
+    },
+)

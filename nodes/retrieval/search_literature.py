@@ -8,8 +8,12 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
+from nodes.core.facts import PLAIN
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.reading.literature_records import FoundDocument
+from nodes.reading.settings import LiteratureSettings
+from nodes.retrieval.document_records import FoundDocument
+from nodes.retrieval.document_texts import CORPUS, FOUND_DOCUMENTS, NOTHING_FOUND
 from retrieval.protocols import Hit
 
 _DIGITS = 4
@@ -34,10 +38,9 @@ async def search_literature(
 ) -> SearchLiteratureUpdate:
     """Search the corpus for the question, in a thread."""
     context = runtime.context
-    literature = context.literature
-    assert literature is not None, "a recipe that searches is given a corpus"
+    literature = context.tool(CORPUS)
     question = state.get("patient_question", context.cases[state["case_id"]].question)
-    wanted = context.settings.literature.searched
+    wanted = context.section(LiteratureSettings).searched
     hits = await asyncio.to_thread(literature.search, question, wanted)
     found = [_record(hit) for hit in hits]
     return {
@@ -71,3 +74,12 @@ def _record(hit: Hit) -> FoundDocument:
         study_types=list(document.study_types),
         source=document.source,
     )
+
+
+SEARCH_LITERATURE = NodeSpec(
+    run=search_literature,
+    sections=(LiteratureSettings,),
+    tools=(CORPUS,),
+    facts={"documents": FOUND_DOCUMENTS, "corpus": PLAIN, "asked_for": PLAIN},
+    flags=NOTHING_FOUND,
+)

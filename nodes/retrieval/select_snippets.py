@@ -8,19 +8,60 @@ it less than one document in ten of the search. Without one, BM25 does: it needs
 from __future__ import annotations
 
 import asyncio
-from typing import NotRequired, TypedDict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from langgraph.runtime import Runtime
 
-from nodes.answer.biomedical_records import ChosenSnippet, RankedDocument
 from nodes.core.context import Context
+from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
+from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.reading.literature_records import FoundDocument
-from nodes.retrieval.document_sentences import PlacedSentence, placed_sentences
-from nodes.retrieval.document_texts import SCORE_DIGITS
+from nodes.retrieval.adopt_snippets import NO_SNIPPETS, without_text
+from nodes.retrieval.document_records import ChosenSnippet, FoundDocument, RankedDocument
+from nodes.retrieval.document_settings import DocumentSettings
+from nodes.retrieval.document_texts import DOCUMENT_RERANKER, SCORE_DIGITS
 from ranking.bm25 import Bm25Ranker
+
+
+class PlacedSentence(NamedTuple):
+    """A sentence; `section[begin:end]` is its text."""
+
+    document: str
+    section: str
+    begin: int
+    end: int
+    text: str
+
+
+def placed_sentences(documents: Iterable[FoundDocument]) -> list[PlacedSentence]:
+    """Titles and sentences of abstracts, in the order of the documents; blanks at their ends are left out."""
+    return [
+        sentence
+        for document in documents
+        for section, text in (("title", document["title"]), ("abstract", document["text"]))
+        for sentence in _split(document["id"], section, text)
+    ]
+
+
+def _split(document: str, section: str, text: str) -> Iterator[PlacedSentence]:
+    if section == "title":
+        yield from _stripped(document, section, text, 0, len(text))
+        return
+    from sentencex import get_sentence_boundaries
+
+    for boundary in get_sentence_boundaries("en", text):
+        yield from _stripped(document, section, text, boundary["start_index"], boundary["end_index"])
+
+
+def _stripped(document: str, section: str, text: str, begin: int, end: int) -> Iterator[PlacedSentence]:
+    piece = text[begin:end]
+    first = begin + len(piece) - len(piece.lstrip())
+    last = end - len(piece) + len(piece.rstrip())
+    if first < last:
+        yield PlacedSentence(document, section, first, last, text[first:last])
 
 
 class SelectSnippetsInput(TypedDict):
@@ -46,12 +87,12 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
         NodeFailure: The ranker gave something that is no number.
     """
     context = runtime.context
-    wanted = context.settings.documents.snippets
+    wanted = context.section(DocumentSettings).snippets
     by_id = {one["id"]: one for one in state["found_documents"]}
     documents = [by_id[one["id"]] for one in state["document_ranking"]]
     sentences = placed_sentences(documents)
     question = state.get("patient_question", context.cases[state["case_id"]].question)
-    ranker = context.document_reranker or Bm25Ranker()
+    ranker = context.find(DOCUMENT_RERANKER) or Bm25Ranker()
     result = await asyncio.to_thread(ranker.rank, question, [one.text for one in sentences])
     if not np.isfinite(result.scores).all():
         raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
@@ -94,3 +135,14 @@ def _snippet(sentence: PlacedSentence) -> ChosenSnippet:
         end=sentence.end,
         text=sentence.text,
     )
+
+
+SELECT_SNIPPETS = NodeSpec(
+    run=select_snippets,
+    sections=(DocumentSettings,),
+    tools=(DOCUMENT_RERANKER,),
+    results={"snippets": without_text},
+    facts=plain("snippets", "pool", "ranker", "cut_sentences"),
+    flags={"cut_sentences": "the ranker read only the beginning of some sentences", **NO_SNIPPETS},
+    is_off=lambda recipe: not recipe.section(DocumentSettings).finds,
+)

@@ -67,11 +67,6 @@ class Layout:
         """Special tokens of a pair."""
         return sum(map(len, self.pair))
 
-    @property
-    def single_overhead(self) -> int:
-        """Special tokens of one text."""
-        return sum(map(len, self.single))
-
 
 def read_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
     """Learn the layout from what the tokenizer does to short texts.

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 from cases.definitions import Section
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
+from cases.json_lines import JsonLine, json_lines_named, read_json_lines
 from cases.records import LabelSource
 from ranking.examples import Example
 from ranking.readers.archehr import ArchehrOptions, read_archehr
@@ -22,7 +23,6 @@ from ranking.readers.evidence_inference import (
     EvidenceInferenceOptions,
     read_evidence_inference,
 )
-from ranking.readers.json_lines import JsonLine, json_lines_named, read_json_lines
 from ranking.readers.scifact import CLAIMS, CORPUS, ScifactOptions, read_scifact
 
 

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel
 from cases.definitions import Section
 from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
+from cases.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
 from ranking.examples import Example
-from ranking.readers.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
 
 CLAIMS = "claims"
 CORPUS = "corpus"

@@ -12,7 +12,7 @@ from cases.definitions import Section
 from ranking.cutoffs import Cutoff
 from ranking.device import autocast
 from ranking.errors import RankerError
-from ranking.scoring import average_precision
+from ranking.measures import average_precision_of_scores
 from ranking.training.documents import Document, query_groups
 from ranking.training.recipe import CutoffRule, Metric
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
@@ -116,7 +116,7 @@ def validation_of(cases: Sequence[ScoredCase], epoch: int, rule: CutoffRule) -> 
     """
     tuned = tune_cutoffs(cases)
     chosen = _best_rule(tuned) if rule == "best" else tuned[rule]
-    precisions = [average_precision(case.scores, case.labels) for case in cases]
+    precisions = [average_precision_of_scores(case.scores, case.labels) for case in cases]
     with_evidence = [precision for precision in precisions if precision is not None]
     if not with_evidence:
         raise RankerError("no held-out example has a sentence of evidence: hold more out, or give more data")

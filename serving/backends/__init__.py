@@ -1,6 +1,34 @@
-"""One file a kind of backend; `connect` turns a model name into one that is ready to be asked."""
+"""Models behind any provider: the ways to name one, and a backend that is ready to be asked.
 
-from serving.backends.backend import Backend, CallParameters
-from serving.backends.connect import connect
+A provider is a row of `model_name.PROVIDERS`, and is imported when it is used.
+"""
 
-__all__ = ("Backend", "CallParameters", "connect")
+from __future__ import annotations
+
+import importlib
+
+from serving.backends.backend import Backend, CallParameters, Entry, Provider
+from serving.model_name import PROVIDERS, ModelName
+
+__all__ = ("Backend", "CallParameters", "catalogue", "connect")
+
+
+def connect(name: ModelName) -> Backend:
+    """Make a model ready: find weights, reach the server, load the script.
+
+    Raises:
+        ModelError: It cannot be used; the message says why and what to do.
+    """
+    return _provider(name.provider).connect(name)
+
+
+def catalogue() -> list[Entry]:
+    """All ways to name a model, with what each one needs on this machine. Asks nothing outside it."""
+    return [entry for provider in PROVIDERS for entry in _provider(provider).catalogue()]
+
+
+def _provider(name: str) -> Provider:
+    module, _, attribute = PROVIDERS[name].partition(":")
+    provider = getattr(importlib.import_module(module), attribute)
+    assert isinstance(provider, Provider)
+    return provider

@@ -1,18 +1,21 @@
-"""What the client needs to know of a model behind any provider."""
+"""What every provider gives: how its models are listed and connected, and how a connected one is asked."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
-from serving.journal import Answer
-from serving.messages import Message
+from serving.errors import CallError, classify
+from serving.messages import Answer, Message
 from serving.model_name import ModelName
 from serving.reply import JsonSchema
 
 Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
-"""How a provider is held to a reply's schema, the strongest first; `none` leaves it to prompt and parser."""
+"""How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ class CallParameters:
     constraint: Constraint = "none"
     logprobs: bool = False
 
+    @property
+    def max_reply_tokens(self) -> int:
+        """Limit of all samples together."""
+        return self.max_tokens * len(self.samples)
+
+
+Arguments = Callable[[CallParameters], dict[str, Any]]
+"""Keyword arguments of a request to a provider's LangChain class."""
 
 Complete = Callable[[Sequence[Message], CallParameters], Awaitable[list[Answer]]]
 """One request; an answer for each sample, in order. May raise anything that `errors.classify` reads."""
@@ -42,8 +53,8 @@ class Server:
     Attributes:
         endpoint: Where requests go; all roles and models that share it share one limit.
         complete: Asks it.
-        is_up: A cheap look whether it can answer, None where there is none.
-        close: Gives connections back, None where there are none.
+        is_up: A cheap check whether it can answer, None where there is none.
+        close: Closes connections, None where there are none.
         reached: Whether it answered at the start; the others are asked once they come up.
         start: Makes it ready, None where it needs no time; without it the first request does.
     """
@@ -63,16 +74,16 @@ class Backend:
     Attributes:
         servers: Where it answers; several serve the same weights.
         revision: What is known of the weights, for the journal and the run manifest.
-        constraints: How replies can be held to a schema, the best first; requests use the first one.
+        constraints: How replies can be constrained to a schema, the best first; requests use the first.
         many_samples: Whether one request can bring several samples (`n`).
-        takes_seed: Whether a seed is sent; it then shapes the reply, and so belongs to its identity.
+        takes_seed: Whether a seed is sent; it shapes the reply and is therefore part of a call's key.
         may_try_seed: Whether the probe may find out; a seed ends vLLM's CPU engine.
         logprobs: Whether log-probabilities of the reply's tokens can be had.
         start_connections: Requests under way at once at the start, on each server.
-        max_connections: The most that they grow to.
-        context_length: In tokens, None where the provider does not say.
-        count_tokens: Exact length of a conversation in tokens, None where nobody can say.
-        probes: Whether small requests at the start tell more than is known of the provider.
+        max_connections: Their limit.
+        context_length: In tokens, None where it is not known.
+        count_tokens: Exact length of a conversation in tokens, None where there is no tokenizer.
+        probes: Whether small requests at the start can find out more than is known of the provider.
     """
 
     name: ModelName
@@ -88,3 +99,69 @@ class Backend:
     context_length: int | None = None
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
+
+
+class Entry(NamedTuple):
+    """A way to name a model, as `evigraph models list` shows it."""
+
+    model: str
+    state: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What a row of `model_name.PROVIDERS` leads to.
+
+    Attributes:
+        connect: Makes a model ready; raises a ModelError with what is wrong and what to do.
+        catalogue: The ways to name its models. Looks at this machine only.
+    """
+
+    connect: Callable[[ModelName], Backend]
+    catalogue: Callable[[], list[Entry]]
+
+
+def installed(module: str, requirement: str) -> str:
+    """The state of what needs a module: "ready", or how to install it."""
+    found = importlib.util.find_spec(module) is not None
+    return "ready" if found else f"not installed: pip install {requirement}"
+
+
+async def exchange(
+    server: Server, messages: Sequence[Message], call: CallParameters, *, limit_s: float, retries: int
+) -> list[Answer]:
+    """Ask for all samples in one request.
+
+    Args:
+        server: The one to ask.
+        messages: The conversation.
+        call: What is asked for.
+        limit_s: Seconds for the whole exchange, even where a server sends a byte now and then.
+        retries: How many attempts went before this one.
+
+    Raises:
+        CallError: The provider's failure, whatever its exception was.
+    """
+    started = time.perf_counter()
+    deadline = asyncio.timeout(limit_s)
+    try:
+        async with deadline:
+            answers = await server.complete(messages, call)
+    except Exception as error:
+        if deadline.expired():
+            raise CallError("timeout", f"{server.endpoint}: no complete reply in {limit_s:g} s") from error
+        # Every provider has its own exceptions; `classify` knows them all and keeps the cause.
+        raise classify(error).at(server.endpoint) from error
+    seconds = time.perf_counter() - started
+    return [
+        # A model can end in half a surrogate pair, which cannot be stored as UTF-8.
+        replace(
+            answer,
+            text=answer.text.encode(errors="replace").decode(),
+            seconds=seconds,
+            retries=retries,
+            server=server.endpoint,
+        )
+        for answer in answers
+    ]

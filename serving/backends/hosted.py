@@ -1,70 +1,137 @@
-"""Hosted models by `init_chat_model`; each provider's LangChain package is an extra."""
+"""Hosted models through LangChain's classes. All that is known of a provider is in a file of its own."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from langchain.chat_models import init_chat_model
-from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
 
-from serving.backends.backend import Backend, CallParameters, Server
-from serving.backends.hosted_requests import PROVIDERS, Provider
-from serving.backends.langchain_model import Arguments, completer
+from serving.backends.backend import (
+    Arguments,
+    Backend,
+    CallParameters,
+    Constraint,
+    Entry,
+    Provider,
+    Server,
+    installed,
+)
+from serving.backends.openai_compatible import connect_server
 from serving.errors import ModelError
-from serving.journal import Answer
-from serving.messages import Message
-from serving.model_name import HOSTED_PACKAGES, ModelName
+from serving.messages import Answer, Message
+from serving.model_name import ModelName
 
-DEEPSEEK_BETA = "https://api.deepseek.com/beta"
-"""Where DeepSeek holds a tool's input to its schema; elsewhere it takes `strict` for nothing."""
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
-_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "google_genai": "GOOGLE_API_KEY"}
-"""Of the providers whose own protocol is spoken at an address of the user's."""
-
-_CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+TOOL_DESCRIPTION = "Gives the reply."
+"""Of the tool that a model is forced to call where a provider has no better constraint."""
 
 
-def connect_hosted(name: ModelName) -> Backend:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedProvider:
+    """What is known of a hosted provider before anything is sent.
+
+    Attributes:
+        name: As in `provider:name`, and as `init_chat_model` has it.
+        package: Brings its LangChain class.
+        key: The environment variable of its API key.
+        arguments: Keyword arguments of a request to its LangChain class.
+        constraints: How replies can be constrained to a schema, the best first.
+        max_samples: Samples that one request can ask for.
+        takes_seed: Whether it has a seed; whether that repeats a reply is for the probe to find out.
+        logprobs: Whether it has log-probabilities and its LangChain class passes them on.
+        settings: Further arguments of its LangChain class; `http_async_client` is closed with the server.
+        other_keys: Variables that can hold a key instead.
+        checks_key: Whether its LangChain class refuses to be made without a key.
+        speaks_openai: Whether an address in a model's name is that of a server with OpenAI's protocol.
+        tool_url: The address for requests that force a tool, None where they go where all others go.
+    """
+
+    name: str
+    package: str
+    key: str
+    arguments: Arguments
+    constraints: tuple[Constraint, ...]
+    max_samples: int = 1
+    takes_seed: bool = False
+    logprobs: bool = False
+    settings: Callable[[], dict[str, Any]] = dict
+    other_keys: tuple[str, ...] = ()
+    checks_key: bool = True
+    speaks_openai: bool = False
+    tool_url: Callable[[], str | None] = lambda: None
+
+
+def hosted(facts: HostedProvider, *others: Entry) -> Provider:
+    """The row of a provider; `others` are listed before its own service."""
+
+    def catalogue() -> list[Entry]:
+        state = installed(facts.package.replace("-", "_"), facts.package)
+        if state == "ready" and not os.environ.get(facts.key):
+            state = f"needs {facts.key}"
+        return [*others, Entry(f"{facts.name}:NAME", state, f"hosted, by {facts.package}")]
+
+    return Provider(partial(_connect, facts), catalogue)
+
+
+def own_http_client() -> dict[str, Any]:
+    """A setting for the classes that are built on OpenAI's client.
+
+    By default LangChain's models share one for the life of the process, whatever event loop they are used
+    in, and some would end every request after ten minutes.
+    """
+    from openai import DefaultAsyncHttpxClient
+
+    return {"http_async_client": DefaultAsyncHttpxClient(timeout=None)}
+
+
+def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     """Build the provider's client, for its own service or for addresses that speak its protocol.
 
-    Nothing is sent.
+    Nothing is sent to a service.
 
     Raises:
-        ModelError: The provider's package or API key is missing.
+        ModelError: The provider's package or API key is missing, or a server does not serve the model.
     """
-    if name.provider == "anthropic" and name.base_url is None and not any(map(os.environ.get, _CLAUDE_KEYS)):
+    if name.base_url is not None and facts.speaks_openai:
+        return connect_server(name, facts.key)
+    keys = (facts.key, *facts.other_keys)
+    if name.base_url is None and not facts.checks_key and not any(map(os.environ.get, keys)):
         # The class finds that out at its first request.
-        raise ModelError(f"model {str(name)!r} cannot be used: set ANTHROPIC_API_KEY")
-    provider = PROVIDERS[name.provider]
+        raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
     return Backend(
         name=name,
-        servers=tuple(_server(name, provider, url) for url in name.base_urls or (None,)),
-        constraints=provider.constraints,
-        many_samples=provider.most_samples > 1,
-        may_try_seed=provider.takes_seed,
-        logprobs=provider.logprobs,
+        servers=tuple(_server(facts, name, url) for url in name.base_urls or (None,)),
+        constraints=facts.constraints,
+        many_samples=facts.max_samples > 1,
+        may_try_seed=facts.takes_seed,
+        logprobs=facts.logprobs,
         probes=True,
     )
 
 
-def _server(name: ModelName, provider: Provider, url: str | None) -> Server:
-    model, close = _chat_model(name, url)
+def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
+    from serving.backends.langchain_model import completer
+
+    model, close = _chat_model(facts, name, url)
     endpoint = name.provider if url is None else url.rstrip("/")
-    complete = completer(model, _arguments(provider, model), provider.most_samples)
-    if name.provider != "deepseek" or os.environ.get("DEEPSEEK_API_BASE"):
+    complete = completer(model, _arguments(facts, model), facts.max_samples)
+    tool_url = facts.tool_url()
+    if tool_url is None:
         return Server(endpoint, complete, close=close)
-    beta, close_beta = _chat_model(name, DEEPSEEK_BETA)
-    complete_strictly = completer(beta, _arguments(provider, beta), provider.most_samples)
+    tool_model, close_tool_model = _chat_model(facts, name, tool_url)
+    complete_by_tool = completer(tool_model, _arguments(facts, tool_model), facts.max_samples)
 
     async def complete_either(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        return await (complete_strictly if call.constraint == "tool" else complete)(messages, call)
+        return await (complete_by_tool if call.constraint == "tool" else complete)(messages, call)
 
     async def close_both() -> None:
-        for one in (close, close_beta):
+        for one in (close, close_tool_model):
             if one is not None:
                 await one()
 
@@ -72,56 +139,43 @@ def _server(name: ModelName, provider: Provider, url: str | None) -> Server:
 
 
 def _chat_model(
-    name: ModelName, url: str | None
+    facts: HostedProvider, name: ModelName, url: str | None
 ) -> tuple[BaseChatModel, Callable[[], Awaitable[None]] | None]:
-    """The LangChain class, and how its connections are given back."""
+    """The LangChain class, and how its connections are closed."""
+    from langchain.chat_models import init_chat_model
+    from langchain_core.language_models import BaseChatModel
+
     # Retries and the time limit belong to the client's own loop; the SDK's would multiply with them.
-    settings: dict[str, Any] = {"max_retries": 0, "timeout": None}
-    close = None
+    settings: dict[str, Any] = {"max_retries": 0, "timeout": None, **facts.settings()}
     if url is not None:
         settings["base_url"] = url.rstrip("/")
-        if name.provider in _KEYS:
+        if url in name.base_urls:
             # A server of the user's may ask for no key; the classes always do.
-            settings["api_key"] = os.environ.get(_KEYS[name.provider]) or "EMPTY"
-    if name.provider in ("openai", "deepseek"):
-        from openai import DefaultAsyncHttpxClient
-
-        # By default LangChain's models share one for the life of the process, whatever event loop they
-        # are used in, and DeepSeek's would end every request after ten minutes.
-        http = DefaultAsyncHttpxClient(timeout=None)
-        settings["http_async_client"] = http
-        close = http.aclose
-    if name.provider == "openai":
-        # The Responses API has neither `n` nor a seed.
-        settings["use_responses_api"] = False
-    if name.provider == "google_genai":
-        # langchain-core reads the response of a failure as if it were httpx's; Google's is aiohttp's.
-        warnings.filterwarnings("ignore", "coroutine 'ClientResponse.json' was never awaited", RuntimeWarning)
+            settings["api_key"] = os.environ.get(facts.key) or "EMPTY"
     try:
         model = init_chat_model(name.name, model_provider=name.provider, **settings)
     except ImportError:
-        raise ModelError(
-            f"model {str(name)!r} needs a package: pip install {HOSTED_PACKAGES[name.provider]}"
-        ) from None
+        raise ModelError(f"model {str(name)!r} needs a package: pip install {facts.package}") from None
     except Exception as error:
         # Each provider has its own exception for a missing key.
         raise ModelError(f"model {str(name)!r} cannot be used: {_reason(error)}") from error
     assert isinstance(model, BaseChatModel)
-    return model, close or getattr(model, "aclose", None)
+    client = settings.get("http_async_client", model)
+    return model, getattr(client, "aclose", None)
 
 
 def _reason(error: Exception) -> str:
-    # Pydantic puts a headline before what a class says of its own fields.
+    # Pydantic puts a headline before the messages of a class.
     text = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
     return (text.splitlines() or [type(error).__name__])[0].removeprefix("Value error, ")
 
 
-def _arguments(provider: Provider, model: BaseChatModel) -> Arguments:
+def _arguments(facts: HostedProvider, model: BaseChatModel) -> Arguments:
     """Leave out what the model is known to refuse: many that think first have a fixed temperature."""
     if (model.profile or {}).get("temperature") is not False:
-        return provider.arguments
+        return facts.arguments
 
     def arguments(call: CallParameters) -> dict[str, Any]:
-        return {name: value for name, value in provider.arguments(call).items() if name != "temperature"}
+        return {name: value for name, value in facts.arguments(call).items() if name != "temperature"}
 
     return arguments

@@ -1,4 +1,4 @@
-"""JSON over HTTP on kept connections, with a limit to what a reply may weigh.
+"""JSON over HTTP on kept connections, with a limit to the size of a reply.
 
 aiohttp takes 0.16 ms of processor time a request where httpx takes 1.15 and OpenAI's client 1.5, and a
 batch of many small calls is bound by just that.
@@ -16,15 +16,15 @@ from serving.errors import CallError, classify, of_status
 if TYPE_CHECKING:
     import aiohttp
 
-LARGEST_REPLY = 64 * 2**20
-"""Bytes. Nine votes with log-probabilities on the longest notes stay below; a server gone mad does not."""
+MAX_REPLY_BYTES = 64 * 2**20
+"""Nine votes with log-probabilities on the longest notes stay below; a broken server might not."""
 
 CONNECT_TIMEOUT_S = 10.0
 
 # Uvicorn, and so vLLM, closes an idle connection after 5 s; reusing it in that moment would fail.
 _KEEP_ALIVE_S = 4.0
 
-_LONGEST_MESSAGE = 500
+_MAX_MESSAGE = 500
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class HttpJson:
         """The status of a GET; 0 where the server does not answer in time.
 
         Raises:
-            CallError: Its certificate is refused, which only a person can mend.
+            CallError: Its certificate is refused, which no retry can fix.
         """
         import aiohttp
 
@@ -81,7 +81,7 @@ class HttpJson:
 
             self._session = aiohttp.ClientSession(
                 headers=self.headers,
-                # The limiter says how many; a proxy comes from the environment as everywhere.
+                # The limiter sets their number; a proxy comes from the environment as everywhere.
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
                 trust_env=any(name.lower().endswith("_proxy") for name in os.environ),
@@ -93,15 +93,15 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
     async for part in response.content.iter_chunked(2**16):
         content += part
-        if len(content) > LARGEST_REPLY:
+        if len(content) > MAX_REPLY_BYTES:
             response.close()
-            raise CallError("internal", f"the reply is larger than {LARGEST_REPLY // 2**20} MB")
+            raise CallError("internal", f"the reply is larger than {MAX_REPLY_BYTES // 2**20} MB")
     return bytes(content)
 
 
 def _message(content: bytes, status: int) -> str:
-    """What the server says of its refusal: OpenAI's error object, or the first line of anything else."""
-    text = content[: 100 * _LONGEST_MESSAGE].decode(errors="replace").strip()
+    """The server's reason: the message of OpenAI's error object, or the first line of anything else."""
+    text = content[: 100 * _MAX_MESSAGE].decode(errors="replace").strip()
     try:
         body = json.loads(text)
         error = body.get("error") or body
@@ -109,4 +109,4 @@ def _message(content: bytes, status: int) -> str:
     except (ValueError, AttributeError, RecursionError):
         pass
     lines = str(text).strip().splitlines()
-    return f"status {status}: {lines[0][:_LONGEST_MESSAGE]}" if lines else f"status {status}"
+    return f"status {status}: {lines[0][:_MAX_MESSAGE]}" if lines else f"status {status}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +11,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 
-from serving.backends.backend import CallParameters, Complete
-from serving.journal import Answer
-from serving.messages import Message
-from serving.reply import TokenLogprob
-
-Arguments = Callable[[CallParameters], dict[str, Any]]
-"""A provider's keyword arguments for a request."""
+from serving.backends.backend import Arguments, CallParameters, Complete
+from serving.backends.openai_protocol import token_logprobs
+from serving.messages import Answer, Message
 
 _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
     "system": SystemMessage,
@@ -26,18 +22,18 @@ _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
 }
 
 
-def completer(chat_model: BaseChatModel, arguments: Arguments, most_samples: int | None = None) -> Complete:
+def completer(chat_model: BaseChatModel, arguments: Arguments, max_samples: int | None = None) -> Complete:
     """Ask a chat model for all samples in one request, or in as few as its provider allows.
 
     Args:
         chat_model: Any LangChain chat model.
         arguments: What it is called with.
-        most_samples: The most that one request can ask for, None where there is no limit.
+        max_samples: Samples that one request can ask for at most, None where there is no limit.
     """
 
     async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         turns = chat_messages(messages)
-        size = most_samples or len(call.samples)
+        size = max_samples or len(call.samples)
         answers: list[Answer] = []
         for start in range(0, len(call.samples), size):
             part = replace(call, samples=call.samples[start : start + size])
@@ -82,7 +78,7 @@ def _answers(result: LLMResult, asked: int) -> list[Answer]:
             )
         )
     if len(answers) == 1 and answers[0].finish_reason == _BLOCKED:
-        # Google says so once, however many samples were asked for.
+        # Google reports this once, however many samples were asked for.
         uncounted = replace(answers[0], input_tokens=0, output_tokens=0, cached_tokens=0)
         answers += [uncounted] * (asked - 1)
     return answers
@@ -111,26 +107,13 @@ _REASONS = {
     "RECITATION": _BLOCKED,
     "SPII": _BLOCKED,
 }
-"""Providers' words for a reply that was cut or held back, in OpenAI's. SPII is personal data."""
+"""Providers' words for a reply that was cut or blocked, in OpenAI's. SPII is personal data."""
 
 
 def _reason(info: dict[str, Any]) -> str:
-    """Why the reply ends, in OpenAI's words where it was cut or held back."""
+    """Why the reply ends, in OpenAI's words where it was cut or blocked."""
     if (info.get("prompt_feedback") or {}).get("block_reason"):
         return _BLOCKED
-    # Anthropic says `stop_reason` where the others say `finish_reason`.
+    # Anthropic has `stop_reason` where the others have `finish_reason`.
     reason = str(info.get("finish_reason") or info.get("stop_reason") or "")
     return _REASONS.get(reason, reason)
-
-
-def token_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
-    """OpenAI's `logprobs` of a choice; empty where there are none."""
-    content = (logprobs or {}).get("content") or ()
-    return tuple(
-        TokenLogprob(
-            entry["token"],
-            entry["logprob"],
-            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
-        )
-        for entry in content
-    )

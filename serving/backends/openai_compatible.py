@@ -10,32 +10,35 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
 
-from serving.backends.backend import Backend, CallParameters, Constraint, Server
+from serving.backends.backend import Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify
-from serving.journal import Answer
-from serving.messages import Message
+from serving.messages import Answer, Message
 from serving.model_name import ModelName
+from serving.vllm_server.find import find_vllm
 
 PROBE_TIMEOUT_S = 10.0
 HEALTH_TIMEOUT_S = 5.0
 COUNT_TIMEOUT_S = 10.0
-_LONGEST_LIST = 2**24
-"""Bytes. Lists of a few hundred models take some hundred thousand."""
+_MAX_LIST_BYTES = 2**24
+"""A list of a few hundred models takes some hundred thousand bytes."""
 
-_KEY_VARIABLE = {"vllm": "VLLM_API_KEY", "openai": "OPENAI_API_KEY", "deepseek": "DEEPSEEK_API_KEY"}
 _VLLM: tuple[Constraint, ...] = ("grammar", "json_schema", "json_object", "none")
 _OTHERS: tuple[Constraint, ...] = ("json_schema", "json_object", "none")
 
 
-def connect_server(name: ModelName) -> Backend:
+def connect_server(name: ModelName, key_variable: str) -> Backend:
     """Reach the servers, check that they serve the model, and read its context length.
+
+    Args:
+        name: Of the model, with addresses.
+        key_variable: The environment variable of the API key; not every server needs one.
 
     Raises:
         ModelError: None of them answers, or one serves other models.
     """
-    key = os.environ.get(_KEY_VARIABLE.get(name.provider, "")) or "EMPTY"
+    key = os.environ.get(key_variable) or "EMPTY"
     found = [_look(name, url, key) for url in name.base_urls]
     reached = [look for look in found if isinstance(look, _Look)]
     if not reached:
@@ -72,14 +75,14 @@ def _server(name: ModelName, url: str, http: HttpJson, is_vllm: bool, reached: b
     async def is_up() -> bool:
         # vLLM's `/health` asks the engine; a dead one still lists its models.
         place = f"{address.removesuffix('/v1')}/health" if is_vllm else f"{address}/models"
-        # A gateway may serve no such route, or not to everyone; whatever refuses is up.
+        # A gateway may serve no such route, or not to everyone; one that refuses is up.
         return 0 < await http.status(place, HEALTH_TIMEOUT_S) < 500
 
     return Server(address, complete, is_up, http.close, reached)
 
 
 class _Look:
-    """What the list of models says."""
+    """A model in a server's list of models."""
 
     def __init__(self, entry: dict[str, object]) -> None:
         length = entry.get("max_model_len")
@@ -88,7 +91,7 @@ class _Look:
 
 
 def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
-    """What a server says of the model, or why it cannot be asked.
+    """A server's entry for the model, or why it cannot be asked.
 
     Raises:
         ModelError: It answers, but serves other models.
@@ -113,7 +116,7 @@ def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
 
 
 def _get(url: str, key: str) -> bytes:
-    """A GET with a limit to the whole: httpx limits each read, and a byte now and then is a read.
+    """A GET with a limit for the whole: httpx limits each read, and a byte now and then is a read.
 
     Raises:
         httpx.HTTPError: The server cannot be reached, refuses, or takes too long.
@@ -125,7 +128,7 @@ def _get(url: str, key: str) -> bytes:
         response.raise_for_status()
         for part in response.iter_bytes():
             content += part
-            if time.monotonic() - begun > PROBE_TIMEOUT_S or len(content) > _LONGEST_LIST:
+            if time.monotonic() - begun > PROBE_TIMEOUT_S or len(content) > _MAX_LIST_BYTES:
                 raise httpx.ReadTimeout(f"no complete list of models in {PROBE_TIMEOUT_S:g} s")
     return content
 
@@ -146,8 +149,29 @@ def _vllm_token_counter(name: ModelName, http: HttpJson) -> Callable[[Sequence[M
                 # Any failure of the counter leaves the count to the request itself.
                 failure = classify(error)
                 # The next count begins with another server.
-                urls.sort(key=url.__eq__)
+                urls.remove(url)
+                urls.append(url)
         assert failure is not None
         raise failure
 
     return count
+
+
+def _connect_vllm(name: ModelName) -> Backend:
+    if name.needs_server:
+        raise ModelError(f"model {str(name)!r} names no server: write {name}@http://HOST:8000/v1")
+    return connect_server(name, "VLLM_API_KEY")
+
+
+def _vllm_catalogue() -> list[Entry]:
+    try:
+        state = f"ready: {find_vllm()}"
+    except ModelError as error:
+        state = str(error)
+    return [
+        Entry("vllm:NAME", state, "vLLM, started and ended by the run that uses it"),
+        Entry("vllm:NAME@http://HOST:8000/v1", "ready", "a vLLM server"),
+    ]
+
+
+VLLM = Provider(_connect_vllm, _vllm_catalogue)

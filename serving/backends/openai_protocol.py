@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from serving.backends.backend import CallParameters
-from serving.backends.fixed_layout import fixed_layout_grammar
-from serving.backends.langchain_model import token_logprobs
-from serving.backends.strict_schema import without_keywords
+from serving.backends.reply_schemas import fixed_layout_grammar, without_keywords
 from serving.errors import CallError
-from serving.journal import Answer
-from serving.messages import Message
+from serving.messages import Answer, Message, TokenLogprob
 from serving.reply import JsonSchema
 
 TOP_LOGPROBS = 5
@@ -35,7 +32,7 @@ def request_body(model: str, messages: Sequence[Message], call: CallParameters) 
 
 
 def schema_fields(call: CallParameters) -> dict[str, Any]:
-    """The fields that hold a reply to its schema."""
+    """The fields that constrain a reply to its schema."""
     if call.schema is None or call.constraint in ("none", "tool"):
         return {}
     if call.constraint == "json_object":
@@ -61,7 +58,7 @@ def answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
 def _answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
     given = response.get("model") or asked_model
     if given != asked_model and not given.startswith(f"{asked_model}-"):
-        # A dated snapshot carries the name that was asked for; anything else is not what the run says it is.
+        # A dated snapshot carries the name that was asked for; anything else is not the model of this run.
         raise CallError("internal", f"the server answered with model {given!r}, not {asked_model!r}")
     choices = sorted(response["choices"], key=lambda choice: choice.get("index", 0))[:samples]
     usage = response.get("usage") or {}
@@ -92,6 +89,19 @@ def _answer(choice: Any, read: int, written: int, cached: int) -> Answer:
         output_tokens=written,
         cached_tokens=cached,
         logprobs=token_logprobs(choice.get("logprobs")),
+    )
+
+
+def token_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
+    """OpenAI's `logprobs` of a choice; empty where there are none."""
+    content = (logprobs or {}).get("content") or ()
+    return tuple(
+        TokenLogprob(
+            entry["token"],
+            entry["logprob"],
+            tuple((top["token"], top["logprob"]) for top in entry.get("top_logprobs") or ()),
+        )
+        for entry in content
     )
 
 

@@ -1,4 +1,4 @@
-"""A model that answers from a file of replies or from a function: for tests, demonstrations and dry runs.
+"""A model that answers from a file of replies or from a function: for tests and for trying things out.
 
 `scripted:replies.jsonl` holds one reply a line: `{"reply": ..., "role": ..., "case": ..., "sample": ...}`.
 `role`, `format`, `case` and `sample` are optional and narrow what the line answers; of the lines that fit,
@@ -20,24 +20,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LangSmithParams
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from serving.backends.backend import Backend, CallParameters, Server
-from serving.backends.langchain_model import completer
+from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server
 from serving.errors import CallError, ErrorClass, ModelError
+from serving.made_up_replies import made_up_text
+from serving.messages import Answer, Message
 from serving.model_name import ModelName
-from serving.numbered_lines import numbered_ids
 
 HISTORY_LENGTH = 1000
 
-_WORDS = ("made-up word", "invented name", "scripted entry", "drawn text", "no real answer")
-
-CITED_ANSWER = "cited_answer"
-"""The format of a reply in free text that has to cite lines of its prompt."""
+_ROLES = {"user": "human", "assistant": "ai"}
+"""Scripts see the roles by LangChain's names."""
 
 
 class ScriptedCall(BaseModel):
@@ -83,80 +77,40 @@ class ScriptedReply(BaseModel):
 Script = Callable[[ScriptedCall], Any]
 
 
-class ScriptedChatModel(BaseChatModel):
-    """A chat model that follows a script; `history` keeps the latest calls."""
+class ScriptedModel:
+    """Answers by a script; the `complete` of a server.
 
-    script: Script
-    script_name: str = "script"
-    history: deque[ScriptedCall] = Field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
+    Attributes:
+        history: The latest calls.
+    """
 
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
+    def __init__(self, script: Script) -> None:
+        """Nothing is called yet."""
+        self._script = script
+        self.history: deque[ScriptedCall] = deque(maxlen=HISTORY_LENGTH)
 
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = super()._get_ls_params(stop=stop, **kwargs)
-        params["ls_model_name"] = kwargs.get("model", self.script_name)
-        return params
-
-    @property
-    def _identifying_params(self) -> dict[str, Any]:
-        return {"script": self.script_name}
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        texts = [self.script(call) for call in self._calls(messages, kwargs)]
-        if any(inspect.isawaitable(text) for text in texts):
-            raise TypeError(f"{self.script_name} is async: use the model's async methods")
-        return self._result(messages, texts)
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        texts = []
-        for call in self._calls(messages, kwargs):
-            text = self.script(call)
-            texts.append(await text if inspect.isawaitable(text) else text)
-        return self._result(messages, texts)
-
-    def _calls(self, messages: Sequence[BaseMessage], kwargs: dict[str, Any]) -> list[ScriptedCall]:
-        prompt = [(message.type, str(message.content)) for message in messages]
+    async def __call__(self, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        """The script's reply to each sample; a word counts as a token."""
         calls = [
             ScriptedCall(
-                role=kwargs.get("role", ""),
-                format=kwargs.get("schema_name", ""),
-                case_id=kwargs.get("case_id", ""),
+                role=call.role,
+                format=call.schema_name,
+                case_id=call.case_id,
                 sample=sample,
-                prompt=prompt,
-                schema_=kwargs.get("schema"),
+                prompt=[(_ROLES.get(message.role, message.role), message.text) for message in messages],
+                schema_=call.schema,
             )
-            for sample in kwargs.get("samples", (0,))
+            for sample in call.samples
         ]
         self.history.extend(calls)
-        return calls
-
-    def _result(self, messages: Sequence[BaseMessage], texts: Sequence[str]) -> ChatResult:
-        prompt_words = sum(len(str(message.content).split()) for message in messages)
-        generations = []
-        for index, text in enumerate(texts):
-            read, written = (prompt_words if index == 0 else 0), len(text.split())
-            usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-            message = AIMessage(
-                text,
-                usage_metadata=usage,
-                response_metadata={"finish_reason": "stop", "model_name": self.script_name},
-            )
-            generations.append(ChatGeneration(message=message, generation_info={"finish_reason": "stop"}))
-        return ChatResult(generations=generations)
+        prompt_words = sum(len(message.text.split()) for message in messages)
+        answers = []
+        for index, one in enumerate(calls):
+            text = self._script(one)
+            if inspect.isawaitable(text):
+                text = await text
+            answers.append(Answer(text, "stop", prompt_words if index == 0 else 0, len(text.split())))
+        return answers
 
 
 def connect_scripted(name: ModelName) -> Backend:
@@ -166,10 +120,9 @@ def connect_scripted(name: ModelName) -> Backend:
         ModelError: The file is missing or holds something else.
     """
     script, revision = _load(name.name)
-    model = ScriptedChatModel(script=script, script_name=str(name))
     return Backend(
         name=name,
-        servers=(scripted_server(model),),
+        servers=(Server("scripted", ScriptedModel(script)),),
         revision=revision,
         constraints=("json_schema",),
         # One by one, so that a script can let a single vote fail.
@@ -178,19 +131,15 @@ def connect_scripted(name: ModelName) -> Backend:
     )
 
 
-def scripted_server(model: ScriptedChatModel) -> Server:
-    """A script as the place where a model answers."""
-    return Server("scripted", completer(model, _arguments))
+def _catalogue() -> list[Entry]:
+    return [
+        Entry("scripted:replies.jsonl", "ready", "replies from a file, no model"),
+        Entry("scripted:script.py:function", "ready", "replies from a function, no model"),
+        Entry("scripted:auto", "ready", "valid replies made up from a hash, no model"),
+    ]
 
 
-def _arguments(call: CallParameters) -> dict[str, Any]:
-    return {
-        "role": call.role,
-        "case_id": call.case_id,
-        "samples": call.samples,
-        "schema": call.schema,
-        "schema_name": call.schema_name,
-    }
+SCRIPTED = Provider(connect_scripted, _catalogue)
 
 
 def _load(name: str) -> tuple[Script, str]:
@@ -214,7 +163,7 @@ def _load_function(file: Path, function: str) -> Script:
         spec.loader.exec_module(module)
         script = getattr(module, function)
     except Exception as error:
-        # A user's file can fail in any way; it is their line to mend.
+        # A user's file can fail in any way.
         raise ModelError(f"{file}: {type(error).__name__}: {error}") from error
     if not callable(script):
         raise ModelError(f"{file}: {function} is no function")
@@ -257,52 +206,5 @@ def _load_replies(file: Path) -> Script:
 
 
 def made_up_reply(call: ScriptedCall) -> str:
-    """A valid reply for any schema, drawn from a hash of the prompt and the sample."""
-    seed = hashlib.sha256(json.dumps([call.prompt, call.sample]).encode()).digest()
-    if call.schema_ is None and call.format == CITED_ANSWER:
-        return _made_up_citations(call, seed)
-    if call.schema_ is None:
-        # Two sentences, as answers are to have, and fewer words than a question may have.
-        return "These words were made up by a script. No language model wrote them."
-    return json.dumps(_made_up_value(call.schema_, seed))
-
-
-def _made_up_citations(call: ScriptedCall, seed: bytes) -> str:
-    """Two sentences that each cite a numbered line of the prompt, as far as there are any."""
-    ids = numbered_ids([text for _, text in call.prompt])
-    texts = "These words were made up by a script.", "No language model wrote them."
-    if not ids:
-        return " ".join(texts)
-    picks = (ids[seed[place] % len(ids)] for place in range(len(texts)))
-    return "\n".join(f"{text} |{id_}|" for text, id_ in zip(texts, picks, strict=True))
-
-
-def _made_up_value(schema: dict[str, Any], seed: bytes) -> Any:
-    if "enum" in schema:
-        options = schema["enum"]
-        return options[int.from_bytes(seed[:4]) % len(options)]
-    if schema.get("type") == "object":
-        return {
-            key: _made_up_value(value, hashlib.sha256(seed + key.encode()).digest())
-            for key, value in schema.get("properties", {}).items()
-        }
-    if schema.get("type") == "array":
-        return _made_up_items(schema, seed)
-    raise CallError("internal", f"scripted:auto cannot make up a value for {json.dumps(schema)[:80]}")
-
-
-def _made_up_items(schema: dict[str, Any], seed: bytes) -> list[Any]:
-    options = schema["items"].get("enum")
-    if options is None:
-        drawn = [word for word in _WORDS if _drawn(seed, word)[0] % 2] or [_WORDS[0]]
-        least = schema.get("minItems", 1)
-        return [*drawn, *(f"{_WORDS[0]} {number}" for number in range(len(drawn), least))]
-    if "maxItems" in schema:
-        # As many as are asked for, in an order of their own.
-        return sorted(options, key=lambda item: _drawn(seed, item))[: schema["maxItems"]]
-    # Each one with even odds, so that votes differ.
-    return [item for item in options if _drawn(seed, item)[0] % 2]
-
-
-def _drawn(seed: bytes, item: object) -> bytes:
-    return hashlib.sha256(seed + str(item).encode()).digest()
+    """A valid reply to any call: the script of `scripted:auto`."""
+    return made_up_text(call.prompt, call.sample, call.format, call.schema_)

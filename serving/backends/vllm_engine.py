@@ -1,4 +1,7 @@
-"""vLLM's engine: started once, in a process of its own, and ended with everything that it started."""
+"""vLLM's engine: started once, in a process of its own, and ended with everything that it started.
+
+Its requests and outputs are turned into ours here; importing this file needs no vLLM.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,52 @@ import itertools
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 from serving.backends.backend import CallParameters
-from serving.backends.vllm_requests import Output, constraint_fields, sampling_fields
+from serving.backends.openai_protocol import TOP_LOGPROBS
+from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.errors import CallError, classify
+from serving.messages import Answer, TokenLogprob
 from serving.vllm_guard import guard_children
 
 _LOOK_EVERY_S = 0.2
 _LAST_WAIT_S = 10.0
+_COMPLETE = frozenset({"stop", "length", "repetition"})
 
 _ONE_START = threading.Lock()
-"""Engines that start at once would each count the other's memory as taken."""
+"""Engines that start together would each count the other's memory as taken."""
+
+
+class Likely(Protocol):
+    """A token at a place of the reply; `rank` begins with 1 for the likeliest."""
+
+    logprob: float
+    rank: int | None
+    decoded_token: str | None
+
+
+class Completion(Protocol):
+    """One sample."""
+
+    index: int
+    text: str
+    token_ids: Sequence[int]
+    logprobs: Sequence[Mapping[int, Likely]] | None
+    finish_reason: str | None
+
+
+class Output(Protocol):
+    """All samples of a request."""
+
+    outputs: Sequence[Completion]
+    prompt_token_ids: Sequence[int] | None
+    num_cached_tokens: int | None
 
 
 @dataclass(slots=True)
@@ -46,7 +78,7 @@ class Engine:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def start(self) -> None:
-        """Load the weights, unless that is done; whoever gives up waiting ends the engine.
+        """Load the weights, unless that is done; a cancelled caller ends the engine.
 
         Raises:
             CallError: It does not start.
@@ -58,7 +90,7 @@ class Engine:
             raise
 
     async def generate(self, prompt: Sequence[int], call: CallParameters) -> Output:
-        """One request; whoever cancels it aborts it, and no other.
+        """One request; cancelling aborts it and no other.
 
         Args:
             prompt: Token ids of the conversation.
@@ -91,7 +123,7 @@ class Engine:
         except EngineGenerateError as error:
             raise classify(error.__cause__ or error) from error
         if last is None:
-            raise CallError("connection", f"{self.name}: vLLM's engine ended a request without a word")
+            raise CallError("connection", f"{self.name}: vLLM's engine ended a request without an answer")
         return last
 
     async def is_up(self) -> bool:
@@ -115,7 +147,7 @@ class Engine:
 
     async def _started(self) -> Any:
         if self._closed:
-            raise CallError("connection", f"{self.name}: vLLM's engine is closed", curable=False)
+            raise CallError("connection", f"{self.name}: vLLM's engine is closed", retryable=False)
         if self._starting is None:
             self._starting = _in_thread(self._make)
         # All requests wait for one start; a cancelled one leaves it to the others.
@@ -127,8 +159,8 @@ class Engine:
         guard_children()
         # The tracker unblocks the signal when it starts, so it has to run before.
         resource_tracker.ensure_running()
-        # Ctrl-C reaches all processes of a terminal. The engine's inherit this thread's mask: a run that
-        # stops is to end them, rather than find its requests broken off.
+        # Ctrl-C reaches all processes of a terminal. The engine's processes inherit this thread's mask, so
+        # that a run that stops ends them instead of finding its requests aborted.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             with _ONE_START:
@@ -143,7 +175,7 @@ class Engine:
             raise CallError(
                 "connection",
                 f"{self.name}: vLLM's engine does not start: {reason} (VLLM_LOGGING_LEVEL=INFO shows more)",
-                curable=False,
+                retryable=False,
             ) from error
 
     def _newest_processes(self) -> list[BaseProcess]:
@@ -169,7 +201,7 @@ class Engine:
         return CallError(
             "connection",
             f"{self.name}: vLLM's engine has died, its last words are above; `evigraph retry` starts another",
-            curable=False,
+            retryable=False,
         )
 
 
@@ -201,3 +233,76 @@ def _in_thread(work: Callable[[], Any]) -> asyncio.Future[Any]:
 
     threading.Thread(target=run, name="vllm-start", daemon=True).start()
     return future
+
+
+def sampling_fields(call: CallParameters, model_defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of vLLM's `SamplingParams`, but for those that are vLLM's own types.
+
+    Args:
+        call: What is asked for.
+        model_defaults: What the model's makers recommend (`top_p` and the like); vLLM's server uses it too.
+    """
+    fields = {
+        **model_defaults,
+        "n": len(call.samples),
+        "temperature": call.temperature,
+        "max_tokens": call.max_tokens,
+    }
+    if call.seed is not None:
+        fields["seed"] = call.seed
+    if call.logprobs:
+        fields["logprobs"] = TOP_LOGPROBS
+    return fields
+
+
+def constraint_fields(call: CallParameters) -> dict[str, Any]:
+    """The argument of vLLM's `StructuredOutputsParams` that constrains a reply, empty for none."""
+    if call.schema is None or call.constraint in ("none", "tool"):
+        return {}
+    if call.constraint == "json_object":
+        return {"json_object": True}
+    grammar = fixed_layout_grammar(call.schema) if call.constraint == "grammar" else None
+    return {"json": call.schema} if grammar is None else {"grammar": grammar}
+
+
+def answers(output: Output, unwritten: Collection[int]) -> list[Answer]:
+    """The samples of a request, in order.
+
+    Args:
+        output: The request's last and only output.
+        unwritten: Ids of tokens that stand for no text, such as the one that ends a reply.
+
+    Raises:
+        CallError: The engine aborted a sample; it may be asked for again.
+    """
+    samples = sorted(output.outputs, key=lambda sample: sample.index)
+    broken = next((sample.finish_reason for sample in samples if sample.finish_reason not in _COMPLETE), "")
+    if broken != "":
+        raise CallError("connection", f"vLLM's engine broke the request off ({broken or 'no reason given'})")
+    return [
+        Answer(
+            text=sample.text,
+            finish_reason=str(sample.finish_reason),
+            # The prompt is read once for all samples, so it is counted once.
+            input_tokens=len(output.prompt_token_ids or ()) if position == 0 else 0,
+            output_tokens=len(sample.token_ids),
+            cached_tokens=(output.num_cached_tokens or 0) if position == 0 else 0,
+            logprobs=_logprobs(sample, unwritten),
+        )
+        for position, sample in enumerate(samples)
+    ]
+
+
+def _logprobs(sample: Completion, unwritten: Collection[int]) -> tuple[TokenLogprob, ...]:
+    return tuple(
+        TokenLogprob(place[token].decoded_token or "", place[token].logprob, _top(place))
+        for token, place in zip(sample.token_ids, sample.logprobs or (), strict=False)
+        if token not in unwritten
+    )
+
+
+def _top(place: Mapping[int, Likely]) -> tuple[tuple[str, float], ...]:
+    """The likeliest tokens; the one that was written stands among them only if it is one."""
+    likely = [token for token in place.values() if token.rank is not None and token.rank <= TOP_LOGPROBS]
+    likely.sort(key=lambda token: token.rank or 0)
+    return tuple((token.decoded_token or "", token.logprob) for token in likely)

@@ -1,1 +1,1 @@
-"""Models that run inside this process: a small chat model and a sentence embedder."""
+"""The chat model that runs inside this process."""

@@ -13,7 +13,7 @@ import xgrammar
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from serving.backends.fixed_layout import fixed_layout_grammar
+from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.embedded.request import InvalidSchema
 
 _KEPT = 64

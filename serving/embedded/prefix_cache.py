@@ -1,4 +1,4 @@
-"""Keys and values of earlier prompts and replies, kept for prompts that begin alike."""
+"""Keys and values of earlier prompts and replies, cached for prompts that begin alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PrefixCache:
         self._blocks: OrderedDict[bytes, Tensor] = OrderedDict()
 
     def __len__(self) -> int:
-        """Tokens held."""
+        """Tokens in the cache."""
         return len(self._blocks) * BLOCK
 
     def match(self, tokens: Sequence[int]) -> int:

@@ -29,7 +29,7 @@ class InvalidSchema(Exception):
 
 
 class GenerationStopped(Exception):
-    """The engine was told to stop before the reply was complete."""
+    """The engine was stopped before the reply was complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +41,16 @@ class Request:
         samples: Index of each wanted sample. A sample's randomness depends on the seed, the prompt and its
             index only, so sample 2 alone is sample 2 of three.
         temperature: 0 picks the likeliest token.
-        top_p: Share of the probability that is sampled from.
         max_new_tokens: Limit of one sample; the context length may end it earlier.
         schema: JSON schema that every sample has to follow.
-        stop: Strings that end a sample and are cut off.
         seed: Start of every sample's randomness.
     """
 
     prompt: tuple[int, ...]
     samples: tuple[int, ...] = (0,)
     temperature: float = 0.0
-    top_p: float = 1.0
     max_new_tokens: int = 512
     schema: Mapping[str, Any] | None = None
-    stop: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -94,7 +90,7 @@ class Ticket:
     Attributes:
         request: What is asked.
         settle: Takes the outcome, exactly once unless the engine itself fails.
-        dropped: Tells that nobody waits for the outcome any more.
+        dropped: Whether the outcome is no longer waited for.
     """
 
     request: Request

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from serving.embedded.grammar import Grammar
 from serving.embedded.request import FinishReason, Request, Sample
-from serving.embedded.sampling import choose_token, sample_generator
 
 
 class Row:
@@ -37,7 +38,7 @@ class Row:
         self.pending: list[int] = []
         self.length = 0
         self.finish_reason: FinishReason | None = None
-        self._request = request
+        self._temperature = request.temperature
         self._grammar = grammar
         self._limit = limit
         self._stop_tokens = stop_tokens
@@ -52,8 +53,7 @@ class Row:
         Args:
             logits: After the last token, float32 on the CPU.
         """
-        request = self._request
-        token = choose_token(logits, self._allowed, request.temperature, request.top_p, self._generator)
+        token = choose_token(logits, self._allowed, self._temperature, self._generator)
         if token in self._stop_tokens:
             self.finish_reason = "stop"
             return
@@ -62,9 +62,7 @@ class Row:
     def result(self) -> Sample:
         """The complete sample."""
         assert self.finish_reason is not None, "the sample is still being decoded"
-        text = self._text()
-        for stop in self._request.stop:
-            text = text.partition(stop)[0]
+        text = str(self._tokenizer.decode(self.output, skip_special_tokens=True))
         return Sample(text=text, tokens=tuple(self.output), finish_reason=self.finish_reason)
 
     def _settle(self, new: Sequence[int]) -> None:
@@ -85,8 +83,37 @@ class Row:
             self._allowed = self._grammar.allowed()
             if self._allowed is not None and len(self._allowed) <= len(self._stop_tokens):
                 return self._stop_tokens.issuperset(self._allowed.tolist())
-        stops = self._request.stop
-        return bool(stops) and any(stop in self._text() for stop in stops)
+        return False
 
-    def _text(self) -> str:
-        return str(self._tokenizer.decode(self.output, skip_special_tokens=True))
+
+def sample_generator(seed: int, sample: int, prompt: Sequence[int]) -> torch.Generator:
+    """Randomness of one sample, whatever else is decoded beside it.
+
+    The prompt has its part in it. Without it, a vote and its own reflection would draw the same numbers for
+    the same sentences, and so would every case of a batch: reflections would seem to agree with their votes.
+    """
+    # Hashed, because generators with neighbouring seeds start out alike.
+    digest = hashlib.sha256(f"{seed} {sample} {list(prompt)}".encode()).digest()
+    generator = torch.Generator()
+    generator.manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    return generator
+
+
+def choose_token(
+    logits: Tensor, allowed: Tensor | None, temperature: float, generator: torch.Generator
+) -> int:
+    """Pick a token.
+
+    Args:
+        logits: Of the whole vocabulary, float32 on the CPU.
+        allowed: Ids to pick from; None stands for all.
+        temperature: 0 picks the likeliest.
+        generator: Of the sample.
+    """
+    candidates = logits if allowed is None else logits[allowed]
+    if temperature <= 0:
+        index = int(candidates.argmax())
+    else:
+        shares = torch.softmax(candidates / temperature, dim=-1)
+        index = int(torch.multinomial(shares, 1, generator=generator))
+    return index if allowed is None else int(allowed[index])

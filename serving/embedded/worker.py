@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from serving.embedded.engine import Engine
 
 Prepare = Callable[[ChatFormat], Request]
-"""Makes the request in the worker's thread, where tokenising holds nobody up."""
+"""Makes the request in the worker's thread, where tokenising delays no other work."""
 
 _EXIT_SECONDS = 20.0
 
@@ -32,7 +32,7 @@ class EngineWorker:
         self._open: set[Future[Reply]] = set()
         self._should_stop = threading.Event()
         self._engine: Engine | None = None
-        # A daemon, so that a caller's exit never hangs on a reply that nobody reads.
+        # A daemon, so that the exit of a caller never hangs on an unread reply.
         self._thread = threading.Thread(target=self._work, name=f"embedded {folder.name}", daemon=True)
         self._thread.start()
 
@@ -55,7 +55,7 @@ class EngineWorker:
         while (call := self._calls.get()) is not None:
             try:
                 self._serve(call)
-            except Exception as error:  # whatever it is, the callers are told and the thread goes on
+            except Exception as error:  # all callers get the error, and the thread goes on
                 self._open.add(call[1])
                 for future in self._open:
                     _settle(future, error)
@@ -81,7 +81,7 @@ class EngineWorker:
             except Empty:
                 return calls
             if call is None:
-                # The end is for the outer loop to see, once the engine has stopped.
+                # The outer loop has to see the end, once the engine has stopped.
                 self._calls.put(None)
                 return calls
             calls.append(call)
@@ -114,7 +114,7 @@ def worker_for(folder: Path) -> EngineWorker:
 
 
 def _settle(future: Future[Reply], outcome: Outcome) -> None:
-    """Hand over an outcome unless the caller has gone or has one already."""
+    """Set an outcome unless the caller has gone or has one already."""
     if future.done() or not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Exception):

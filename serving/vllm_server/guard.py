@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own, and ends the whole group when its starter goes away.
+"""Runs a command in a process group of its own, and ends the whole group when its starter is gone.
 
 This file is run by itself (`python -I guard.py GRACE_S COMMAND...`) and imports only the standard library.
 Its standard input is a pipe whose other end the starter holds. When that end is closed, on purpose or

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -18,11 +21,9 @@ import httpx
 
 from serving.errors import ModelError
 from serving.vllm_server import guard
-from serving.vllm_server.log import COMMAND_MARK, error_line, last_line
-from serving.vllm_server.ports import require_free
-from serving.vllm_server.spec import ServeSpec
+from serving.vllm_server.spec import LOOPBACK, ServeSpec
 
-Report = Callable[[str], None]
+logger = logging.getLogger("evigraph.serving")
 
 REPORT_EVERY_S = 15.0
 GRACE_S = 10.0
@@ -30,6 +31,24 @@ GRACE_S = 10.0
 
 _POLL_S = 0.25
 _PROBE_TIMEOUT_S = 5.0
+
+COMMAND_MARK = "$ "
+"""Begins the log's first line, which is the command."""
+
+_TAIL_BYTES = 1 << 18
+_MAX_LINE = 400
+
+# "(EngineCore pid=71) ERROR 11-21 06:38:52 [core.py:1510] "
+_PREFIX = re.compile(
+    r"^(\([\w .:-]+ pid=\d+\)\s*)?((DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]+ [\d:.]+ \[[^]]*\] ?)?"
+)
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_ERROR = re.compile(r"^([\w.]*(Error|Exception|Interrupt)\b: |\S+: error: )")
+_VALIDATION = re.compile(r"^[\w.]*ValidationError: \d+ validation error")
+_WORDLESS = re.compile(r"^[\W_]*$")
+
+# It only points to the message of another process.
+_POINTER = "Engine core initialization failed"
 
 
 class VllmServer:
@@ -133,7 +152,7 @@ class VllmServer:
         finally:
             self._close_pipes()
             if self._guard.returncode < 0:
-                # The guard itself was killed, so nobody else ends what it watched over.
+                # The guard itself was killed, so its processes have to be ended here.
                 guard.end_group(self.group)
 
     def _close_pipes(self) -> None:
@@ -159,13 +178,17 @@ class VllmServer:
 
 
 def start_server(
-    spec: ServeSpec, report: Report, *, log: Path | None = None, every_s: float = REPORT_EVERY_S
+    spec: ServeSpec,
+    report: Callable[[str], None],
+    *,
+    log: Path | None = None,
+    every_s: float = REPORT_EVERY_S,
 ) -> VllmServer:
     """Start vLLM and wait until it is ready; it is stopped if anything goes wrong or interrupts.
 
     Args:
         spec: What to start.
-        report: Told how the start goes on.
+        report: Called with a line on the progress of the start.
         log: File for vLLM's output; a temporary one otherwise.
         every_s: Seconds between two reports.
 
@@ -185,9 +208,9 @@ def start_server(
 
 
 async def start_server_async(
-    spec: ServeSpec, report: Report, *, log: Path | None = None, stop: asyncio.Event | None = None
+    spec: ServeSpec, *, log: Path | None = None, stop: asyncio.Event | None = None
 ) -> VllmServer:
-    """`start_server` in an event loop; `stop` ends the wait.
+    """`start_server` in an event loop, with its progress in the log; `stop` ends the wait.
 
     Raises:
         ModelError: As `start_server`.
@@ -197,7 +220,7 @@ async def start_server_async(
     try:
         for text in _progress(server, REPORT_EVERY_S):
             if text:
-                report(text)
+                logger.info(text)
             if stop is not None and stop.is_set():
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)
@@ -213,16 +236,16 @@ def _progress(server: VllmServer, every_s: float) -> Iterator[str]:
     Raises:
         ModelError: It ended.
     """
-    told = 0.0
+    reported = 0.0
     while not server.is_ready():
         if server.returncode() is not None:
             raise ModelError(server.fault())
-        if server.seconds - told < every_s:
+        if server.seconds - reported < every_s:
             yield ""
             continue
-        told = server.seconds
+        reported = server.seconds
         line = last_line(server.log)
-        yield f"starting vLLM, {told:.0f} s" + (f": {line}" if line else "")
+        yield f"starting vLLM, {reported:.0f} s" + (f": {line}" if line else "")
 
 
 def _new_log() -> Path:
@@ -236,3 +259,61 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def free_port() -> int:
+    """A port on loopback that is free right now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def require_free(host: str, port: int) -> None:
+    """Refuse a port that is taken: vLLM would find out only after it has loaded the weights.
+
+    Raises:
+        ModelError: It is taken, or the address is not one of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # As the server does: connections of an earlier one may not have timed out yet.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(f"cannot listen on {host}:{port}: {reason}; choose another --port") from None
+
+
+def last_line(log: Path) -> str:
+    """The latest line with words, without its prefix; empty if there is none yet."""
+    return next((line for line in reversed(_tail(log)) if not _WORDLESS.match(line)), "")
+
+
+def error_line(log: Path) -> str:
+    """The latest line that names an error, else the latest line."""
+    lines = _tail(log)
+    for number in reversed(range(len(lines))):
+        line = lines[number]
+        if _ERROR.match(line) and _POINTER not in line:
+            return _cause(lines, number)[:_MAX_LINE]
+    return last_line(log)[:_MAX_LINE]
+
+
+def _cause(lines: Sequence[str], number: int) -> str:
+    """The line itself; pydantic gives the reason only in the line below."""
+    if _VALIDATION.match(lines[number]) and number + 1 < len(lines):
+        return lines[number + 1]
+    return lines[number]
+
+
+def _tail(log: Path) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = (_PREFIX.sub("", _COLOUR.sub("", line)).strip() for line in text.splitlines())
+    return [line for line in lines if not line.startswith(COMMAND_MARK)]

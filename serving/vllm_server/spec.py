@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from serving.errors import ModelError
 from serving.vllm_server.find import Installation
-from serving.vllm_server.ports import LOOPBACK
 from serving.vllm_server.recipes import Flag, ServeRecipe, packaged_recipe, packaged_recipes, render_flags
-from serving.vllm_server.target import Target, find_target
+from weights.registry import REGISTRY, WeightsError, resolve
+
+LOOPBACK = "127.0.0.1"
 
 # `vllm serve` asks for the metadata of a package `vllm`, which the CPU build does not have.
 _MODULE = "vllm.entrypoints.openai.api_server"
@@ -29,6 +32,9 @@ _REACHED_AT = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - what the user m
 # These have options of their own: `evigraph` must know their values to reach the server.
 _OWN_FLAGS = {"--model": "MODEL", "--served-model-name": "--name", "--host": "--host", "--port": "--port"}
 
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_TRUE = frozenset({"1", "on", "yes", "true"})
+
 
 @dataclass(frozen=True, slots=True)
 class ServeSpec:
@@ -42,7 +48,7 @@ class ServeSpec:
         model: A local folder, or a hub id.
         extra: Further arguments, as the user wrote them.
         environment: Added to that of this process.
-        remarks: What a person should know before the start.
+        notes: What the user should know before the start.
     """
 
     python: Path
@@ -53,7 +59,7 @@ class ServeSpec:
     flags: Mapping[str, Flag] = field(default_factory=dict)
     extra: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    remarks: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     @property
     def command(self) -> list[str]:
@@ -72,6 +78,23 @@ class ServeSpec:
         """Where OpenAI's protocol is spoken, as this machine reaches it."""
         host = _REACHED_AT.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model that vLLM can serve.
+
+    Attributes:
+        model: A local folder, or a hub id.
+        name: What requests call it, unless the user names it otherwise.
+        is_local: Whether the weights are in a folder, so that nothing needs a network.
+        is_here: Whether the weights are on this machine, in a folder or in the hub's cache.
+    """
+
+    model: str
+    name: str
+    is_local: bool
+    is_here: bool
 
 
 def plan_server(
@@ -104,7 +127,7 @@ def plan_server(
     target = find_target(asked)
     if recipe is None:
         recipe = packaged_recipe(asked, installation.build, gpus or 1)
-    remarks = [*_recipe_remarks(recipe, asked, target, installation), *_target_remarks(target, host)]
+    notes = [*_recipe_notes(recipe, asked, target, installation), *_target_notes(target, host)]
     flags: dict[str, Flag] = dict(_CPU_FLAGS) if installation.build == "cpu" else {}
     flags |= recipe.flags if recipe else {}
     served = flags.get("served-model-name")
@@ -123,7 +146,7 @@ def plan_server(
         flags=flags,
         extra=tuple(extra),
         environment=_environment(installation, target),
-        remarks=tuple(remarks),
+        notes=tuple(notes),
     )
 
 
@@ -134,7 +157,7 @@ def _refuse_own_flags(extra: Sequence[str]) -> None:
             raise ModelError(f"give {_OWN_FLAGS[flag]} to evigraph, not {flag} to vLLM behind the --")
 
 
-def _recipe_remarks(
+def _recipe_notes(
     recipe: ServeRecipe | None, model: str, target: Target, installation: Installation
 ) -> list[str]:
     if recipe is None:
@@ -144,19 +167,19 @@ def _recipe_remarks(
             if other.build == installation.build and other.model == model
         ]
         return [f"no serve recipe for this number of GPUs; there are: {', '.join(others)}"] if others else []
-    remarks = [f"serve recipe {recipe.name}: {recipe.summary}"]
+    notes = [f"serve recipe {recipe.name}: {recipe.summary}"]
     if recipe.model not in (None, model) and not target.is_local:
-        remarks.append(f"serve recipe {recipe.name} is made for {recipe.model}, not for {model}")
-    return remarks
+        notes.append(f"serve recipe {recipe.name} is made for {recipe.model}, not for {model}")
+    return notes
 
 
-def _target_remarks(target: Target, host: str) -> list[str]:
-    remarks = []
+def _target_notes(target: Target, host: str) -> list[str]:
+    notes = []
     if not target.is_here:
-        remarks.append(f"the weights of {target.model} are not on this machine: vLLM downloads them now")
+        notes.append(f"the weights of {target.model} are not on this machine: vLLM downloads them now")
     if host not in (LOOPBACK, "localhost", "::1") and not os.environ.get("VLLM_API_KEY"):
-        remarks.append(f"whoever reaches {host} can use this server; VLLM_API_KEY sets a key")
-    return remarks
+        notes.append(f"whoever reaches {host} can use this server; VLLM_API_KEY sets a key")
+    return notes
 
 
 def _environment(installation: Installation, target: Target) -> dict[str, str]:
@@ -167,3 +190,42 @@ def _environment(installation: Installation, target: Target) -> dict[str, str]:
     if installation.build == "cpu":
         environment["VLLM_CPU_KVCACHE_SPACE"] = os.environ.get("VLLM_CPU_KVCACHE_SPACE", _CPU_KV_CACHE_GIB)
     return environment
+
+
+def find_target(text: str) -> Target:
+    """Find a registered model, a local folder or a hub id.
+
+    Raises:
+        ModelError: It is none of them, or its weights are not here and the hub is switched off.
+    """
+    folder = Path(text).expanduser()
+    if text in REGISTRY or folder.is_dir():
+        try:
+            path = resolve(text)
+        except WeightsError as error:
+            raise ModelError(str(error)) from None
+        return Target(str(path), text if text in REGISTRY else path.name, is_local=True, is_here=True)
+    if not _HUB_ID.fullmatch(text):
+        near = difflib.get_close_matches(text, REGISTRY, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(REGISTRY)}"
+        raise ModelError(f"cannot serve {text!r}: no such folder, and no hub id of the form ORG/NAME; {hint}")
+    is_here = _hub_snapshot(text) is not None
+    if not is_here and os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE:
+        raise ModelError(
+            f"the weights of {text} are not in {_hub_cache()} and HF_HUB_OFFLINE is set: "
+            "name a folder that holds them, or unset it"
+        )
+    return Target(text, text, is_local=False, is_here=is_here)
+
+
+def _hub_snapshot(hub_id: str) -> Path | None:
+    snapshots = _hub_cache() / f"models--{hub_id.replace('/', '--')}" / "snapshots"
+    return next(snapshots.glob("*/config.json"), None)
+
+
+def _hub_cache() -> Path:
+    """Where the hub's own library puts downloads."""
+    if named := os.environ.get("HF_HUB_CACHE"):
+        return Path(named).expanduser()
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface")
+    return Path(home).expanduser() / "hub"

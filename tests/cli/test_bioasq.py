@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "four.json").write_text(json.dumps({"questions": [*firsts.values()]}))
     shutil.copy(SAMPLES, folder / "train.json")
     (folder / "votes.yaml").write_text("system: bioasq\nexact: {votes: 3, shots: 2}\n")
-    ended = run(folder, "--recipe", "votes.yaml", "--shots", "train.json", "--out", "run", "--json")
+    ended = run(folder, "--recipe", "votes.yaml", "--demos", "train.json", "--out", "run", "--json")
     assert ended.code == 0, ended.err
     return folder
 
@@ -41,8 +41,9 @@ def test_every_type_is_answered_and_shots_are_recorded(folder: Path) -> None:
     assert sum(line["exact_answer"] is None for line in lines) == 1
     assert {flag for line in lines for flag in line["flags"]} <= {"no_agreed_entry"}
     manifest = opened.manifest
-    assert manifest.shots is not None and manifest.demonstrations is None
-    assert (manifest.shots.path, manifest.shots.count) == (str(folder / "train.json"), 20)
+    assert set(manifest.resources) == {"answered_questions"}
+    shots = manifest.resources["answered_questions"]
+    assert (shots["path"], shots["count"]) == (str(folder / "train.json"), 20)
     assert manifest.recipe_overrides == {"documents.phase": "b"}
     assert set(manifest.prompts) >= {"answer_exactly", "answer_ideally"}
     assert "read_passages" not in manifest.prompts
@@ -52,11 +53,11 @@ def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path:
     shutil.copytree(folder, tmp_path / "copy")
     manifest = json.loads((tmp_path / "copy" / "run" / "run.json").read_text())
     assert evigraph("resume", "run", folder=folder).code == 0
-    manifest["shots"]["path"] = str(folder / "four.json")
+    manifest["resources"]["answered_questions"]["path"] = str(folder / "four.json")
     (tmp_path / "copy" / "run" / "run.json").write_text(json.dumps(manifest))
     ended = evigraph("resume", "run", folder=tmp_path / "copy")
     assert ended.code == 2
-    assert "changed since this run began: shots" in ended.line
+    assert "changed since this run began: answered questions" in ended.line
 
 
 def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
@@ -86,9 +87,9 @@ def test_one_question_can_be_answered_again_with_other_shots(folder: Path) -> No
 
 def test_shots_that_nobody_would_show_are_refused(folder: Path) -> None:
     (folder / "none.yaml").write_text("system: bioasq\nexact: {shots: 0}\n")
-    ended = run(folder, "--recipe", "none.yaml", "--shots", "train.json")
+    ended = run(folder, "--recipe", "none.yaml", "--demos", "train.json")
     assert ended.code == 2
-    assert "--shots needs a recipe with exact.shots above 0" in ended.err
+    assert "its prompts show no answered questions: set exact.shots above 0" in ended.err
 
 
 def test_a_system_without_phases_refuses_one(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_system_without_phases_refuses_one(tmp_path: Path) -> None:
         *("run", "tamu", "q.jsonl", "--phase", "both", "--model", "scripted:auto"), folder=tmp_path
     )
     assert ended.code == 2
-    assert "systems with phases, such as bioasq" in ended.err
+    assert "recipes of 'tamu' have no field for --phase" in ended.line
 
 
 def test_a_question_without_type_fails_and_the_line_says_what_to_give(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_the_papers_recipe_takes_a_reranker_of_ones_own(tmp_path: Path) -> None:
     )
     assert ended.code == 0, ended.err
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert manifest["document_reranker"].startswith("bm25")
+    assert manifest["resources"]["document_reranker"]["identity"].startswith("bm25")
     assert manifest["recipe_overrides"] == {"documents.reranker": "bm25"}
     shown = evigraph("show", "run", next(RunFolder(tmp_path / "run").cases())["case_id"], folder=tmp_path)
     assert "1 x minmax of the cross-encoder, 7 x linear of the model" in " ".join(shown.out.split())
@@ -141,4 +142,4 @@ def test_a_system_that_retrieves_nothing_refuses_a_reranker(tmp_path: Path) -> N
         *("run", "tamu", "q.jsonl", "--reranker", "bm25", "--model", "scripted:auto"), folder=tmp_path
     )
     assert ended.code == 2
-    assert "documents.reranker is 'bm25', but the graph 'tamu' has no node" in ended.err
+    assert "recipes of 'tamu' have no field for --reranker" in ended.line

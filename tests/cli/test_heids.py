@@ -53,13 +53,13 @@ def test_a_reranker_orders_what_was_retrieved(folder: Path) -> None:
     ended = run(folder, "--retriever", "bm25", "--reranker", "bm25", "--out", "reranked")
     assert ended.code == 0, ended.err
     manifest = json.loads((folder / "reranked" / "run.json").read_text())
-    assert manifest["retrieval"]["reranker"].startswith("bm25")
+    assert manifest["resources"]["retrieval"]["reranker"].startswith("bm25")
 
 
 def test_the_manifest_tells_what_retrieved(folder: Path) -> None:
     manifest = RunFolder(folder / "cited").manifest
-    assert manifest.retrieval is not None
-    assert (manifest.retrieval.retriever, manifest.demonstrations) == ("bm25", None)
+    assert set(manifest.resources) == {"retrieval"}
+    assert manifest.resources["retrieval"]["retriever"] == "bm25"
     assert "generate_cited_answer" in manifest.prompts
     assert "generate_uncited_answer" not in manifest.prompts
 
@@ -101,11 +101,15 @@ def test_a_rehearsal_cites_what_it_is_shown(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "arguments", "line"),
     [
-        ("heids", ["--votes", "7"], "evidence.votes is 7, but the graph 'heids' has no node"),
-        ("tamu", ["--retriever", "bm25"], "retrieval.retriever is 'bm25', but the graph 'tamu' has no node"),
+        ("heids", ["--votes", "7"], "recipes of 'heids' have no field for --votes; leave it out"),
+        ("tamu", ["--retriever", "bm25"], "recipes of 'tamu' have no field for --retriever; leave it out"),
         ("heids", ["--retriever", "nowhere"], "ranker 'nowhere': there is no such folder"),
-        ("heids", ["--evidence", "ranker"], "evidence.voters is ranker, but the graph 'heids' has no rank"),
-        ("heids", ["--recipe", "aligned.yaml"], "alignment.answer is generated, but the graph 'heids'"),
+        ("heids", ["--evidence", "ranker"], "recipes of 'heids' have no field for --evidence; leave it out"),
+        (
+            "heids",
+            ["--recipe", "aligned.yaml"],
+            "recipe aligned.yaml: unknown field 'alignment'; known: system, ",
+        ),
     ],
 )
 def test_what_the_graph_cannot_do_is_refused(
@@ -128,5 +132,5 @@ def test_a_table_of_acronyms_is_part_of_the_run(folder: Path) -> None:
     ended = run(folder, "--recipe", "acronyms.yaml", "--out", "written-out")
     assert ended.code == 0, ended.err
     manifest = RunFolder(folder / "written-out").manifest
-    assert manifest.retrieval is not None and manifest.retrieval.acronyms_sha256 is not None
+    assert manifest.resources["retrieval"]["acronyms_sha256"] is not None
     assert manifest.sessions[0].calls == 0

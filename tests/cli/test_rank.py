@@ -6,7 +6,7 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from cases.submissions.read import read_submission
+from cases.submissions.tasks import ARCHEHR
 from tests.evigraph import evigraph, write_cases
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
@@ -22,7 +22,7 @@ def test_cases_with_a_key_are_scored_and_become_a_submission(tmp_path: Path) -> 
     assert low < found["scores"]["micro_f1"]["value"] < high
     rows = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
     assert {row["id"]: row["selected"] for row in rows} == {
-        one.case_id: list(one.evidence or ()) for one in read_submission(tmp_path / "s.zip", "2026-2")
+        one.case_id: list(one.evidence or ()) for one in ARCHEHR["2026-2"].read(tmp_path / "s.zip")
     }
 
 

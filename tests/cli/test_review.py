@@ -95,7 +95,7 @@ def test_an_answer_is_confirmed_or_replaced(place: Place, evigraph: Terminal) ->
         (("k1", "--by", "Ann", "--essential", "9"), "case 'k1': it has no sentence '9'"),
         (("k9", "--by", "Ann", "--confirm"), "no case 'k9' has ended in this run"),
         (("k1", "--by", " ", "--confirm"), "reviewer: is empty"),
-        (("k1", "--confirm"), "--by NAME says who reviews"),
+        (("k1", "--confirm"), "--by NAME is missing: who reviews?"),
         (("--by", "Ann"), "name the case"),
         (("k1", "--by", "Ann", "--essential", "1", "--supplementary", "1"), "is both essential and"),
         (("k1", "--by", "Ann", "--answer", "nothing.txt"), "nothing.txt: cannot be read"),

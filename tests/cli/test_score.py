@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cases.submissions.prediction import Task
+from cases.submissions.archehr import Task
 from tests.evals.scoring.submissions import CASES, KEY, write, write_invalid
 from tests.evigraph import Ended, evigraph
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.vllm_server.ports import free_port, require_free
+from serving.vllm_server.server import free_port, require_free
 from tests.evigraph import Ended, evigraph
 from tests.stand_in_vllm import PYTHON, StandIn, install, make_model, wait_until
 

@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
-from cases.bioasq_submissions.prediction import BioasqTask
-from cases.submissions.prediction import Task
-from cases.submissions.read import read_submission
+from cases.submissions.archehr import Task
+from cases.submissions.bioasq import BioasqTask
+from cases.submissions.tasks import ARCHEHR
 from cli.options import TaskName
 from tests.evals.scoring.runs import done, failed, make_run
 from tests.evigraph import evigraph, write_recipe
@@ -50,7 +50,7 @@ def test_a_run_becomes_a_zip_that_validates(folder: Path, task: Task) -> None:
     path = folder / "run" / f"submission-{task}.zip"
     assert f"12 cases in run/{path.name}" in ended.out
     assert zipfile.ZipFile(path).namelist() == ["submission.json"]
-    assert len(read_submission(path, task)) == 12
+    assert len(ARCHEHR[task].read(path)) == 12
     checked = evigraph(
         "validate", path, "--task", task, "--cases", SAMPLES / "batch.xml", "--json", folder=folder
     )

@@ -39,10 +39,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_records_its_corpus_and_every_case_its_evidence(folder: Path) -> None:
     manifest = RunFolder(folder / "run").manifest
-    assert manifest.literature is not None
-    assert (manifest.literature.corpus.documents, manifest.literature.reader) == (24, "llm")
+    assert set(manifest.resources) == {"corpus", "reader"}
+    assert manifest.resources["corpus"]["documents"] == 24
+    assert manifest.resources["reader"]["reader"] == "llm"
     assert set(manifest.prompts) >= {"read_passages", "explain_verdict"}
-    assert manifest.demonstrations is None
     lines = [line for line in RunFolder(folder / "run").cases() if line["evidence_passages"]]
     assert len(lines) >= 5
     assert all(one["text"] and one["year"] for line in lines for one in line["evidence_passages"])
@@ -58,7 +58,7 @@ def test_a_graph_that_searches_nothing_takes_no_corpus(folder: Path) -> None:
     arguments = ("questions.jsonl", "--model", "scripted:auto", "--corpus", "corpus")
     ended = evigraph("run", "weak_labels", *arguments, folder=folder)
     assert ended.code == 2
-    assert "'weak_labels' searches no corpus; leave --corpus out" in ended.line
+    assert "'weak_labels' uses no corpus; leave --corpus out" in ended.line
 
 
 def test_a_reader_that_is_no_classifier_is_refused_before_anything_is_asked(folder: Path) -> None:
@@ -79,7 +79,7 @@ def test_another_corpus_is_no_resume(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "five.jsonl").write_text("\n".join(first))
     build([tmp_path / "five.jsonl"], tmp_path / "other")
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    manifest["literature"]["corpus"]["folder"] = str(tmp_path / "other")
+    manifest["resources"]["corpus"]["folder"] = str(tmp_path / "other")
     (tmp_path / "run" / "run.json").write_text(json.dumps(manifest))
     ended = evigraph("resume", "run", folder=tmp_path)
     assert ended.code == 2

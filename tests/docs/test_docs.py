@@ -44,7 +44,8 @@ PAGES = (
     "docs/extending.md",
     "docs/benchmarks.md",
 )
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -56,6 +57,11 @@ class Block(NamedTuple):
 def blocks(page: str) -> list[Block]:
     fence = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     return [Block(*match.groups()) for match in fence.finditer((ROOT / page).read_text("utf-8"))]
+
+
+def anchor(heading: str) -> str:
+    """What a heading is linked by on GitHub."""
+    return re.sub(r"[^\w\s-]", "", heading.lower()).replace(" ", "-")
 
 
 @pytest.fixture
@@ -123,9 +129,11 @@ def test_page(page: str, checkout: Path, server: FakeServer) -> None:
     "page", ["README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 )
 def test_links_lead_somewhere(page: str) -> None:
-    folder = (ROOT / page).parent
-    for target in LINK.findall((ROOT / page).read_text("utf-8")):
-        assert (folder / target).exists(), target
+    for target, heading in LINK.findall((ROOT / page).read_text("utf-8")):
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), target
+        if heading:
+            assert heading in map(anchor, HEADING.findall(path.read_text("utf-8"))), f"{target}#{heading}"
 
 
 def test_make_targets_of_the_readme_exist() -> None:

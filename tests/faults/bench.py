@@ -25,7 +25,7 @@ RETRIES = 1
 OUTAGE_S = 1.0
 OUT = "out"
 
-LONGEST_REPLY = 100_000
+MAX_REPLY_CHARACTERS = 100_000
 """Characters. What a good reply never has; the journal keeps replies that were sent back, too."""
 
 
@@ -104,5 +104,5 @@ class Bench:
             return Counter(
                 json.dumps([(turn.role, text_hash(turn.text)) for turn in prompt])
                 for *prompt, reply in journal.conversations()
-                if len(reply.text) < LONGEST_REPLY and "\n\n" not in reply.text
+                if len(reply.text) < MAX_REPLY_CHARACTERS and "\n\n" not in reply.text
             )

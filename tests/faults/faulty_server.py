@@ -42,12 +42,12 @@ class Fault:
 
 @dataclass
 class FaultyServer:
-    """`start` it, read its counts, `mend` it, `stop` it.
+    """`start` it, read its counts, `repair` it, `stop` it.
 
     Attributes:
         fault: What is wrong with it; None once it is well.
         after: Chat completions that are answered well before the fault sets in.
-        times: Chat completions that meet it; None is all of them until `mend`.
+        times: Chat completions that meet it; None is all of them until `repair`.
         concerns: Which chat completions can meet it.
         think: Seconds that a good reply takes.
         when_asked: Something to do once so many chat completions have come in.
@@ -94,7 +94,7 @@ class FaultyServer:
         self._thread.start()
         self._do(self.listen())
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Be well from now on; connections that hang are cut, as a restart would."""
 
         async def mended() -> None:

@@ -96,5 +96,5 @@ def test_a_run_that_is_interrupted_while_its_server_hangs_is_resumed(
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == 130
-    server.mend()
+    server.repair()
     bench.check_all_done(bench.do("resume", server.model), server)

@@ -92,7 +92,7 @@ def scenario(name: str, bench: Bench, start_server: StartServer) -> None:
             # Given up before every case has waited for it.
             assert server.broken <= CASES_IN_BATCH
         assert ended.summary["failed"] > CASES_IN_BATCH // 2
-    server.mend()
+    server.repair()
     retried = bench.do("retry", server.model)
     bench.check_all_done(retried, server)
 

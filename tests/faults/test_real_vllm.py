@@ -30,7 +30,7 @@ pytestmark = pytest.mark.vllm
 
 CASES = 4
 TIMEOUT_S = 120.0
-LONGEST_S = 900.0
+MAX_S = 900.0
 BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
 
 
@@ -68,7 +68,7 @@ class Runs:
 
     def end(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
         begun = time.monotonic()
-        out, err = process.communicate(timeout=LONGEST_S)
+        out, err = process.communicate(timeout=MAX_S)
         sys.stdout.write(
             f"\nended {time.monotonic() - begun:.0f} s later, code {process.returncode}\n{out}{err}"
         )
@@ -86,7 +86,7 @@ class Runs:
 
     def in_the_middle(self, process: subprocess.Popen[str]) -> None:
         """Wait until a few calls are answered and others are under way."""
-        deadline = time.monotonic() + LONGEST_S
+        deadline = time.monotonic() + MAX_S
         while self.calls() < 3:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from cli.main import app
 from tests.goldens.recorder import ONE_AT_A_TIME, ROOT, Recorder, settle
@@ -160,6 +161,7 @@ def record_lists(recorder: Recorder) -> None:
         recorder.command("/".join(("help", *(names or ("evigraph",)))), *names, "--help", width=HELP_WIDTH)
     recorder.command("lists/models", "models", "list", width=HELP_WIDTH)
     recorder.command("lists/models-json", "models", "list", "--json")
+    recorder.command("lists/recipes", "recipes", width=HELP_WIDTH)
     recorder.command("lists/serve-recipes", "serve", "--recipes")
     for system in sorted(path.stem for path in RECIPES.glob("*.yaml") if system_of(path) == path.stem):
         recorder.command(f"lists/graph-{system}", "graph", system)
@@ -170,8 +172,10 @@ def commands() -> Iterator[tuple[str, ...]]:
 
     def below(names: tuple[str, ...], command: object) -> Iterator[tuple[str, ...]]:
         yield names
-        for name, inner in sorted(getattr(command, "commands", {}).items()):
-            yield from below((*names, name), inner)
+        if isinstance(command, TyperGroup):
+            context = typer.Context(command)
+            for name in sorted(command.list_commands(context)):
+                yield from below((*names, name), command.get_command(context, name))
 
     return below((), typer.main.get_command(app))
 

@@ -97,7 +97,8 @@ class Recorder:
 
     def file(self, name: str, path: str) -> None:
         """Keep a file that a command wrote."""
-        self.keep(name, (self.folder / path).read_text("utf-8"))
+        kept = self.folder / path
+        self.keep(name, kept.read_text("utf-8") if kept.is_file() else "(no such file)\n")
 
     def rows(self, name: str, path: str) -> None:
         """Keep a table of Parquet, its types and its rows."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from graph.systems import build_system
+from graph.system import find_system
 from nodes.core.context import Context
 from serving.backends.scripted import ScriptedCall
 from tests.nodes.builders import asked
 
 ANSWERING = ["generate_answer", "check_answer"]
 EVIDENCE = ["retrieve_evidence_demonstrations", "classify_intent", "label_evidence"]
-GRAPH = build_system("tamu")
+GRAPH = find_system("tamu").build()
 
 
 async def run(context: Context, case_id: str = "q") -> dict[str, Any]:
     """The final state."""
-    return await GRAPH.ainvoke({"case_id": case_id}, context=context)
+    return cast("dict[str, Any]", await GRAPH.ainvoke({"case_id": case_id}, context=context))
 
 
 def route(state: Mapping[str, Any]) -> list[str]:

@@ -9,10 +9,16 @@ from langgraph.runtime import Runtime
 
 from cases.biomedical import QuestionType
 from cases.records import Case
-from graph.bioasq_routes import after_reranking, after_retrieval, after_snippets, begin
-from graph.draw import draw_mermaid
-from graph.recipe import Recipe, load_recipe
-from graph.systems import build_system, systems
+from graph.bioasq import (
+    SYSTEM,
+    BioasqRecipe,
+    after_reranking,
+    after_retrieval,
+    after_snippets,
+    begin,
+)
+from graph.recipe import load_recipe
+from graph.system import draw_mermaid, systems
 from nodes.core.context import Context
 from runs.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
@@ -20,12 +26,12 @@ from tests.graph.test_draw import EDGE
 from tests.nodes.biomedical_builders import IDEAL, asking, question_context, says, snippet
 from tests.nodes.builders import Bench, asked, by_sample, flags, never
 
-GRAPH = build_system("bioasq")
+GRAPH = SYSTEM.build()
 EXACT = ["adopt_snippets", "answer_exactly", "aggregate_exact_answers", "answer_ideally"]
 
 
 async def answer(context: Context) -> dict[str, Any]:
-    return await GRAPH.ainvoke({"case_id": "q"}, context=context)
+    return cast("dict[str, Any]", await GRAPH.ainvoke({"case_id": "q"}, context=context))
 
 
 @pytest.mark.parametrize(
@@ -63,8 +69,7 @@ async def test_votes_are_counted_before_the_answer_in_words(bench: Bench) -> Non
 
 
 async def result(context: Context, case: Case) -> Any:
-    graph = cast(Any, GRAPH)
-    return (await run_case(graph, context, case, successors(graph))).line
+    return (await run_case(GRAPH, context, case, successors(GRAPH), SYSTEM.results)).line
 
 
 async def test_a_question_without_type_fails_alone_and_says_why(bench: Bench) -> None:
@@ -95,13 +100,12 @@ async def test_200_long_snippets_are_answered_from_those_that_fit(bench: Bench) 
     assert facts_of(state, "answer_ideally")[0]["left_out_snippets"] == 196
 
 
-def runtime(**documents: Any) -> Runtime[Context]:
-    """Settings and two questions are all that routers read."""
-    recipe = Recipe.model_validate({"system": "bioasq", "documents": documents})
+def runtime(**documents: Any) -> Runtime[Context[BioasqRecipe]]:
+    """A recipe and three questions are all that routers read."""
+    recipe = BioasqRecipe.model_validate({"documents": documents})
     cases = {"q": asking(), "s": asking("s", "summary"), "u": asking("u", None)}
-    return Runtime(
-        context=Context(cases=cases, client=cast(Any, None), prompts=cast(Any, None), settings=recipe)
-    )
+    nobody = cast(Any, None)
+    return Runtime(context=Context(cases=cases, client=nobody, prompts=nobody, settings=recipe))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,8 @@ def test_every_route_of_the_graph_is_drawn() -> None:
     ],
 )
 def test_nodes_that_a_phase_does_without_are_named(values: dict[str, Any], off: set[str]) -> None:
-    unused = Recipe.model_validate({"system": "bioasq", "documents": values}).switched_off
+    recipe = BioasqRecipe.model_validate({"documents": values})
+    unused = {node.name for node in SYSTEM.nodes if node.is_off(recipe)}
     assert off <= unused
     assert ("answer_exactly" in unused) == (values["phase"] == "a")
     assert ("retrieve_documents" in unused) == (values["phase"] == "b")
@@ -183,5 +188,6 @@ def test_nodes_that_a_phase_does_without_are_named(values: dict[str, Any], off: 
 def test_the_recipe_writes_out_the_defaults_of_its_answers() -> None:
     """Its comments say where each value is from, so it has to have them all."""
     recipe = load_recipe("bioasq")
-    assert (recipe.exact, recipe.ideal) == (Recipe(system="bioasq").exact, Recipe(system="bioasq").ideal)
+    assert isinstance(recipe, BioasqRecipe)
+    assert (recipe.exact, recipe.ideal) == (BioasqRecipe().exact, BioasqRecipe().ideal)
     assert (recipe.exact.style, recipe.exact.shots) == (2, 1)

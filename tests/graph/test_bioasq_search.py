@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from graph.systems import build_system
+from graph.system import find_system
+from nodes.answer.shots import ANSWERED_QUESTIONS
 from nodes.core.context import Context
+from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from serving.backends.scripted import made_up_reply
 from tests.graph.routes import route
 from tests.nodes.biomedical_builders import asking
-from tests.nodes.builders import Bench
+from tests.nodes.builders import Bench, with_tools
 from tests.nodes.literature_builders import InMemory, document
 from tests.nodes.search_builders import ChosenScores, Neighbours
 
-GRAPH = build_system("bioasq")
+GRAPH = find_system("bioasq").build()
 DOCUMENTS = [
     document("mint", "Mint tea does relieve a cough."),
     document("honey", "Honey relieves a cough at night."),
@@ -26,12 +27,18 @@ SEARCH = ["retrieve_documents", "combine_rankings", "select_snippets"]
 def searching(bench: Bench, type_: Any = "yesno", **documents: Any) -> Context:
     """A model makes up what is asked of it."""
     case = asking(type_=type_, question="Does mint tea relieve a cough?", snippets=())
-    context = bench.context(case, replies=made_up_reply, documents=documents, exact={"shots": 0})
-    return replace(context, literature=InMemory(DOCUMENTS), index=Neighbours(DOCUMENTS))
+    return bench.context(
+        case,
+        system="bioasq",
+        replies=made_up_reply,
+        tools={CORPUS: InMemory(DOCUMENTS), INDEX: Neighbours(DOCUMENTS), ANSWERED_QUESTIONS: {}},
+        documents=documents,
+        exact={"shots": 0},
+    )
 
 
 async def end(context: Context) -> dict[str, Any]:
-    return await GRAPH.ainvoke({"case_id": "q"}, context=context)
+    return cast("dict[str, Any]", await GRAPH.ainvoke({"case_id": "q"}, context=context))
 
 
 async def test_phase_a_ends_with_documents_and_snippets(bench: Bench) -> None:
@@ -57,7 +64,8 @@ async def test_a_question_without_type_can_be_searched_for(bench: Bench) -> None
 async def test_every_stage_runs_where_the_recipe_wants_it(bench: Bench) -> None:
     wanted = {"reformulations": 1, "reranker": "chosen", "llm_rerank": True, "kept": 2}
     context = searching(bench, "summary", phase="both", **wanted)
-    state = await end(replace(context, document_reranker=ChosenScores({"Black": 2.0, "Honey": 1.0})))
+    reranker = ChosenScores({"Black": 2.0, "Honey": 1.0})
+    state = await end(with_tools(context, {DOCUMENT_RERANKER: reranker}))
     assert route(state) == [
         "reformulate_question",
         "retrieve_documents",

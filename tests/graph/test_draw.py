@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from graph.draw import draw_mermaid
+from graph.system import draw_mermaid
 from tests.graph.routes import GRAPH
 
 SNAPSHOT = Path(__file__).with_name("tamu.mmd")

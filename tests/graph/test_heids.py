@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from cases.records import Case
-from graph.draw import draw_mermaid
+from graph.heids import SYSTEM, HeidsRecipe
 from graph.recipe import load_recipe
-from graph.systems import build_system
+from graph.system import draw_mermaid
 from nodes.core.context import Context
+from nodes.retrieval.retrieve_sentences import RETRIEVER
 from ranking.bm25 import Bm25Ranker
 from runs.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import CITED_TEXT, TWO_SENTENCES, Bench, asked, case, in_turn, script
 
-GRAPH = cast(Any, build_system("heids"))
+GRAPH = SYSTEM.build()
 CITED = ["retrieve_sentences", "generate_cited_answer", "validate_citations"]
 UNCITED = ["retrieve_sentences", "generate_uncited_answer", "check_answer", "attribute_answer"]
 AFTERWARDS: dict[str, Any] = {"citation": {"method": "post_generation"}}
@@ -24,12 +24,10 @@ AFTERWARDS: dict[str, Any] = {"citation": {"method": "post_generation"}}
 
 async def run(bench: Bench, one: Case | None = None, **changes: Any) -> tuple[CaseResult, Context]:
     one = one or case()
-    recipe = load_recipe("heids").model_dump(
-        mode="json", exclude={"system", "prompts", "embedding", "models"}
-    )
+    recipe = load_recipe("heids").model_dump(mode="json", exclude={"system", "prompts", "models"})
     recipe["retrieval"] |= {"retriever": "bm25", "cutoff": {"rule": "top_k", "k": 2}}
-    context = replace(bench.context(one, **{**recipe, **changes}), retriever=Bm25Ranker())
-    return await run_case(GRAPH, context, one, successors(GRAPH)), context
+    context = bench.context(one, system="heids", tools={RETRIEVER: Bm25Ranker()}, **{**recipe, **changes})
+    return await run_case(GRAPH, context, one, successors(GRAPH), SYSTEM.results), context
 
 
 def route(result: CaseResult) -> list[str]:
@@ -120,5 +118,7 @@ def test_every_route_is_drawn() -> None:
 
 def test_the_packaged_recipes_differ_in_their_citations_alone() -> None:
     one, other = load_recipe("heids"), load_recipe("heids-post-generation")
+    assert isinstance(one, HeidsRecipe)
+    assert isinstance(other, HeidsRecipe)
     assert one.model_copy(update={"citation": other.citation}) == other
     assert (one.citation.method, other.citation.method) == ("post_retrieval", "post_generation")

@@ -9,17 +9,17 @@ import pytest
 import yaml
 
 from graph.recipe import (
-    Recipe,
+    RECIPES,
     RecipeError,
     check_prompts,
     differing_fields,
     load_recipe,
     make_recipe,
     override,
-    packaged_recipes,
 )
-from graph.systems import build_system
-from nodes.core.settings import Settings
+from graph.system import find_system
+from graph.tamu import SYSTEM, TamuRecipe
+from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
 from tests.prompts.versions import replaced
 
@@ -84,16 +84,16 @@ def test_a_wrong_value_names_its_field(values: dict[str, Any], fault: str) -> No
         ({"answer": {"min_sentences": 5}}, "answer: min_sentences is above max_sentences"),
         (
             {"stop_after": "evidence", "alignment": {"answer": "generated"}},
-            "recipe: alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
+            "alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
             " align the 'clinician' answer or none",
         ),
         (
             {"stop_after": "question", "question": {"interpret": "missing"}},
-            "recipe: stop_after is 'question', which needs question.interpret 'always'",
+            "stop_after is 'question', which needs question.interpret 'always'",
         ),
         (
             {**QUESTION_ALONE, "alignment": {"answer": "clinician"}},
-            "recipe: alignment.answer is 'clinician', but stop_after is 'question'",
+            "alignment.answer is 'clinician', but stop_after is 'question'",
         ),
     ],
 )
@@ -103,18 +103,19 @@ def test_values_that_contradict_each_other_are_refused(values: dict[str, Any], f
 
 def test_prompts_that_cannot_ask_for_ids_refuse_them() -> None:
     recipe = make_recipe({"system": "tamu", "evidence": {"reply": "ids"}}, "mine.yaml")
-    check_prompts(recipe, load_prompts("default"), "mine.yaml")
+    check_prompts(SYSTEM, recipe, load_prompts("default", SYSTEM.contracts), "mine.yaml")
     with pytest.raises(RecipeError, match=r"prompt label_evidence of 'paper' has no \$\{reply_form\}"):
-        check_prompts(recipe, load_prompts("paper"), "mine.yaml")
+        check_prompts(SYSTEM, recipe, load_prompts("paper", SYSTEM.contracts), "mine.yaml")
 
 
 def test_only_prompts_that_are_used_have_to_ask_for_ids(tmp_path: Path) -> None:
-    prompts = load_prompts(replaced(tmp_path, "reflect_on_labels", "${reply_form}", "Reply."))
+    version = replaced(tmp_path, "reflect_on_labels", "${reply_form}", "Reply.")
+    prompts = load_prompts(version, SYSTEM.contracts)
     for reflection in (False, True):
         evidence = {"reply": "ids", "reflection": reflection}
         recipe = make_recipe({"system": "tamu", "evidence": evidence}, "mine.yaml")
         with pytest.raises(RecipeError, match="prompt reflect_on_labels") if reflection else nullcontext():
-            check_prompts(recipe, prompts, "mine.yaml")
+            check_prompts(SYSTEM, recipe, prompts, "mine.yaml")
 
 
 def test_a_recipe_needs_a_system() -> None:
@@ -122,38 +123,41 @@ def test_a_recipe_needs_a_system() -> None:
         make_recipe({}, "mine.yaml")
 
 
-@pytest.mark.parametrize("name", packaged_recipes())
+@pytest.mark.parametrize("name", RECIPES.packaged_names())
 def test_a_packaged_recipe_loads_with_its_system_and_prompts(name: str) -> None:
     recipe = load_recipe(name)
-    assert build_system(recipe.system).name == recipe.system
-    assert load_prompts(recipe.prompts)
+    system = find_system(recipe.system)
+    assert (type(recipe), system.name) == (system.recipe, recipe.system)
+    check_prompts(system, recipe, load_prompts(recipe.prompts, system.contracts), name)
+
+
+def tamu(name: str) -> TamuRecipe:
+    recipe = load_recipe(name)
+    assert isinstance(recipe, TamuRecipe)
+    return recipe
 
 
 def test_the_tamu_recipe_writes_out_the_defaults() -> None:
     written = yaml.safe_load(resources.files("graph").joinpath("recipes", "tamu.yaml").read_text("utf-8"))
-    assert load_recipe("tamu") == Recipe(system="tamu")
-    of_other_systems = {
-        *("retrieval", "citation", "literature", "reading", "verdict"),
-        *("documents", "exact", "ideal"),
-    }
-    assert set(written) == set(Recipe.model_fields) - {"models"} - of_other_systems
+    assert load_recipe("tamu") == TamuRecipe()
+    assert set(written) == set(TamuRecipe.model_fields) - {"models"}
 
 
 def test_one_run_of_the_2026_recipe_is_for_all_four_subtasks() -> None:
-    recipe = load_recipe("archehr-2026")
+    recipe = tamu("archehr-2026")
     assert (recipe.question.interpret, recipe.alignment.answer) == ("always", "clinician")
     assert (recipe.stop_after, recipe.question.max_words) == ("answer", 15)
 
 
 def test_the_2025_recipe_cites_its_own_answer() -> None:
-    recipe = load_recipe("archehr-2025")
+    recipe = tamu("archehr-2025")
     assert (recipe.question.interpret, recipe.alignment.answer) == ("never", "generated")
 
 
 def test_a_users_recipe_loads_from_its_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("system: tamu\nevidence: {votes: 7}\n")
-    assert load_recipe(str(path)).evidence.votes == 7
+    assert tamu(str(path)).evidence.votes == 7
 
 
 def test_an_unknown_recipe_names_the_nearest() -> None:
@@ -187,12 +191,12 @@ def test_the_hash_counts_values_and_no_order(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("# a comment\nseed: 42\nsystem: tamu\n")
     assert load_recipe(str(path)).sha256 == load_recipe("tamu").sha256
-    assert Recipe(system="tamu", seed=43).sha256 != load_recipe("tamu").sha256
+    assert TamuRecipe(seed=43).sha256 != load_recipe("tamu").sha256
 
 
 def test_differing_fields_are_named_by_their_path() -> None:
     other = make_recipe({"system": "tamu", "seed": 7, "evidence": {"votes": 9}}, "mine.yaml")
-    differing = differing_fields(Recipe(system="tamu").model_dump(), other.model_dump())
+    differing = differing_fields(TamuRecipe().model_dump(), other.model_dump())
     assert differing == ["evidence.votes", "seed"]
 
 
@@ -215,14 +219,14 @@ def test_differing_fields_are_named_by_their_path() -> None:
     ],
 )
 def test_a_recipe_knows_what_it_needs(values: dict[str, Any], intent: bool, demonstrations: bool) -> None:
-    settings = Settings.model_validate(values)
-    assert (settings.needs_intent, settings.needs_demonstrations) == (intent, demonstrations)
+    recipe = TamuRecipe.model_validate(values)
+    assert (recipe.needs_intent, recipe.shows_demonstrations) == (intent, demonstrations)
 
 
 @pytest.mark.parametrize(("votes", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (101, 51)])
 def test_a_majority_of_the_votes_is_needed(votes: int, needed: int) -> None:
-    settings = Settings.model_validate({"evidence": {"votes": votes, "threshold": 1}})
-    assert settings.evidence.needed_votes(votes) == needed
+    settings = EvidenceSettings.model_validate({"votes": votes, "threshold": 1})
+    assert settings.needed_votes(votes) == needed
 
 
 @pytest.mark.parametrize(
@@ -232,7 +236,7 @@ def test_a_minimum_of_votes_can_be_reached_by_those_left_to_ask(
     minimum: int | None, asked: int, needed: int
 ) -> None:
     evidence = {"votes": "3..9", "minimum_votes": minimum}
-    assert Settings.model_validate({"evidence": evidence}).evidence.needed_votes(asked) == needed
+    assert EvidenceSettings.model_validate(evidence).needed_votes(asked) == needed
 
 
 @pytest.mark.parametrize(
@@ -240,7 +244,7 @@ def test_a_minimum_of_votes_can_be_reached_by_those_left_to_ask(
     [(7, 7, 7, 7), ("7", 7, 7, 7), ("3..9", "3..9", 3, 9), ("7..7", 7, 7, 7), (" 1..101 ", "1..101", 1, 101)],
 )
 def test_votes_are_a_number_or_a_range(written: object, read: object, first: int, most: int) -> None:
-    evidence = make_recipe({"system": "tamu", "evidence": {"votes": written, "threshold": 1}}, "m").evidence
+    evidence = TamuRecipe.model_validate({"evidence": {"votes": written, "threshold": 1}}).evidence
     assert evidence.votes == read
     assert (evidence.first_votes, evidence.most_votes, evidence.adaptive) == (first, most, first < most)
 
@@ -264,7 +268,7 @@ def test_a_wrong_number_of_votes_says_what_is_right(votes: object, fault: str) -
 
 def test_a_range_survives_the_manifest() -> None:
     recipe = make_recipe({"system": "tamu", "evidence": {"votes": "3..9"}}, "mine.yaml")
-    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+    assert TamuRecipe.model_validate_json(recipe.model_dump_json()) == recipe
 
 
 def test_an_override_replaces_its_field_alone() -> None:

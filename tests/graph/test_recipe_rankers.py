@@ -7,13 +7,19 @@ from typing import Any
 import pytest
 
 from graph.recipe import RecipeError, check_prompts, load_recipe, make_recipe, override
-from nodes.core.settings import Settings
+from graph.tamu import SYSTEM, TamuRecipe
+from nodes.core.recipe import Recipe
+from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
 
 
-def evidence(values: Any) -> Any:
-    return make_recipe({"system": "tamu", "evidence": values}, "mine.yaml").evidence
+def voting(recipe: Recipe) -> EvidenceSettings:
+    return recipe.section(EvidenceSettings)
+
+
+def evidence(values: Any) -> EvidenceSettings:
+    return voting(make_recipe({"system": "tamu", "evidence": values}, "mine.yaml"))
 
 
 def test_one_word_names_the_voters() -> None:
@@ -22,7 +28,7 @@ def test_one_word_names_the_voters() -> None:
 
 
 def test_as_an_override_the_word_keeps_all_other_values() -> None:
-    changed = override(load_recipe("demo"), {"evidence": "both"}, "demo").evidence
+    changed = voting(override(load_recipe("demo"), {"evidence": "both"}, "demo"))
     assert (changed.voters, changed.votes, changed.temperature) == ("both", 3, 1.5)
 
 
@@ -61,7 +67,7 @@ def test_a_cut_off_is_a_rule_with_its_values() -> None:
 )
 def test_a_cut_off_can_be_overridden(changes: dict[str, Any]) -> None:
     changed = override(load_recipe("tamu-ranker"), changes, "tamu-ranker")
-    assert changed.evidence.cutoff == FixedThreshold(tau=0.2)
+    assert voting(changed).cutoff == FixedThreshold(tau=0.2)
 
 
 @pytest.mark.parametrize(
@@ -106,17 +112,17 @@ def test_a_ranker_alone_is_held_to_no_value_of_the_votes() -> None:
 def test_a_recipe_knows_what_it_needs(
     values: dict[str, Any], ranks: bool, intent: bool, demonstrations: bool
 ) -> None:
-    settings = Settings.model_validate(values)
-    needs = (settings.ranks, settings.needs_intent, settings.needs_demonstrations)
+    recipe = TamuRecipe.model_validate(values)
+    needs = (recipe.ranks, recipe.needs_intent, recipe.shows_demonstrations)
     assert needs == (ranks, intent, demonstrations)
 
 
 def test_prompts_that_nobody_reads_need_not_ask_for_ids() -> None:
     recipe = make_recipe({"system": "tamu", "evidence": {"voters": "ranker", "reply": "ids"}}, "mine.yaml")
-    check_prompts(recipe, load_prompts("paper"), "mine.yaml")
+    check_prompts(SYSTEM, recipe, load_prompts("paper", SYSTEM.contracts), "mine.yaml")
 
 
 def test_a_mixed_vote_is_one_packaged_recipe_away() -> None:
-    mixed, alone = load_recipe("tamu-mixed").evidence, load_recipe("tamu-ranker").evidence
+    mixed, alone = voting(load_recipe("tamu-mixed")), voting(load_recipe("tamu-ranker"))
     assert (mixed.voters, mixed.all_votes, mixed.threshold) == ("both", 5, 3)
     assert (alone.voters, alone.ranker) == ("ranker", "logistic")

@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from graph.systems import build_system
+from graph.system import find_system
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from tests.graph.routes import ANSWERING, facts_of, roles, route, run, times
@@ -23,7 +23,7 @@ REVIEW = {"reviewer": "Ann", "reviewed_at": "2026-01-01T00:00:00+00:00", "labels
 
 async def reviewed(context: Context, reply: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The states at the wait and at the end."""
-    graph = build_system("tamu", checkpointer=InMemorySaver())
+    graph = find_system("tamu").build(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "q"}}
     waits = await graph.ainvoke({"case_id": "q"}, config, context=context)
     return waits, await graph.ainvoke(Command(resume=reply), config, context=context)
@@ -31,7 +31,7 @@ async def reviewed(context: Context, reply: dict[str, Any]) -> tuple[dict[str, A
 
 async def test_a_case_whose_votes_disagree_waits_before_its_answer(bench: Bench) -> None:
     context = bench.context(**ASKING)
-    graph = build_system("tamu", checkpointer=InMemorySaver())
+    graph = find_system("tamu").build(checkpointer=InMemorySaver())
     state = await graph.ainvoke({"case_id": "q"}, {"configurable": {"thread_id": "q"}}, context=context)
     (wait,) = state["__interrupt__"]
     assert wait.value["facts"] == {

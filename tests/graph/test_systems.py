@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from graph.systems import UnknownSystem, build_system, systems
+from graph.system import UnknownSystem, find_system, systems
 
 
 def test_the_systems_are_the_recipes_with_a_graph() -> None:
@@ -11,15 +11,16 @@ def test_the_systems_are_the_recipes_with_a_graph() -> None:
 
 
 def test_a_system_is_built_by_its_name() -> None:
-    assert build_system("tamu").name == "tamu"
+    system = find_system("tamu")
+    assert system.name == system.build().name == "tamu"
 
 
 def test_an_unknown_system_names_the_nearest() -> None:
     with pytest.raises(UnknownSystem, match="unknown system 'tamo'; did you mean 'tamu'"):
-        build_system("tamo")
+        find_system("tamo")
 
 
-@pytest.mark.parametrize("name", ["recipe", "state", "zzzzzz", "", "../tamu", "demo"])
+@pytest.mark.parametrize("name", ["recipe", "system", "zzzzzz", "", "../tamu", "demo"])
 def test_a_module_that_is_no_system_is_not_built(name: str) -> None:
     with pytest.raises(UnknownSystem):
-        build_system(name)
+        find_system(name)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from cases.records import Case
-from graph.draw import draw_mermaid
 from graph.recipe import load_recipe
-from graph.systems import build_system, systems
+from graph.system import draw_mermaid, systems
+from graph.timeaware import SYSTEM, TimeawareRecipe
 from nodes.core.context import Context
 from runs.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
@@ -23,7 +24,7 @@ from tests.nodes.literature_builders import (
     reading_by_word,
 )
 
-GRAPH = build_system("timeaware")
+GRAPH = SYSTEM.build()
 READ = ["search_literature", "filter_documents", "select_passages", "read_passages", "aggregate_verdict"]
 OLD = document("old", "Mint tea supports a cough.", 1998, 41)
 NEW = document("new", "Mint tea refutes a cough.", 2012, 88)
@@ -32,7 +33,7 @@ EMPTY = {"supports": 0, "neutral": 0, "refutes": 0, "missing": 0}
 
 
 async def answer(context: Context) -> dict[str, Any]:
-    return await GRAPH.ainvoke({"case_id": "q"}, context=context)
+    return cast("dict[str, Any]", await GRAPH.ainvoke({"case_id": "q"}, context=context))
 
 
 async def test_the_majority_of_the_documents_answers_the_question(bench: Bench) -> None:
@@ -133,8 +134,7 @@ async def test_a_case_without_a_question_is_asked_for_its_patients(bench: Bench)
 
 async def test_a_reader_that_fails_fails_the_case_and_gives_no_verdict(bench: Bench) -> None:
     context = literature_context(bench, OLD, NEW, label=failing("timeout"))
-    graph = cast(Any, GRAPH)
-    result = await run_case(graph, context, question(), successors(graph))
+    result = await run_case(GRAPH, context, question(), successors(GRAPH), SYSTEM.results)
     assert (result.line["status"], result.line["verdict"]) == ("failed", None)
     assert result.line["error"]["class"] == "timeout"
 
@@ -151,13 +151,7 @@ async def test_fewer_documents_ask_nothing_that_more_have_not_asked(bench: Bench
     context = literature_context(bench, OLD, NEW, label=reading_by_word)
     await answer(context)
     narrower = literature_context(bench, OLD, NEW, label=never, literature={"k": 1})
-    shared = type(context)(
-        cases=context.cases,
-        client=context.client,
-        prompts=context.prompts,
-        literature=context.literature,
-        settings=narrower.settings,
-    )
+    shared = replace(context, settings=narrower.settings)
     before = len(asked(context))
     assert (await answer(shared))["verdict"] == "yes"
     assert len(asked(context)) == before
@@ -176,7 +170,4 @@ def test_every_route_of_the_graph_is_drawn() -> None:
 
 def test_the_recipe_is_the_defaults() -> None:
     """Its comments say where each value is from, so it has to have them all."""
-    assert (
-        load_recipe("timeaware").model_dump()
-        == type(load_recipe("timeaware"))(system="timeaware").model_dump()
-    )
+    assert load_recipe("timeaware") == TimeawareRecipe()

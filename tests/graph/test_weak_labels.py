@@ -1,28 +1,26 @@
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from cases.records import AnswerSentence, Case, Gold
 from graph.recipe import load_recipe
-from graph.systems import build_system
+from graph.weak_labels import SYSTEM
 from nodes.core.context import Context
 from runs.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import Bench, asked, by_sample, case, labels, script
 
-GRAPH = build_system("weak_labels")
-RECIPE = load_recipe("weak_labels").model_dump(
-    mode="json", exclude={"system", "prompts", "embedding", "models"}
-)
+GRAPH = SYSTEM.build()
+RECIPE = load_recipe("weak_labels").model_dump(mode="json", exclude={"system", "prompts", "models"})
 ANSWERED = case(gold=Gold(answer="Platelets had fallen."))
 CITED = case(gold=Gold(answer="A.", answer_sentences=(AnswerSentence("1", "A.", ("2",)),)))
 BY_PEOPLE = case(gold=Gold({"1": "essential"}, "A."))
 
 
 async def run(bench: Bench, one: Case, **changes: Any) -> tuple[CaseResult, Context]:
-    context = bench.context(one, **{**RECIPE, **changes})
-    return await run_case(cast(Any, GRAPH), context, one, successors(cast(Any, GRAPH))), context
+    context = bench.context(one, system="weak_labels", **{**RECIPE, **changes})
+    return await run_case(GRAPH, context, one, successors(GRAPH), SYSTEM.results), context
 
 
 def route(result: CaseResult) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet
 from cases.records import Case, Gold
-from nodes.answer.biomedical_records import ChosenSnippet
+from graph.document_resources import group_by_type
+from nodes.answer.shots import ANSWERED_QUESTIONS
 from nodes.core.context import Context
-from runs.shots import group_by_type
+from nodes.retrieval.document_records import ChosenSnippet
 from tests.nodes.builders import Answering, Bench, script
 
 IDEAL = "Yes. Quaggamab lowers the count of invented cells."
@@ -71,5 +71,10 @@ def question_context(
 ) -> Context:
     """In phase B and without shots, where `values` of the recipe do not say otherwise."""
     recipe: dict[str, Any] = {"documents": {"phase": "b"}, "exact": {"shots": 0}} | values
-    context = bench.context(*(cases or [asking()]), replies=script(label=exactly, answer=ideally), **recipe)
-    return replace(context, shots=group_by_type(shots, ()))
+    return bench.context(
+        *(cases or [asking()]),
+        system="bioasq",
+        replies=script(label=exactly, answer=ideally),
+        tools={ANSWERED_QUESTIONS: group_by_type(shots, ())},
+        **recipe,
+    )

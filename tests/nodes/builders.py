@@ -6,33 +6,30 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from langgraph.runtime import Runtime
 
 from cases.records import AnswerSentence, Case, Gold, Intent, Label, Phrase, Sentence
-from graph.state import State
-from nodes.core.context import Context
+from graph.note_resources import PoolRecipe
+from graph.system import find_system, systems
+from nodes.core.context import Context, Tool
+from nodes.core.node import NodeSpec
 from nodes.core.records import Shown
-from nodes.core.settings import Settings
+from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER
+from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from prompts import load_prompts
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import TopK
 from ranking.ranker import Ranker
 from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import Embedder, Vectors, connect_embedder
-from serving.backends.backend import CallParameters, Server
-from serving.backends.scripted import (
-    Script,
-    ScriptedCall,
-    ScriptedChatModel,
-    connect_scripted,
-    scripted_server,
-)
+from serving.backends.backend import Server
+from serving.backends.scripted import Script, ScriptedCall, ScriptedModel, connect_scripted
 from serving.client import ModelClient
 from serving.errors import CallError, ErrorClass
-from serving.journal import Answer, Journal
+from serving.journal import Journal
 from serving.limits import Limits
 from serving.messages import Message
 from serving.model_name import ROLES, Role, parse_model_name
@@ -188,16 +185,6 @@ async def count_words(messages: Sequence[Message]) -> int:
     return sum(len(message.text.split()) for message in messages)
 
 
-@dataclass(frozen=True)
-class RememberedScript:
-    """Completes by a script whose history can be read afterwards."""
-
-    model: ScriptedChatModel
-
-    async def __call__(self, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        return await scripted_server(self.model).complete(messages, call)
-
-
 @dataclass
 class Bench:
     """Makes contexts with a real journal each, and closes them."""
@@ -209,49 +196,60 @@ class Bench:
     def context(
         self,
         *cases: Case,
+        system: str = "tamu",
         replies: Script | None = None,
         pool: DemonstrationPool | None = None,
         prompts: str = "default",
         one_by_one: bool = False,
         context_length: int | None = None,
         ranker: Ranker | None = None,
-        **settings: Any,
+        tools: Mapping[Tool[Any], Any] | None = None,
+        **values: Any,
     ) -> Context:
-        """A context of `cases`, else of the case "q"; the rest are a recipe's values.
+        """A context of `cases`, else of the case "q"; the rest are values of a recipe of the system.
 
-        Without a `ranker` a recipe that wants one is given BM25 with its best two.
+        Recipes that can show demonstrations are given the pool. Without a `ranker` a recipe that wants one is
+        given BM25 with its best two.
         """
         journal = Journal(self.folder / f"{len(self._journals)}.sqlite")
         self._journals.append(journal)
         backend = replace(
             connect_scripted(parse_model_name("scripted:auto")),
-            servers=(Server("scripted", RememberedScript(ScriptedChatModel(script=replies or script()))),),
+            servers=(Server("scripted", ScriptedModel(replies or script())),),
             many_samples=not one_by_one,
             context_length=context_length,
             count_tokens=count_words,
         )
-        values = Settings.model_validate(settings)
-        return Context(
+        found = find_system(system)
+        recipe = found.recipe.model_validate(values)
+        given: dict[Tool[Any], Any] = {}
+        if isinstance(recipe, PoolRecipe):
+            given[POOL_TOOL] = pool or self.pool
+        if RANK_EVIDENCE in found.nodes and not RANK_EVIDENCE.is_off(recipe):
+            given[RANKER] = ranker or Bm25Ranker(TopK(k=2))
+        context = Context(
             cases={one.id: one for one in cases or [case()]},
             client=ModelClient(dict.fromkeys(ROLES, backend), journal, Limits(max_retries=0)),
-            prompts=load_prompts(prompts),
-            demonstrations=pool or self.pool,
-            ranker=ranker or (Bm25Ranker(TopK(k=2)) if values.ranks else None),
-            settings=values,
+            prompts=load_prompts(prompts, found.contracts),
+            settings=recipe,
         )
+        return with_tools(context, {**given, **(tools or {})})
 
     def close(self) -> None:
         for journal in self._journals:
             journal.close()
 
 
+def with_tools(context: Context, tools: Mapping[Tool[Any], Any]) -> Context:
+    """The same context with these tools beside its own, or in their place."""
+    return replace(context, tools={**context.tools, **{tool.name: one for tool, one in tools.items()}})
+
+
 def asked(context: Context, role: Role | None = None, form: str | None = None) -> list[ScriptedCall]:
     """What the model was asked, in order; of a role, or in a format of reply."""
     complete = context.client.backends["label"].servers[0].complete
-    assert isinstance(complete, RememberedScript)
-    return [
-        call for call in complete.model.history if role in (None, call.role) and form in (None, call.format)
-    ]
+    assert isinstance(complete, ScriptedModel)
+    return [call for call in complete.history if role in (None, call.role) and form in (None, call.format)]
 
 
 def flags(state: Mapping[str, Any]) -> set[str]:
@@ -273,10 +271,28 @@ def shown(*case_ids: str) -> list[Shown]:
 async def run_node(
     node: Callable[[Any, Runtime[Context]], Awaitable[Update]], state: Mapping[str, Any], context: Context
 ) -> Update:
-    """The node's real update, of which every key is one of the state."""
+    """The node's real update: all its keys are of the state, all its facts and flags are declared."""
     update = await node(state, Runtime(context=context))
-    assert set(update) <= set(State.__annotations__)
+    for system in map(find_system, systems()):
+        spec = system.node(getattr(node, "__name__", ""))
+        if spec is not None:
+            assert set(update) <= set(get_type_hints(system.state))
+            assert [undeclared(spec, one) for one in update["decisions"]] == [[]]
     return update
+
+
+def undeclared(node: NodeSpec, decided: Mapping[str, Any]) -> list[str]:
+    """What a decision of a node holds that the node does not declare, in words."""
+    facts_, flags_ = decided.get("facts") or {}, decided.get("flags") or ()
+    return [
+        *(f"{node.name}: fact {name!r}" for name in facts_ if name not in node.facts),
+        *(f"{node.name}: flag {name!r}" for name in flags_ if name not in node.flags),
+    ]
+
+
+def system_of(node: Callable[..., Any]) -> str:
+    """The first system that has a node, for tests of what is the same in all of them."""
+    return next(name for name in systems() if find_system(name).node(node.__name__) is not None)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +12,11 @@ import numpy as np
 from cases.documents import Document
 from cases.records import Case
 from nodes.core.context import Context
-from nodes.reading.literature_records import EvidencePassage, FoundDocument, Passage, Reading
+from nodes.core.vectors import VECTORS
+from nodes.reading.read_passages import ENTAILMENT
 from nodes.reading.verdict_votes import READINGS
+from nodes.retrieval.document_records import EvidencePassage, FoundDocument, Passage, Reading
+from nodes.retrieval.document_texts import CORPUS
 from ranking.entailment import Judged
 from ranking.vectors import Embedded
 from retrieval.protocols import Hit
@@ -136,10 +139,13 @@ def literature_context(
     answer: Answering = never,
     vectors: ChosenVectors | None = None,
     entailment: ChosenVerdicts | None = None,
-    **settings: Any,
+    **values: Any,
 ) -> Context:
     """A context with a corpus of `documents`; the rest are a recipe's values."""
-    made = bench.context(case or question(), replies=script(label=label, answer=answer), **settings)
-    return replace(
-        made, literature=InMemory(documents), vectors=vectors, entailment=entailment, demonstrations=None
+    return bench.context(
+        case or question(),
+        system="timeaware",
+        replies=script(label=label, answer=answer),
+        tools={CORPUS: InMemory(documents), VECTORS: vectors, ENTAILMENT: entailment},
+        **values,
     )

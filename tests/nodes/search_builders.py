@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cases.documents import Document
 from cases.records import Case
-from nodes.answer.biomedical_records import RankedDocument
 from nodes.core.context import Context
+from nodes.retrieval.document_records import RankedDocument
+from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.cutoffs import Cutoff, TopK
 from ranking.ranker import Ranked, Ranker
 from retrieval.protocols import Hit
@@ -68,18 +69,17 @@ def search_context(
     **settings: Any,
 ) -> Context:
     """A context with a corpus of `documents`, and an index in the order of `neighbours`."""
-    made = bench.context(
+    return bench.context(
         case or question(),
+        system="bioasq",
         replies=script(label=label),
         context_length=context_length,
+        tools={
+            CORPUS: InMemory(documents),
+            INDEX: Neighbours(neighbours, fails=index_fails),
+            DOCUMENT_RERANKER: reranker,
+        },
         documents={**settings, "reranker": cross_encoder},
-    )
-    return replace(
-        made,
-        literature=InMemory(documents),
-        index=Neighbours(neighbours, fails=index_fails),
-        document_reranker=reranker,
-        demonstrations=None,
     )
 
 

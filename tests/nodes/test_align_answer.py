@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cases.records import AnswerSentence, Gold
-from nodes.answer.align_answer import align_answer
-from nodes.answer.alignment_reply import alignment_reply_tokens
+from nodes.answer.align_answer import align_answer, alignment_reply_tokens
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from serving.errors import ErrorClass

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.answer.alignment_reply import (
+from nodes.answer.align_answer import (
     Alignment,
     alignment_reply,
     alignment_reply_tokens,
+    fallback_alignment,
     parse_alignment,
-    rescue_alignment,
     write_alignment,
 )
-from serving.backends.fixed_layout import fixed_layout_grammar
+from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.errors import InvalidReply
 from tests.nodes.builders import links
 
@@ -65,14 +65,14 @@ def test_a_fault_is_named(text: str, named: str) -> None:
 
 
 def test_what_can_be_read_is_rescued_and_the_rest_counted() -> None:
-    rescued = rescue_alignment('{"1": ["99", "7", "99", "98"], "2": "7", "x": []}', ANSWER, NOTE)
+    rescued = fallback_alignment('{"1": ["99", "7", "99", "98"], "2": "7", "x": []}', ANSWER, NOTE)
     assert rescued == Alignment({"1": ["7"], "2": []}, dropped=2, missing=1)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"1": "2"}', '{"x": ["2"]}', "nothing"])
 def test_no_list_at_all_is_no_alignment(text: str) -> None:
     with pytest.raises(InvalidReply):
-        rescue_alignment(text, ANSWER, NOTE)
+        fallback_alignment(text, ANSWER, NOTE)
 
 
 def test_the_schema_demands_every_answer_sentence_and_ids_of_the_note() -> None:
@@ -109,6 +109,6 @@ def test_what_is_written_is_read_again(cited: dict[str, list[str]]) -> None:
 )
 def test_any_value_of_one_sentence_is_rescued(value: object) -> None:
     text = json.dumps({"1": value, "2": []})
-    rescued = rescue_alignment(text, ANSWER, NOTE)
+    rescued = fallback_alignment(text, ANSWER, NOTE)
     assert set(rescued.links) == set(ANSWER)
     assert set(rescued.links["1"]) <= set(NOTE)

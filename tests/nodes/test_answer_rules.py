@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.answer.answer_rules import find_faults, shorten, split_sentences, strip_citations
-from nodes.core.settings import AnswerSettings
+from nodes.answer.answer_rules import AnswerSettings, find_faults, shorten, split_sentences, strip_citations
 
 RULES = AnswerSettings()
 LONG = " ".join(["word"] * 75)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from nodes.answer.attribute_answer import attribute_answer, cited_at
 from nodes.core.records import Attribution
+from nodes.core.vectors import VECTORS as VECTOR_TOOL
 from ranking.attribution import Weights
 from tests.nodes.builders import NOTE, TWO_SENTENCES, Bench, case, facts, flags, run_node
 from tests.ranking.test_attribution import Chosen
@@ -21,7 +21,8 @@ VECTORS = Chosen(
 
 
 async def attribute(bench: Bench, **citation: Any) -> Any:
-    context = replace(bench.context(citation={"method": "post_generation", **citation}), vectors=VECTORS)
+    recipe: dict[str, Any] = {"citation": {"method": "post_generation", **citation}}
+    context = bench.context(system="heids", tools={VECTOR_TOOL: VECTORS}, **recipe)
     return await run_node(attribute_answer, STATE, context)
 
 
@@ -34,7 +35,7 @@ async def test_each_sentence_cites_what_is_like_it(bench: Bench) -> None:
 
 
 async def test_what_was_not_shown_is_never_cited(bench: Bench) -> None:
-    context = replace(bench.context(), vectors=VECTORS)
+    context = bench.context(system="heids", tools={VECTOR_TOOL: VECTORS})
     update = await run_node(attribute_answer, {**STATE, "answer_evidence": ["2", "3"]}, context)
     assert {pair["id"] for pairs in update["attributions"].values() for pair in pairs} == {"2", "3"}
 
@@ -44,7 +45,7 @@ async def test_an_answer_that_nothing_is_like_cites_nothing_and_is_flagged(bench
     assert update["alignment"]["2"] == []
     assert flags(await attribute(bench, threshold=1.0)) == set()
     none = await run_node(
-        attribute_answer, {**STATE, "answer": "Zzz.", "answer_evidence": ["3"]}, bench.context()
+        attribute_answer, {**STATE, "answer": "Zzz.", "answer_evidence": ["3"]}, bench.context(system="heids")
     )
     assert (none["evidence"]["threshold"], flags(none)) == ([], {"no_citations"})
 
@@ -58,7 +59,7 @@ async def test_a_citation_stands_in_note_order(bench: Bench) -> None:
 async def test_scores_of_a_long_list_are_kept_for_the_likeliest(bench: Bench) -> None:
     long = case(note=["x"] * 99 + [FIRST])
     state = {"case_id": "q", "answer": FIRST, "answer_evidence": list(long.sentence_ids)}
-    update = await run_node(attribute_answer, state, bench.context(long))
+    update = await run_node(attribute_answer, state, bench.context(long, system="heids"))
     assert len(update["attributions"]["1"]) == 60
     assert update["attributions"]["1"][0]["id"] == "100"
 

@@ -22,7 +22,7 @@ def last_turn(context: Any) -> str:
 
 
 async def test_the_model_sees_the_sentences_in_score_order_with_their_ids(bench: Bench) -> None:
-    context = bench.context()
+    context = bench.context(system="heids")
     update = await run_node(generate_cited_answer, STATE, context)
     lines = f"3: '{NOTE[2]}'\n1: '{NOTE[0]}'\n2: '{NOTE[1]}'"
     assert f"[Clinical Note Begin]\n{lines}\n[Clinical Note End]" in last_turn(context)
@@ -32,18 +32,18 @@ async def test_the_model_sees_the_sentences_in_score_order_with_their_ids(bench:
 
 
 async def test_for_attribution_afterwards_the_sentences_have_no_ids(bench: Bench) -> None:
-    context = bench.context()
+    context = bench.context(system="heids")
     await run_node(generate_uncited_answer, STATE, context)
     assert f"[Clinical Note Begin]\n'{NOTE[2]}'\n'{NOTE[0]}'" in last_turn(context)
     assert "|" not in "".join(text for _, text in asked(context)[0].prompt)
 
 
 async def test_sentences_that_do_not_fit_are_left_out_from_the_worst(bench: Bench) -> None:
-    whole = bench.context(answer=PLAIN, context_length=10_000)
+    whole = bench.context(system="heids", answer=PLAIN, context_length=10_000)
     await run_node(generate_cited_answer, STATE, whole)
     words = sum(len(text.split()) for _, text in asked(whole)[0].prompt)
     # The room for the reply, the slack, and one word less than the worst sentence needs.
-    context = bench.context(answer=PLAIN, context_length=words + 16 + 100 - 1)
+    context = bench.context(system="heids", answer=PLAIN, context_length=words + 16 + 100 - 1)
     update = await run_node(generate_cited_answer, STATE, context)
     assert facts(update)["shown"] == ["3", "1"]
     assert facts(update)["dropped_sentences"] == 1
@@ -52,20 +52,20 @@ async def test_sentences_that_do_not_fit_are_left_out_from_the_worst(bench: Benc
 
 
 async def test_a_window_that_is_not_known_drops_nothing(bench: Bench) -> None:
-    update = await run_node(generate_cited_answer, STATE, bench.context(context_length=None))
+    update = await run_node(generate_cited_answer, STATE, bench.context(system="heids", context_length=None))
     assert facts(update)["dropped_sentences"] == 0
 
 
 async def test_a_case_that_never_fits_is_a_context_length_failure(bench: Bench) -> None:
     with pytest.raises(NodeFailure, match="even with one sentence of its note alone") as caught:
-        await run_node(generate_cited_answer, STATE, bench.context(context_length=60))
+        await run_node(generate_cited_answer, STATE, bench.context(system="heids", context_length=60))
     assert caught.value.error_class == "context_length"
 
 
 async def test_a_huge_retrieval_is_measured_a_few_times(bench: Bench) -> None:
     many = 1_000
     huge = case(note=[f"word {number} and more" for number in range(many)])
-    context = bench.context(huge, answer=PLAIN, context_length=2_000)
+    context = bench.context(huge, system="heids", answer=PLAIN, context_length=2_000)
     counted = 0
     backend = context.client.backends["answer"]
     count = backend.count_tokens
@@ -85,14 +85,14 @@ async def test_a_huge_retrieval_is_measured_a_few_times(bench: Bench) -> None:
 
 @pytest.mark.parametrize("node", [generate_cited_answer, generate_uncited_answer])
 async def test_a_missing_question_or_message_is_said_to_be_none(bench: Bench, node: Any) -> None:
-    context = bench.context(case(question="", narrative=""))
+    context = bench.context(case(question="", narrative=""), system="heids")
     await run_node(node, {**STATE, "patient_question": "Why me?"}, context)
     assert "[Patient Narrative Context Begin]\n(none)\n" in last_turn(context)
     assert "[Clinician Question Begin]\nWhy me?\n" in last_turn(context)
 
 
 async def test_after_a_rejection_the_faults_are_quoted(bench: Bench) -> None:
-    context = bench.context()
+    context = bench.context(system="heids")
     rejected = [{"text": "It was stopped.", "faults": ["it cites nothing"]}]
     update = await run_node(generate_cited_answer, {**STATE, "rejected_answers": rejected}, context)
     turns = asked(context)[0].prompt[-2:]
@@ -104,7 +104,9 @@ async def test_after_a_rejection_the_faults_are_quoted(bench: Bench) -> None:
 async def test_a_failed_call_fails_the_case(bench: Bench) -> None:
     with pytest.raises(NodeFailure, match="scripted timeout"):
         await run_node(
-            generate_cited_answer, STATE, bench.context(replies=script(cited_answer=failing("timeout")))
+            generate_cited_answer,
+            STATE,
+            bench.context(system="heids", replies=script(cited_answer=failing("timeout"))),
         )
 
 
@@ -114,7 +116,9 @@ SHOWN = {"answer_evidence": ["1", "2", "3"]}
 
 async def validated(bench: Bench, draft: str, rejected: int = 0, **settings: Any) -> Any:
     state = {**SHOWN, "draft_answer": draft, "rejected_answers": [{"text": "", "faults": []}] * rejected}
-    return await run_node(validate_citations, state, bench.context(**{"answer": RULES, **settings}))
+    return await run_node(
+        validate_citations, state, bench.context(system="heids", **{"answer": RULES, **settings})
+    )
 
 
 async def test_an_answer_is_kept_without_its_citations_and_they_become_links(bench: Bench) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from nodes.reading.cited_text import check_citations
+from nodes.reading.explain_verdict import check_citations
 
 
 def test_known_ids_stay_and_unknown_ones_go() -> None:

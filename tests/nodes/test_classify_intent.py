@@ -6,7 +6,7 @@ import pytest
 
 from cases.records import INTENTS
 from nodes.core.failure import NodeFailure
-from nodes.question.classify_intent import classify_intent, parse_intent, rescue_intent
+from nodes.question.classify_intent import classify_intent, fallback_intent, parse_intent
 from serving.errors import ErrorClass, InvalidReply
 from tests.nodes.builders import Bench, asked, failing, flags, in_turn, intent, run_node, script
 
@@ -44,13 +44,13 @@ def test_a_value_outside_the_taxonomy_is_named(reply: str, field: str) -> None:
 
 
 def test_the_rescue_keeps_what_is_known() -> None:
-    rescued = rescue_intent(intent("surgery", "treatment_plan", "extreme"))
+    rescued = fallback_intent(intent("surgery", "treatment_plan", "extreme"))
     assert rescued == {"primary": None, "secondary": "treatment_plan", "risk_level": "moderate"}
 
 
 @pytest.mark.parametrize("value", [{}, [], 3, None, {"primary": {}}])
 def test_the_rescue_survives_odd_values(value: object) -> None:
-    assert rescue_intent(json.dumps({"primary": value, "risk_level": value})) == UNCLASSIFIED
+    assert fallback_intent(json.dumps({"primary": value, "risk_level": value})) == UNCLASSIFIED
 
 
 async def test_a_usable_reply_is_the_intent(bench: Bench) -> None:

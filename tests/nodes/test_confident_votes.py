@@ -15,7 +15,7 @@ from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import reflect_on_labels
 from serving.ask import Ask, Failure, Reply
 from serving.client import ModelClient
-from serving.reply import TokenLogprob
+from serving.messages import TokenLogprob
 from tests.graph.routes import run
 from tests.nodes.builders import Bench, by_sample, essential, facts, labels, run_node, script
 

@@ -43,7 +43,7 @@ async def test_nothing_wanted_is_nothing_found(pool: DemonstrationPool) -> None:
 
 
 async def test_a_large_pool_is_not_read_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demonstration_search, "_MOST_LOOKED_AT", 16)
+    monkeypatch.setattr(demonstration_search, "_MAX_LOOKED_AT", 16)
     pool = await pool_of(tmp_path, *(case(f"c{number}", gold=gold()) for number in range(40)))
     opened: list[str] = []
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.core.settings import ReviewSettings, Settings
+from graph.tamu import TamuRecipe
 from nodes.evidence.disagreement import contested, disagreement, needs_review
+from nodes.evidence.settings import ReviewSettings
 
 COUNTS = {"1": 3, "2": 2, "3": 1, "4": 0}
 
@@ -27,7 +28,7 @@ def test_a_person_is_asked_above_the_limit_alone(limit: float | None, asked: boo
 
 
 def test_a_recipe_without_votes_cannot_ask_for_a_review() -> None:
-    with pytest.raises(ValueError, match="nobody votes"):
-        Settings.model_validate(
+    with pytest.raises(ValueError, match="no one votes"):
+        TamuRecipe.model_validate(
             {"stop_after": "question", "question": {"interpret": "always"}, "review": {"disagreement": 0}}
         )

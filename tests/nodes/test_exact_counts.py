@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.answer.exact_counts import aggregate
+from nodes.answer.aggregate_exact_answers import aggregate
 from nodes.answer.exact_reply import Exact
 
 

@@ -16,7 +16,7 @@ def parsed(type_: QuestionType, text: str) -> Exact:
 
 
 def rescued(type_: QuestionType, text: str) -> Exact:
-    rescue = exact_reply(type_).rescue
+    rescue = exact_reply(type_).fallback
     assert rescue is not None
     return rescue(text)
 

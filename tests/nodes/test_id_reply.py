@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.core.wording import essential_list
-from nodes.evidence.id_reply import id_reply, id_reply_tokens, id_schema, known_ids, parse_ids
+from nodes.evidence.reply_forms import id_reply, id_reply_tokens, id_schema, known_ids, parse_ids
 from serving.errors import InvalidReply
 from tests.nodes.builders import essential
 
@@ -60,7 +60,7 @@ def test_no_list_is_no_vote(text: str) -> None:
 
 @given(text=st.text() | st.from_regex(r'\{"essential": \[("[1239]"|[0-9]|\[\]|,| )*\]?\}?', fullmatch=True))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (id_reply(IDS).parse, id_reply(IDS).rescue):
+    for read in (id_reply(IDS).parse, id_reply(IDS).fallback):
         assert read is not None
         try:
             assert set(read(text)) <= set(IDS)

@@ -7,8 +7,12 @@ import pytest
 from cases.records import AnswerSentence, Case, Gold
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
-from nodes.evidence.label_from_answer import answer_statements, cited_sentences, label_from_answer
-from prompts.loader import CONTRACTS
+from nodes.evidence.label_from_answer import (
+    LABEL_FROM_ANSWER,
+    answer_statements,
+    cited_sentences,
+    label_from_answer,
+)
 from tests.nodes.builders import (
     Bench,
     asked,
@@ -41,7 +45,7 @@ ANSWERED = answered("Heparin was stopped.", "Platelets had fallen.")
 
 
 async def label(bench: Bench, one: Case, **settings: Any) -> tuple[Any, Context]:
-    context = bench.context(one, **{"evidence": ONE_VOTE, **settings})
+    context = bench.context(one, system="weak_labels", **{"evidence": ONE_VOTE, **settings})
     return await run_node(label_from_answer, STATE, context), context
 
 
@@ -50,7 +54,7 @@ def text_of(context: Context) -> str:
 
 
 async def refused(bench: Bench, one: Case) -> NodeFailure:
-    context = bench.context(one, evidence=ONE_VOTE)
+    context = bench.context(one, system="weak_labels", evidence=ONE_VOTE)
     with pytest.raises(NodeFailure) as caught:
         await run_node(label_from_answer, STATE, context)
     assert asked(context) == []
@@ -156,14 +160,18 @@ async def test_a_note_without_sentences_is_invalid_input(bench: Bench) -> None:
 
 
 async def test_a_failed_vote_fails_the_case_with_its_class(bench: Bench) -> None:
-    context = bench.context(ANSWERED, evidence=ONE_VOTE, replies=script(label=failing("timeout")))
+    context = bench.context(
+        ANSWERED, system="weak_labels", evidence=ONE_VOTE, replies=script(label=failing("timeout"))
+    )
     with pytest.raises(NodeFailure, match="0 of 1 votes came back") as caught:
         await run_node(label_from_answer, STATE, context)
     assert caught.value.error_class == "timeout"
 
 
 async def test_a_case_that_does_not_fit_fails(bench: Bench) -> None:
-    context = bench.context(ANSWERED, evidence=ONE_VOTE, context_length=await count_words([]) + 40)
+    context = bench.context(
+        ANSWERED, system="weak_labels", evidence=ONE_VOTE, context_length=await count_words([]) + 40
+    )
     with pytest.raises(NodeFailure) as caught:
         await run_node(label_from_answer, STATE, context)
     assert caught.value.error_class == "context_length"
@@ -174,8 +182,8 @@ def test_empty_answer_sentences_are_no_statements() -> None:
 
 
 async def test_the_node_gives_every_variable_of_its_prompts_contract(bench: Bench) -> None:
-    contract = CONTRACTS["label_from_answer"]
+    (contract,) = LABEL_FROM_ANSWER.prompts
     _, context = await label(bench, ANSWERED)
-    prompt = context.prompts["label_from_answer"]
+    prompt = context.prompts[contract.name]
     assert all(prompt.uses(variable) for variable in contract.required)
     assert "$" not in text_of(context)

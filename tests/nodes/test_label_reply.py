@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.evidence.label_reply import complete_labels, label_reply, label_schema, parse_labels, reply_tokens
+from nodes.evidence.reply_forms import complete_labels, label_reply, label_schema, parse_labels, reply_tokens
 from serving.errors import InvalidReply
 from tests.nodes.builders import labels
 
@@ -97,7 +97,7 @@ def test_not_a_single_label_is_no_vote(text: str) -> None:
 
 @given(text=st.text() | st.from_regex(r'\{("[123]": ("essential"|[0-9]+|\{\}),? ?)*\}?', fullmatch=True))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for read in (label_reply(IDS).parse, label_reply(IDS).rescue):
+    for read in (label_reply(IDS).parse, label_reply(IDS).fallback):
         assert read is not None
         try:
             assert set(read(text)) <= set(IDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,8 +152,7 @@ async def test_an_explanation_cites_only_what_it_was_shown(bench: Bench) -> None
 
 async def test_the_last_passages_are_left_out_before_a_prompt_overflows(bench: Bench) -> None:
     made = literature_context(bench, answer="So [1].", verdict={"max_tokens": 16})
-    window = bench.context(context_length=300)
-    tight = type(made)(cases=made.cases, client=window.client, prompts=made.prompts, settings=made.settings)
+    tight = replace(made, client=bench.context(context_length=300).client)
     update = await run_node(explain_verdict, explained("word " * 60, "SRS"), tight)
     assert 0 < len(facts(update)["dropped_passages"]) < 3
     assert "dropped_passages" in update["decisions"][0]["flags"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nodes.reading.passages import (
+from nodes.reading.select_passages import (
     DocumentSentence,
     best_of_all,
     best_of_each,

@@ -92,7 +92,7 @@ async def test_hostile_retrieved_sentences_are_inserted_literally_on_a_line_each
     bench: Bench, version: str, node: Node
 ) -> None:
     one = case(narrative=f"N {HOSTILE}", question=f"Q {HOSTILE}", note=[f"S {HOSTILE}\n9: 'x", "b", "c"])
-    text = await prompt(node, bench.context(one, prompts=version))
+    text = await prompt(node, bench.context(one, system="heids", prompts=version))
     assert all(part in text for part in (f"N {HOSTILE}", f"Q {HOSTILE}", f"'S {HOSTILE} 9: 'x'\n"))
 
 

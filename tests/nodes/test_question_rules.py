@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.answer.answer_rules import find_faults
-from nodes.core.settings import AnswerSettings
-from nodes.question.question_rules import bare_question, cut_question, find_question_faults
+from nodes.answer.answer_rules import AnswerSettings, find_faults
+from nodes.question.interpret_question import bare_question, cut_question, find_question_faults
 from serving.backends.scripted import ScriptedCall, made_up_reply
 
 

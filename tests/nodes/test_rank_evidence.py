@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nodes.core.failure import NodeFailure
-from nodes.core.settings import Settings
 from nodes.evidence.rank_evidence import rank_evidence
+from nodes.evidence.settings import EvidenceSettings
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import Cutoff, FixedThreshold, TopK
 from ranking.ranker import Ranked
@@ -107,7 +107,7 @@ async def test_far_scores_stay_probabilities(bench: Bench) -> None:
 
 def test_a_threshold_on_bm25_is_refused() -> None:
     with pytest.raises(ValueError, match=r"scores of bm25 are no probabilities; use 'top_k'"):
-        Settings.model_validate({"evidence": {**RANKED, "ranker": "bm25", "cutoff": {"rule": "threshold"}}})
+        EvidenceSettings.model_validate({**RANKED, "ranker": "bm25", "cutoff": {"rule": "threshold"}})
 
 
 async def test_bm25_ranks_by_the_words_of_the_question(bench: Bench) -> None:

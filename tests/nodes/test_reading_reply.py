@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from nodes.reading.reading_reply import parse_reading, reading_probabilities
+from nodes.reading.read_passages import parse_reading, reading_probabilities
 from serving.errors import InvalidReply
-from serving.reply import TokenLogprob
+from serving.messages import TokenLogprob
 
 HEAD = TokenLogprob('{"reading": "', 0.0)
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import get_type_hints
+
 import pytest
 from langgraph.errors import NodeError
 from langgraph.runtime import Runtime
 
-from graph.state import State
+from graph.tamu import TamuState
 from nodes.core.failure import NodeFailure
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import ReflectOnLabelsInput, keep_first_labels, reflect_on_labels
@@ -80,7 +82,7 @@ async def test_after_a_failure_the_first_labels_stand(
     runtime = Runtime(context=bench.context())
     command = await keep_first_labels(STATE, NodeError("reflect_on_labels", error), runtime)
     assert isinstance(command.update, dict)
-    assert set(command.update) <= set(State.__annotations__)
+    assert set(command.update) <= set(get_type_hints(TamuState))
     assert command.update["reflected_votes"] == [STATE["vote"]]
     assert facts(command.update)["error_class"] == error_class
     assert command.goto == "aggregate_votes"

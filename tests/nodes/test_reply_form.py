@@ -9,7 +9,7 @@ import pytest
 from nodes.core.context import Context
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import reflect_on_labels
-from nodes.evidence.reply_form import REPLY_FORMS
+from nodes.evidence.reply_forms import REPLY_FORMS
 from tests.nodes.builders import Bench, asked, by_sample, essential, facts, labels, run_node, script, shown
 
 ONE_VOTE = {"votes": 1, "threshold": 1, "reply": "ids"}

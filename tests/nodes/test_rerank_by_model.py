@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cases.documents import Document
-from nodes.answer.biomedical_settings import DocumentSettings
-from nodes.retrieval.ranking_reply import read_permutation
-from nodes.retrieval.rerank_by_model import rerank_by_model, window_starts
+from nodes.retrieval.document_settings import DocumentSettings
+from nodes.retrieval.rerank_by_model import read_permutation, rerank_by_model, window_starts
 from serving.backends.scripted import ScriptedCall, made_up_reply
 from serving.errors import InvalidReply
 from tests.nodes.builders import Answering, Bench, asked, facts, failing, flags, run_node

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.records import IntentChoice
-from nodes.core.settings import AnswerSettings
 from nodes.retrieval.retrieve_answer_demonstrations import choose_by_intent, retrieve_answer_demonstrations
 from retrieval.demonstrations import DemonstrationPool
 from tests.nodes.builders import (

@@ -1,20 +1,25 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cases.errors import InputError
 from cases.records import Case, Gold, InvalidCase
-from graph.recipe import Recipe, RecipeError
-from nodes.answer.shots import can_be_shown, choose_shots
-from runs import shots as shots_of_runs
-from runs.shots import describe_shots, group_by_type, open_shots
+from graph import document_resources
+from graph.bioasq import BioasqRecipe
+from graph.document_resources import AnsweredQuestions, group_by_type
+from graph.recipe import RecipeError
+from graph.resource import Opened, ResourceRequest, open_resources
+from graph.system import find_system
+from graph.weak_labels import WeakLabelsRecipe
+from nodes.answer.shots import ANSWERED_QUESTIONS, can_be_shown, choose_shots
 from tests.nodes.biomedical_builders import answered, asking
 
 POOL = [answered(f"s{number}") for number in range(20)]
-NODES = ("adopt_snippets", "answer_exactly", "answer_ideally")
 
 
 def drawn(*cases: Case, count: int = 3, seed: int = 42, excluded: tuple[str, ...] = ()) -> list[str]:
@@ -63,8 +68,14 @@ def test_questions_of_the_run_are_no_shots() -> None:
     assert {type_: [one.id for one in of] for type_, of in found.items()} == {"yesno": ["a"], "list": ["c"]}
 
 
-def recipe(**values: object) -> Recipe:
-    return Recipe.model_validate({"system": "bioasq", "documents": {"phase": "b"}, **values})
+def request(place: Path | None = None, running: Iterable[Case] = (), **values: Any) -> ResourceRequest:
+    recipe = BioasqRecipe.model_validate({"documents": {"phase": "b"}, **values})
+    return ResourceRequest(recipe, "r", {} if place is None else {"demos": place}, running)
+
+
+async def opened(asked: ResourceRequest) -> Opened:
+    (found,) = (await open_resources([AnsweredQuestions()], asked)).values()
+    return found
 
 
 class FromFile(list[Case | InvalidCase]):
@@ -74,33 +85,41 @@ class FromFile(list[Case | InvalidCase]):
         return "abc"
 
 
-def test_a_file_is_read_without_the_questions_of_the_run(
+async def test_a_file_is_read_without_the_questions_of_the_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.json").write_text("{}")
+    file = tmp_path / "train.json"
+    file.write_text("{}")
     held = FromFile([answered("a"), answered("q"), asking("bare"), InvalidCase("x", "no body")])
-    monkeypatch.setattr(shots_of_runs, "find_cases", lambda paths: held)
-    shots = open_shots(recipe(), NODES, tmp_path / "train.json", [asking("q")], "r")
-    assert [one.id for one in shots.by_type["yesno"]] == ["a"]
-    recorded = describe_shots(shots)
-    assert recorded is not None
-    assert (recorded.sha256, recorded.count) == ("abc", 1)
-    assert recorded.path == str(tmp_path / "train.json")
+    monkeypatch.setattr(document_resources, "find_cases", lambda paths: held)
+    found = await opened(request(file, [asking("q")]))
+    by_type = found.tools[ANSWERED_QUESTIONS.name]
+    assert [one.id for one in by_type["yesno"]] == ["a"]
+    assert found.records == {"answered_questions": {"path": str(file), "sha256": "abc", "count": 1}}
 
 
-def test_a_file_with_nothing_to_show_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(shots_of_runs, "find_cases", lambda paths: FromFile([asking("bare")]))
+async def test_a_file_with_nothing_to_show_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(document_resources, "find_cases", lambda paths: FromFile([asking("bare")]))
     with pytest.raises(InputError, match="none of its questions can be shown"):
-        open_shots(recipe(), NODES, tmp_path / "test.json", [], "r")
+        await opened(request(tmp_path / "test.json"))
 
 
-def test_nothing_is_opened_where_no_shots_are_wanted(tmp_path: Path) -> None:
+async def test_nothing_is_opened_where_no_shots_are_wanted(tmp_path: Path) -> None:
     missing = tmp_path / "missing.json"
-    assert open_shots(recipe(exact={"shots": 0}), NODES, missing, [], "r").by_type == {}
+    assert await open_resources([AnsweredQuestions()], request(exact={"shots": 0})) == {}
     with pytest.raises(InputError, match="no such file"):
-        open_shots(recipe(), NODES, missing, [], "r")
+        await opened(request(missing))
 
 
-def test_a_graph_that_shows_none_refuses_a_file(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="shows no answered questions; leave --shots out"):
-        open_shots(Recipe(system="tamu"), ("label_evidence",), tmp_path / "a.json", [], "r")
+@pytest.mark.parametrize("values", [{"exact": {"shots": 0}}, {"documents": {"phase": "a"}}])
+async def test_a_recipe_that_shows_none_refuses_a_file(tmp_path: Path, values: dict[str, Any]) -> None:
+    with pytest.raises(RecipeError, match=r"show no answered questions: set exact\.shots above 0"):
+        await opened(request(tmp_path / "a.json", **values))
+
+
+async def test_a_graph_that_shows_none_refuses_a_file(tmp_path: Path) -> None:
+    asked = ResourceRequest(WeakLabelsRecipe(system="weak_labels"), "r", {"demos": tmp_path / "a.json"})
+    with pytest.raises(RecipeError, match="uses no demos; leave --demos out"):
+        await open_resources(find_system("weak_labels").resources, asked)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompts import PromptError, load_prompts, replace_prompts
-from prompts.loader import CONTRACTS, OPTIONAL
-from tests.prompts.versions import changed, replaced
+from prompts import PromptError, replace_prompts
+from tests.prompts.versions import CONTRACTS, OPTIONAL, changed, load_all, replaced
 
 VERSIONS = ["default", "paper"]
 ASKED_BY_CASE = "closing:\n  - role: user\n    text: ${narrative} ${question} ${sentences}"
@@ -16,7 +15,7 @@ ASKED_BY_CASE = "closing:\n  - role: user\n    text: ${narrative} ${question} ${
 
 def refused(version: str) -> str:
     with pytest.raises(PromptError) as caught:
-        load_prompts(version)
+        load_all(version)
     return str(caught.value)
 
 
@@ -30,16 +29,16 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert "lack generate_answer.yaml" in refused(str(version))
 
 
-@pytest.mark.parametrize("name", sorted(OPTIONAL))
+@pytest.mark.parametrize("name", OPTIONAL)
 def test_an_optional_prompt_that_is_missing_is_that_of_default(tmp_path: Path, name: str) -> None:
     version = Path(replaced(tmp_path, "label_evidence", "You read", "You  read"))
     (version / f"{name}.yaml").unlink()
-    prompts = load_prompts(str(version))
-    assert prompts[name] == load_prompts("default")[name]
+    prompts = load_all(str(version))
+    assert prompts[name] == load_all("default")[name]
     assert prompts["label_evidence"].version == str(version)
 
 
-@pytest.mark.parametrize("name", sorted(OPTIONAL))
+@pytest.mark.parametrize("name", OPTIONAL)
 def test_an_optional_prompt_that_is_there_is_used_and_checked(tmp_path: Path, name: str) -> None:
     required = min(CONTRACTS[name].required)
     version = replaced(tmp_path, name, f"${{{required}}}", "nothing")
@@ -95,14 +94,14 @@ def test_a_prompt_can_only_continue_one_that_exists(tmp_path: Path) -> None:
 
 
 def test_the_hash_changes_with_the_file(tmp_path: Path) -> None:
-    original = load_prompts("default").hashes
-    edited = load_prompts(replaced(tmp_path, "label_evidence", "You read", "You  read")).hashes
+    original = load_all("default").hashes
+    edited = load_all(replaced(tmp_path, "label_evidence", "You read", "You  read")).hashes
     differing = [name for name in CONTRACTS if original[name] != edited[name]]
     assert differing == ["label_evidence"]
 
 
 def test_two_dollars_are_one(tmp_path: Path) -> None:
-    prompts = load_prompts(
+    prompts = load_all(
         changed(tmp_path, "classify_intent", "closing:\n- {role: user, text: '$$5 ${narrative} ${question}'}")
     )
     assert prompts["classify_intent"].render({"narrative": "n", "question": "q"}) == [("user", "$5 n q")]
@@ -110,7 +109,7 @@ def test_two_dollars_are_one(tmp_path: Path) -> None:
 
 def test_a_prompt_without_correction_turn_cannot_correct() -> None:
     with pytest.raises(PromptError, match="has no correction turn"):
-        load_prompts("default")["label_evidence"].render_correction("it is empty")
+        load_all("default")["label_evidence"].render_correction("it is empty")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -119,7 +118,7 @@ def test_a_packaged_prompt_renders_with_exactly_its_nodes_variables(version: str
     contract = CONTRACTS[name]
     given_ = {variable: f"<{variable}>" for variable in contract.required | contract.optional}
     shown = {variable: f"<shown {variable}>" for variable in contract.demonstration}
-    text = str(load_prompts(version)[name].render(given_, [shown]))
+    text = str(load_all(version)[name].render(given_, [shown]))
     assert all(value in text for value in shown.values())
     assert all(f"<{variable}>" in text for variable in contract.required)
 
@@ -131,7 +130,7 @@ def test_a_variable_that_is_not_given_is_named(version: str, name: str) -> None:
     for missing in contract.required:
         variables = dict.fromkeys((contract.required | contract.optional) - {missing}, "x")
         with pytest.raises(PromptError, match=rf"got no \$\{{{missing}\}}"):
-            load_prompts(version)[name].render(variables)
+            load_all(version)[name].render(variables)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -140,10 +139,10 @@ def test_a_variable_that_is_not_given_is_named(version: str, name: str) -> None:
     | st.sampled_from(["${question}", "$narrative", "$", "$$", "{question}", "%s"])
 )
 def test_a_value_is_never_read_as_a_template(version: str, text: str) -> None:
-    rendered = load_prompts(version)["classify_intent"].render(
+    rendered = load_all(version)["classify_intent"].render(
         {"narrative": text, "question": "Q", "intents": "I"}
     )
-    plain = load_prompts(version)["classify_intent"].render(
+    plain = load_all(version)["classify_intent"].render(
         {"narrative": "\x00", "question": "Q", "intents": "I"}
     )
     assert rendered[-1][1] == plain[-1][1].replace("\x00", text)
@@ -152,7 +151,7 @@ def test_a_value_is_never_read_as_a_template(version: str, text: str) -> None:
 def test_demonstrations_are_turns_before_the_case() -> None:
     shown = {"narrative": "n", "question": "q", "sentences": "s", "labels": "l"}
     case = {"narrative": "N", "question": "Q", "sentences": "S", "reply_form": "F"}
-    turns = load_prompts("default")["label_evidence"].render(case, [shown, shown])
+    turns = load_all("default")["label_evidence"].render(case, [shown, shown])
     assert [role for role, _ in turns] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert turns[2] == ("assistant", "l")
 
@@ -160,21 +159,23 @@ def test_demonstrations_are_turns_before_the_case() -> None:
 @pytest.mark.parametrize(("version", "uses"), [("default", True), ("paper", False)])
 @pytest.mark.parametrize("name", ["label_evidence", "reflect_on_labels"])
 def test_a_prompt_knows_which_variables_it_uses(version: str, name: str, uses: bool) -> None:
-    assert load_prompts(version)[name].uses("reply_form") is uses
+    assert load_all(version)[name].uses("reply_form") is uses
 
 
 def test_demonstrations_are_text_in_the_papers_prompt() -> None:
     shown = {"narrative": "n", "question": "q", "sentences": "s", "labels": "${narrative}"}
     case = {"narrative": "N", "question": "Q", "sentences": "S"}
-    ((role, text),) = load_prompts("paper")["label_evidence"].render(case, [shown, shown])
+    ((role, text),) = load_all("paper")["label_evidence"].render(case, [shown, shown])
     assert role == "user"
     assert text.count("Correct Output:\n\n${narrative}") == 2
 
 
 def test_one_prompt_can_come_from_another_file(tmp_path: Path) -> None:
     version = Path(replaced(tmp_path, "label_evidence", "You read", "You  read"))
-    default = load_prompts("default")
-    prompts = replace_prompts(default, {"label_evidence": version / "label_evidence.yaml"})
+    default = load_all("default")
+    prompts = replace_prompts(
+        default, {"label_evidence": version / "label_evidence.yaml"}, CONTRACTS.values()
+    )
     assert [name for name in CONTRACTS if prompts[name] != default[name]] == ["label_evidence"]
 
 
@@ -184,7 +185,7 @@ def test_one_prompt_can_come_from_another_file(tmp_path: Path) -> None:
 )
 def test_a_replacement_that_is_none_is_named(name: str, words: str) -> None:
     with pytest.raises(PromptError, match=words.replace("?", r"\?")):
-        replace_prompts(load_prompts("default"), {name: Path("gone.yaml")})
+        replace_prompts(load_all("default"), {name: Path("gone.yaml")}, CONTRACTS.values())
 
 
 @pytest.mark.parametrize(

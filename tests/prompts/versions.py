@@ -5,7 +5,23 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from graph.system import find_system, systems
+from prompts import Contract, PromptSet, load_prompts
+
 DEFAULT = Path(__file__).parents[2] / "prompts" / "default"
+
+
+CONTRACTS: dict[str, Contract] = {
+    contract.name: contract for name in systems() for contract in find_system(name).contracts
+}
+"""Of all prompts of all systems."""
+
+OPTIONAL = sorted(name for name, contract in CONTRACTS.items() if contract.falls_back)
+
+
+def load_all(version: str) -> PromptSet:
+    """Every prompt of a version, whichever system it is for."""
+    return load_prompts(version, tuple(CONTRACTS.values()))
 
 
 def changed(folder: Path, name: str, text: str) -> str:

@@ -19,7 +19,7 @@ from ranking.ensembles import (
     tune_weights,
     weighted_scores,
 )
-from ranking.rank_measures import average_precision
+from ranking.measures import average_precision
 
 
 def test_a_document_that_two_rankings_hold_beats_the_first_of_one() -> None:

@@ -17,8 +17,8 @@ from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.load import examples_learned, load_ranker, located
 from ranking.logistic import CHECKPOINT, LogisticRanker, fit_logistic
+from ranking.measures import count_sentences, micro
 from ranking.ranker import Ranker
-from ranking.scoring import count_sentences, micro
 from ranking.tuning import ScoredCase, Tuned, best_cutoff
 from ranking.vectors import MAX_TOKENS, Embedded, MiniLmVectors, shared_vectors
 
@@ -74,7 +74,7 @@ def f1(ranker: Ranker, examples: Sequence[Example]) -> float:
     for one in examples:
         selected = select(ranker.cutoff, ranker.rank(one.query, one.sentences).scores)
         counts.append(count_sentences(selected, one.labels or ()))
-    return micro(counts).f1
+    return micro(counts, "perfect").f1
 
 
 def test_what_the_features_show_is_learned(fitted: LogisticRanker) -> None:

@@ -7,16 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.graph import START, StateGraph
 
 from graph.recipe import RecipeError, make_recipe
-from graph.state import CaseInput, State
-from nodes.core.context import Context
-from nodes.evidence.label_evidence import label_evidence
 from runs import RunFolder
-from runs.assemble import Request, assemble
-from runs.servers import Servers
-from serving.model_name import assign_roles
 from tests.evigraph import Ended, evigraph
 
 
@@ -121,16 +114,6 @@ def test_wrong_votes_are_refused_before_anything_runs(
     assert words in ended.line
 
 
-async def test_a_graph_that_asks_once_takes_no_range(
-    tmp_path: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    builder = StateGraph(State, context_schema=Context, input_schema=CaseInput)
-    builder.add_node("label_evidence", label_evidence)
-    builder.add_edge(START, "label_evidence")
-    monkeypatch.setattr("runs.assemble.build_system", lambda _, **__: builder.compile())
-    models = assign_roles(["scripted:auto"], {})
-    values = {"system": "tamu", "embedding": "lexical:256", "evidence": {"votes": "3..9"}}
-    with pytest.raises(
-        RecipeError, match=r"evidence\.votes is 3\.\.9, but the graph 'tamu' has no check_votes"
-    ):
-        await assemble(Request(make_recipe(values, "r"), "r", (cases,), (), models), print, Servers(print))
+def test_a_graph_that_asks_once_takes_no_range() -> None:
+    with pytest.raises(RecipeError, match=r"votes is 3\.\.9, but this graph never asks for further votes"):
+        make_recipe({"system": "weak_labels", "evidence": {"votes": "3..9"}}, "r")

@@ -20,7 +20,6 @@ def a_manifest() -> Manifest:
         prompts={},
         inputs=Inputs(paths=[], sha256="", cases=3),
         models={},
-        demonstrations=None,
         versions={},
     )
 
@@ -109,12 +108,18 @@ def test_a_folder_in_use_is_not_written_over(tmp_path: Path) -> None:
         RunWriter.create(tmp_path, a_manifest())
 
 
-def test_a_run_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "words"), [(99, "a newer Evigraph"), (1, "an older Evigraph")])
+def test_a_run_of_another_version_is_refused_in_one_line(tmp_path: Path, version: int, words: str) -> None:
     RunWriter.create(tmp_path / "run", a_manifest()).close()
     path = tmp_path / "run" / "run.json"
-    path.write_text(path.read_text().replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99'))
-    with pytest.raises(RunError, match="newer"):
+    path.write_text(
+        path.read_text().replace(f'"schema_version": {SCHEMA_VERSION}', f'"schema_version": {version}')
+    )
+    with pytest.raises(RunError) as caught:
         RunFolder(tmp_path / "run")
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'run'}: written by {words} (schema {version}")
+    assert "\n" not in message
 
 
 def test_text_that_is_no_valid_unicode_is_still_kept(tmp_path: Path) -> None:

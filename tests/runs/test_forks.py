@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graph.recipe import Recipe
+from graph.tamu import TamuRecipe
 from runs.forks import changes
 from runs.manifest import Inputs, Manifest, Model
 from serving.model_name import ROLES
@@ -17,13 +17,12 @@ def manifest(models: dict[str, str], prompt: str = "a" * 64) -> Manifest:
     return Manifest(
         evigraph="1",
         system="tamu",
-        recipe=Recipe(system="tamu").model_dump(mode="json"),
+        recipe=TamuRecipe().model_dump(mode="json"),
         recipe_sha256="",
         recipe_origin="tamu",
         prompts={"generate_answer": prompt},
         inputs=Inputs(paths=[], sha256="", cases=1),
         models={role: Model(name=models.get(role, "scripted:auto")) for role in ROLES},
-        demonstrations=None,
         versions={},
     )
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runs.held_cases import HeldCases
+from runs.batch import HeldCases
 from runs.reviews import Reviews, fingerprint, make_review
 from tests.nodes.builders import case
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from graph.recipe import make_recipe
-from runs import batch
-from runs.assemble import Request
+from runs.assemble import Assembly, Request
 from runs.batch import Options
 from runs.sessions import start
 from runs.watcher import Progress
@@ -24,7 +23,7 @@ SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "batch.xml"
 class Silent:
     """A watcher that says nothing."""
 
-    def remark(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         pass
 
     def update(self, progress: Progress) -> None:
@@ -41,7 +40,7 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def unordered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "demonstration_keys", lambda pool, settings: None)
+    monkeypatch.setattr(Assembly, "case_keys", None)
 
 
 async def run(out: Path, model: str) -> bytes:
@@ -84,5 +83,5 @@ async def test_results_are_the_same_bytes_in_any_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ordered = await run(tmp_path / "ordered", "scripted:auto")
-    monkeypatch.setattr(batch, "demonstration_keys", lambda pool, settings: None)
+    monkeypatch.setattr(Assembly, "case_keys", None)
     assert await run(tmp_path / "unordered", "scripted:auto") == ordered

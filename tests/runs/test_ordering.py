@@ -9,21 +9,30 @@ from pathlib import Path
 import pytest
 
 from cases.records import Case, InvalidCase
+from graph.tamu import SYSTEM, TamuRecipe
 from nodes.core.context import Context
-from nodes.core.settings import Settings
+from nodes.core.node import CaseKey, CaseKeys
+from nodes.evidence.label_evidence import LABEL_EVIDENCE
+from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from prompts import load_prompts
 from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import LexicalEmbedder, Vectors
 from runs import ordering
-from runs.ordering import AnyCase, Key, OrderedCases, demonstration_keys, window_size
+from runs.ordering import AnyCase, OrderedCases, window_size
 from serving.client import ModelClient
 from serving.errors import CallError
 from serving.journal import Journal
 from tests.nodes.builders import POOL, case, gold, pool_of, run_node
 
-ONE = Settings.model_validate({"evidence": {"demonstrations": 1}})
+ONE = TamuRecipe.model_validate({"evidence": {"demonstrations": 1}})
 TOPICS = ("My knee swells.", "My platelet count fell.", "My drip was stopped.")
+
+
+def demonstration_keys(pool: DemonstrationPool | None, recipe: TamuRecipe) -> CaseKeys | None:
+    """As the node that labels declares it."""
+    assert LABEL_EVIDENCE.case_keys is not None
+    return LABEL_EVIDENCE.case_keys(recipe, {} if pool is None else {POOL_TOOL.name: pool})
 
 
 def topical(number: int) -> Case:
@@ -60,7 +69,7 @@ async def taken(ordered: OrderedCases) -> list[str]:
         await ordered.aclose()
 
 
-async def by_length(cases: Sequence[Case]) -> list[Key]:
+async def by_length(cases: Sequence[Case]) -> list[CaseKey]:
     return [(f"{len(one.narrative):09}",) for one in cases]
 
 
@@ -72,17 +81,17 @@ async def test_cases_of_the_same_demonstrations_follow_one_another(tmp_path: Pat
 
 async def test_the_key_is_what_the_node_chooses(journal: Journal, tmp_path: Path) -> None:
     pool = await pool_of(tmp_path, *POOL)
-    settings = Settings.model_validate({"evidence": {"demonstrations": 2}, "held_out": ["p3"]})
-    keys = demonstration_keys(pool, settings)
+    recipe = TamuRecipe.model_validate({"evidence": {"demonstrations": 2}, "held_out": ["p3"]})
+    keys = demonstration_keys(pool, recipe)
     assert keys is not None
     cases = [topical(1), case(), POOL[0]]
     for one, key in zip(cases, await keys(cases), strict=True):
         context = Context(
             cases={one.id: one},
             client=ModelClient({}, journal),
-            prompts=load_prompts("default"),
-            demonstrations=pool,
-            settings=settings,
+            prompts=load_prompts("default", SYSTEM.contracts),
+            settings=recipe,
+            tools={POOL_TOOL.name: pool},
         )
         asked = one.question or one.narrative.rstrip()
         update = await run_node(
@@ -143,7 +152,7 @@ async def test_a_slow_embedder_does_not_delay_the_start(monkeypatch: pytest.Monk
     monkeypatch.setattr(ordering, "PATIENCE_S", 0.01)
     ready = asyncio.Event()
 
-    async def late(cases: Sequence[Case]) -> list[Key]:
+    async def late(cases: Sequence[Case]) -> list[CaseKey]:
         await ready.wait()
         return await by_length(cases)
 
@@ -167,8 +176,8 @@ async def test_many_workers_share_the_windows() -> None:
 )
 async def test_no_order_is_made_where_it_cannot_help(evidence: dict[str, object], tmp_path: Path) -> None:
     pool = await pool_of(tmp_path, *POOL)
-    assert demonstration_keys(pool, Settings.model_validate({"evidence": evidence})) is None
-    assert demonstration_keys(None, Settings()) is None
+    assert demonstration_keys(pool, TamuRecipe.model_validate({"evidence": evidence})) is None
+    assert demonstration_keys(None, TamuRecipe()) is None
 
 
 def test_windows_grow_with_the_cases_at_once() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,16 @@ from cli.show_case import show_case
 from evals.analysis.report import analyse
 from evals.frames.export import export
 from evals.frames.tables import NamedRun
-from evals.scoring.run_gold import gold_of_run
-from evals.scoring.run_predictions import predictions
+from evals.scoring.recorded import gold_of_run, predictions
 from evals.scoring.score import score
 from graph.recipe import RecipeError, make_recipe
+from graph.system import find_system
 from ranking.errors import RankerError
 from runs import RunFolder
 from runs.assemble import Request, assemble
 from runs.batch import Options
-from runs.manifest import EvidenceRanker, differences
-from runs.rehearsal import dry_run
+from runs.dry_run import dry_run
+from runs.manifest import differences
 from runs.servers import Servers
 from runs.sessions import start
 from runs.watcher import Progress
@@ -41,7 +40,7 @@ Runs = Mapping[str, RunFolder]
 
 
 class Silent:
-    def remark(self, text: str) -> None: ...
+    def notify(self, text: str) -> None: ...
 
     def update(self, progress: Progress) -> None: ...
 
@@ -79,10 +78,14 @@ def test_a_line_tells_scores_and_votes_of_the_ranker(runs: Runs) -> None:
 
 
 def test_the_manifest_tells_the_ranker(runs: Runs) -> None:
-    ranker = runs["ranker"].manifest.ranker
-    assert ranker == EvidenceRanker(name="bm25", identity="bm25", cutoff={"rule": "top_k", "k": 3})
-    assert runs["llm"].manifest.ranker is None
-    assert runs["ranker"].manifest.demonstrations is not None
+    resources = runs["ranker"].manifest.resources
+    assert resources["ranker"] == {
+        "name": "bm25",
+        "identity": "bm25",
+        "cutoff": {"rule": "top_k", "k": 3},
+    }
+    assert set(resources) == {"demonstrations", "ranker"}
+    assert set(runs["llm"].manifest.resources) == {"demonstrations"}
 
 
 @pytest.mark.parametrize("voters", VOTERS)
@@ -143,12 +146,11 @@ def test_a_case_shows_scores_and_vote_of_the_ranker(
 
 def test_another_ranker_is_a_change_that_a_resume_refuses(runs: Runs) -> None:
     recorded = runs["ranker"].manifest
-    assert recorded.ranker is not None
-    other = recorded.model_copy(
-        update={"ranker": recorded.ranker.model_copy(update={"identity": "logistic@0"})}
-    )
-    assert differences(recorded, recorded) == []
-    assert differences(recorded, other) == differences(other, recorded) == ["ranker"]
+    ranker = recorded.resources["ranker"] | {"identity": "logistic@0"}
+    other = recorded.model_copy(update={"resources": recorded.resources | {"ranker": ranker}})
+    compared = find_system("tamu").compared
+    assert differences(recorded, recorded, compared) == []
+    assert differences(recorded, other, compared) == differences(other, recorded, compared) == ["ranker"]
 
 
 async def test_a_dry_run_counts_no_call_for_what_a_ranker_labels() -> None:
@@ -163,11 +165,9 @@ async def test_an_unknown_ranker_is_told_before_anything_runs() -> None:
         await assemble(request("both", ranker="none"), print, Servers(print))
 
 
-async def test_a_system_that_ranks_nothing_refuses_a_ranker() -> None:
-    asked = request("ranker")
-    weak = asked.recipe.model_copy(update={"system": "weak_labels"})
-    with pytest.raises(RecipeError, match=r"evidence\.voters is ranker, but .* has no rank_evidence"):
-        await assemble(replace(asked, recipe=weak), print, Servers(print))
+def test_a_system_that_ranks_nothing_refuses_a_ranker() -> None:
+    with pytest.raises(RecipeError, match=r"unknown field 'evidence\.voters'"):
+        make_recipe({"system": "weak_labels", "evidence": {"voters": "ranker"}}, "r")
 
 
 def test_the_flags_replace_the_recipes_values(tmp_path: Path) -> None:

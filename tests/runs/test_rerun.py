@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from graph.recipe import load_recipe
+from graph.system import find_system
 from prompts import load_prompts
 from runs import RunError, RunFolder
 from runs.assemble import Request
 from runs.batch import Options
 from runs.folder import CALLS
 from runs.forks import forks
-from runs.inputs import recorded_cases
+from runs.manifest import recorded_cases
 from runs.rerun import Rerun, rerun
 from runs.sessions import recorded_models, resume, start
 from runs.watcher import Progress
@@ -59,10 +60,10 @@ def other(call):
 class Silent:
     """A watcher."""
 
-    remarks: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
-    def remark(self, text: str) -> None:
-        self.remarks.append(text)
+    def notify(self, text: str) -> None:
+        self.notices.append(text)
 
     def update(self, progress: Progress) -> None:
         pass
@@ -215,7 +216,7 @@ async def test_a_fork_that_fails_is_a_failed_case_with_its_labels(folder: Path) 
 
 
 async def test_another_prompt_is_shown_to_the_model(folder: Path) -> None:
-    values = load_prompts("default")["generate_answer"].file.model_dump()
+    values = load_prompts("default", find_system("tamu").contracts)["generate_answer"].file.model_dump()
     values["opening"] = [{"role": "system", "text": "Mine."}]
     (folder / "mine.yaml").write_text(json.dumps(values))
     files = {"generate_answer": folder / "mine.yaml"}

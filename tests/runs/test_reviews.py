@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runs.manifest import RunError
-from runs.reviews import LONGEST_ANSWER, REVIEWS, Reviews, fingerprint, is_stale, make_review
+from runs.reviews import MAX_ANSWER, REVIEWS, Reviews, fingerprint, is_stale, make_review
 
 LINE: dict[str, Any] = {
     "case_id": "k1",
@@ -66,7 +66,7 @@ def test_the_shown_answer_is_confirmed_and_another_one_corrects_it(
         ({"reviewer": "A\u202eB"}, "reviewer: character 2 is U+202E"),
         ({"reviewer": "A\ud800"}, "half of a surrogate pair"),
         ({"comment": "a\x00"}, "comment: character 2 is U+0000"),
-        ({"answer": "a" * (LONGEST_ANSWER + 1)}, "answer: has 20,001 characters, of at most 20,000"),
+        ({"answer": "a" * (MAX_ANSWER + 1)}, "answer: has 20,001 characters, of at most 20,000"),
         ({"answer": " "}, "answer: is empty"),
         ({"labels": None}, "says nothing: give labels, an answer or a comment"),
         ({"shown": "0" * 64}, "has another result than the one that was shown"),

@@ -253,7 +253,7 @@ def test_show_tells_of_a_case_that_failed_in_its_first_node(
 def test_run_json_tells_what_shaped_the_run(tmp_path: Path, recipe: Path, cases: Path) -> None:
     run(tmp_path, recipe)
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert manifest["schema_version"] == 2
+    assert manifest["schema_version"] == 3
     assert manifest["status"] == "finished"
     assert manifest["counts"] == {"done": 6, "failed": 0, "waiting": 0, "errors": {}}
     assert set(manifest["prompts"]) == {
@@ -262,6 +262,6 @@ def test_run_json_tells_what_shaped_the_run(tmp_path: Path, recipe: Path, cases:
         "reflect_on_labels",
         "generate_answer",
     }
-    assert manifest["demonstrations"]["count"] == 28
+    assert manifest["resources"]["demonstrations"]["count"] == 28
     assert manifest["inputs"]["cases"] == 6
     assert manifest["models"]["label"]["name"] == "scripted:auto"

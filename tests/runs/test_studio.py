@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from graph.systems import systems
+from graph.system import systems
 from retrieval.corpus.build import build
-from runs.studio import StudioContext, bioasq, tamu, timeaware
+from runs import studio
+from runs.studio import StudioContext
 from tests.evigraph import write_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def test_every_system_is_listed_and_is_a_graph() -> None:
 async def test_a_sample_case_runs_from_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     context = StudioContext(model="scripted:auto", recipe=str(write_recipe(tmp_path)))
-    state = await tamu.ainvoke({"case_id": "103"}, context=context)
+    state = await vars(studio)["tamu"].ainvoke({"case_id": "103"}, context=context)
     assert state["answer"]
     assert state["usable_votes"] == 3
     context.client.journal.close()
@@ -40,7 +41,7 @@ async def test_a_question_of_bioasq_runs_with_the_others_as_its_shots(
     monkeypatch.chdir(tmp_path)
     context = StudioContext(model="scripted:auto", recipe="bioasq")
     case_id = next(iter(context.cases))
-    state = await bioasq.ainvoke({"case_id": case_id}, context=context)
+    state = await vars(studio)["bioasq"].ainvoke({"case_id": case_id}, context=context)
     assert state["answer"]
     assert any("1 shot" in one["because"] for one in state["decisions"])
     context.client.journal.close()
@@ -53,7 +54,7 @@ async def test_a_claim_is_checked_in_the_corpus_that_is_named(
     build([ROOT / "cases" / "samples" / "health" / "literature.jsonl"], tmp_path / "corpus")
     context = StudioContext(model="scripted:auto", recipe="timeaware", corpus="corpus")
     case_id = next(iter(context.cases))
-    state = await timeaware.ainvoke({"case_id": case_id}, context=context)
+    state = await vars(studio)["timeaware"].ainvoke({"case_id": case_id}, context=context)
     assert state["verdict"]
     context.client.journal.close()
 

@@ -7,17 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pytest
-from langgraph.graph import START, StateGraph
-
-from graph.recipe import RecipeError, make_recipe
-from graph.state import CaseInput, State
-from nodes.core.context import Context
-from nodes.evidence.label_evidence import label_evidence
 from runs import RunFolder
-from runs.assemble import Request, assemble
-from runs.servers import Servers
-from serving.model_name import assign_roles
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
@@ -188,23 +178,3 @@ def test_a_run_that_asks_for_nothing_new_records_the_four_prompts(tmp_path: Path
     old_run(tmp_path)
     recorded = RunFolder(tmp_path / "run").manifest.prompts
     assert set(recorded) == {"classify_intent", "label_evidence", "reflect_on_labels", "generate_answer"}
-
-
-@pytest.mark.parametrize(
-    ("values", "fault"),
-    [
-        ({"question": {"interpret": "always"}}, "question.interpret is always, .* has no interpret_question"),
-        ({"alignment": {"answer": "clinician"}}, "alignment.answer is clinician, .* has no align_answer"),
-    ],
-)
-async def test_a_graph_without_the_node_refuses_the_recipe(
-    monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], fault: str
-) -> None:
-    builder = StateGraph(State, context_schema=Context, input_schema=CaseInput)
-    builder.add_node("label_evidence", label_evidence)
-    builder.add_edge(START, "label_evidence")
-    monkeypatch.setattr("runs.assemble.build_system", lambda _, **__: builder.compile())
-    recipe = make_recipe({"system": "tamu", "embedding": "lexical:256", **values}, "r")
-    request = Request(recipe, "r", (BATCH,), (), assign_roles(["scripted:auto"], {}))
-    with pytest.raises(RecipeError, match=fault):
-        await assemble(request, print, Servers(print))

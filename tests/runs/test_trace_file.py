@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs.manifest import RunError
-from runs.trace_file import PLAIN_TRACE, TRACE, TraceFile, open_for_append, pack
+from runs.trace_file import TRACE, TraceFile, open_for_append, pack
 
 A = [{"case_id": "a", "step": 0, "node": "x"}, {"case_id": "a", "step": 1, "node": "__end__"}]
 B = [{"case_id": "b", "step": 0, "node": "\u00e4\U0001f600"}]
@@ -73,17 +73,6 @@ def test_damaged_bytes_are_named(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     with pytest.raises(RunError, match=r"trace\.jsonl\.gz: damaged from byte 0 to"):
         list(TraceFile(tmp_path).passes())
-
-
-def test_passes_of_an_older_plain_file_come_first(tmp_path: Path) -> None:
-    text = "".join(json.dumps(line) + "\n" for line in A + B)
-    (tmp_path / PLAIN_TRACE).write_text(text + '{"case_id": "tor')
-    written(tmp_path, A)
-    trace = TraceFile(tmp_path)
-    assert list(trace.passes()) == [A, B, A]
-    plain = list(trace.places())
-    assert trace.read(plain[1]) == B
-    assert [trace.read(place) for place in trace.places(after=plain[0])] == [B, A]
 
 
 def test_a_run_without_a_trace_has_no_passes(tmp_path: Path) -> None:

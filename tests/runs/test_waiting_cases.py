@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from graph.recipe import RecipeError, make_recipe
-from runs.assemble import Request, assemble
 from runs.folder import CASES
 from runs.reviews import Reviews, make_review
-from runs.servers import Servers
 from tests.runs.waiting import Place, Watching
 
 
@@ -43,7 +41,7 @@ def test_contested_cases_wait_and_the_batch_goes_on(place: Place) -> None:
     line = place.lines()["k0"]
     assert (line["error"], line["answer"], line["flags"]) == (None, None, ["waits_for_review"])
     assert line["labels"]["1"] == "essential"
-    assert watcher.remarks[-1] == f"cases wait for a person: evigraph review {place.run}"
+    assert watcher.notices[-1] == f"cases wait for a person: evigraph review {place.run}"
     assert [step["node"] for step in folder.trace("k0")[-2:]] == ["await_review", "__end__"]
     assert folder.trace("k0")[-2]["because"] == (
         "waits for a person: 3 votes differ on 2 of 6 sentences (limit 0.3)"
@@ -130,7 +128,7 @@ def test_a_review_of_another_result_leaves_the_case_waiting(place: Place) -> Non
     watcher = Watching()
     before = place.calls
     place.resume(watcher)
-    assert "case k0 still waits: its review was given on another result" in watcher.remarks
+    assert "case k0 still waits: its review was given on another result" in watcher.notices
     assert (place.lines()["k0"]["status"], place.calls) == ("waiting", before)
 
 
@@ -159,11 +157,9 @@ def test_reviews_that_cannot_be_read_do_not_stop_a_batch(place: Place) -> None:
     watcher = Watching(act)
     place.start(watcher=watcher)
     assert [*place.lines()] == ["k0", "k1", "k2", "k3"]
-    assert sum("reviews are left alone" in remark for remark in watcher.remarks) == 1
+    assert sum("reviews are left alone" in remark for remark in watcher.notices) == 1
 
 
-async def test_a_graph_without_the_node_cannot_ask_for_a_review(place: Place) -> None:
-    recipe = make_recipe({"system": "weak_labels", "review": {"disagreement": 0}}, "mine.yaml")
-    request = Request(recipe, "mine.yaml", (place.folder / "cases.jsonl",), (), place.request().models)
-    with pytest.raises(RecipeError, match=r"review\.disagreement is 0\.0.* has no await_review"):
-        await assemble(request, print, Servers(print))
+def test_a_system_without_reviews_refuses_their_section() -> None:
+    with pytest.raises(RecipeError, match="unknown field 'review'"):
+        make_recipe({"system": "weak_labels", "review": {"disagreement": 0}}, "mine.yaml")

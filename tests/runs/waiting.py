@@ -55,11 +55,11 @@ class Watching:
     """Does something once a case waits; remembers what it was told."""
 
     def __init__(self, act: Callable[[], None] | None = None) -> None:
-        self.remarks: list[str] = []
+        self.notices: list[str] = []
         self.act = act
 
-    def remark(self, text: str) -> None:
-        self.remarks.append(text)
+    def notify(self, text: str) -> None:
+        self.notices.append(text)
 
     def update(self, progress: Progress) -> None:
         if progress.waiting and self.act is not None:

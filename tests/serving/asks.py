@@ -51,14 +51,14 @@ def parse(text: str) -> str:
     return str(word)
 
 
-def rescue(text: str) -> str:
+def fall_back(text: str) -> str:
     if "perhaps" not in text:
-        raise InvalidReply("nothing to rescue")
+        raise InvalidReply("nothing to read")
     return "no"
 
 
 WORD = ReplyFormat("word", SCHEMA, parse)
-FORGIVING = ReplyFormat("word", SCHEMA, parse, rescue)
+FORGIVING = ReplyFormat("word", SCHEMA, parse, fall_back)
 
 
 def word_ask(

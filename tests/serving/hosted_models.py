@@ -8,9 +8,8 @@ from types import TracebackType
 import pytest
 
 from serving.backends import Backend, CallParameters, connect
-from serving.backends.backend import Constraint
-from serving.exchange import exchange
-from serving.journal import Answer
+from serving.backends.backend import Constraint, exchange
+from serving.messages import Answer
 from serving.model_name import ModelName
 from tests.serving.asks import PROMPT, SCHEMA
 from tests.serving.hosted_server import HostedServer
@@ -20,6 +19,12 @@ MODELS = {
     "anthropic": "claude-opus-4-5",
     "google_genai": "gemini-2.5-flash",
     "deepseek": "deepseek-chat",
+}
+PACKAGES = {
+    "openai": "langchain-openai",
+    "anthropic": "langchain-anthropic",
+    "google_genai": "langchain-google-genai",
+    "deepseek": "langchain-deepseek",
 }
 KEY = "a-key"
 

@@ -1,4 +1,4 @@
-"""Replies that break their format: the correction turn, the rescue, refusals and cuts, over HTTP."""
+"""Replies that break their format: the correction turn, the fallback parser, refusals and cuts, over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_the_correction_quotes_the_fault_and_goes_on_with_the_conversation
     server.plan(Say((WRONG,)), Say((said("no"),)))
     (outcome,) = await client.ask(word_ask())
     assert isinstance(outcome, Reply)
-    assert (outcome.value, outcome.text, outcome.rescued) == ("no", said("no"), None)
+    assert (outcome.value, outcome.text, outcome.fallback_fault) == ("no", said("no"), None)
     assert [call.fault for call in outcome.calls] == [FAULT, None]
     first, second = server.chats
     assert turns(first) == OPENING
@@ -56,26 +56,26 @@ async def test_only_the_faulty_sample_is_corrected(server: FakeServer, client: M
     assert [body.get("n", 1) for body in server.chats] == [3, 1]
 
 
-async def test_a_reply_that_stays_wrong_is_rescued(server: FakeServer, client: ModelClient) -> None:
+async def test_a_reply_that_stays_wrong_takes_the_fallback(server: FakeServer, client: ModelClient) -> None:
     server.plan(Say((WRONG,)), Say(("no idea",)))
     (outcome,) = await client.ask(word_ask(reply=FORGIVING))
     assert isinstance(outcome, Reply)
     assert (outcome.value, outcome.text) == ("no", WRONG)
-    assert outcome.rescued == "the reply holds no JSON object"
+    assert outcome.fallback_fault == "the reply holds no JSON object"
     assert [call.fault for call in outcome.calls] == [FAULT, "the reply holds no JSON object"]
 
 
-async def test_the_rescue_prefers_the_corrected_reply(server: FakeServer, client: ModelClient) -> None:
+async def test_the_fallback_prefers_the_corrected_reply(server: FakeServer, client: ModelClient) -> None:
     server.plan(Say((WRONG,)), Say((f"still {WRONG}",)))
     (outcome,) = await client.ask(word_ask(reply=FORGIVING))
     assert isinstance(outcome, Reply)
     assert outcome.text == f"still {WRONG}"
 
 
-async def test_a_good_reply_is_never_rescued(server: FakeServer, client: ModelClient) -> None:
+async def test_a_good_reply_needs_no_fallback(server: FakeServer, client: ModelClient) -> None:
     (outcome,) = await client.ask(word_ask(reply=FORGIVING))
     assert isinstance(outcome, Reply)
-    assert outcome.rescued is None
+    assert outcome.fallback_fault is None
 
 
 async def test_two_wrong_replies_fail_and_are_asked_for_again_once_forgotten(

@@ -11,13 +11,12 @@ import pytest
 
 from serving.ask import Failure, Reply
 from serving.backends import Backend, connect
-from serving.budget import Budget, BudgetSpent
+from serving.budget import Budget, BudgetSpent, Price
 from serving.client import ModelClient
-from serving.journal import Answer, Journal, JournalError, Question
+from serving.journal import Journal, JournalError, Question
 from serving.limits import Limits
-from serving.messages import Message
+from serving.messages import Answer, Message
 from serving.model_name import ROLES, ModelName, Role
-from serving.prices import Price
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
 
@@ -46,7 +45,7 @@ async def test_a_lost_server_is_named_with_the_reason(server: FakeServer, connec
 async def test_a_server_cannot_ask_for_an_endless_pause(
     server: FakeServer, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.dispatcher.LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("serving.dispatcher.MAX_WAIT_S", 0.01)
     server.plan(Refuse(429, retry_after="86400"), Say((said("no"),)))
     (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=120)
     assert isinstance(outcome, Reply)
@@ -274,10 +273,13 @@ async def test_an_outage_that_was_too_long_is_not_waited_for_again(
     async with asyncio.timeout(120):
         while not endpoint.down:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
+        for _ in range(20):
+            # The first request learns of it and begins to wait, within a few turns of the loop.
+            await asyncio.sleep(0)
         endpoint._down_since -= 600
         assert words(await client.ask(word_ask())) == ["connection"]
-    assert not first.done()
     first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
 
 
 async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_well(

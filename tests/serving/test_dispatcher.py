@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tenacity.wait import wait_fixed
 
 from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
 from serving.client import ModelClient
+from serving.dispatcher import choose, prefix_of
 from serving.limits import Limits
-from serving.messages import Message
+from serving.messages import Message, max_prompt_tokens
 from serving.model_name import ModelName
-from serving.token_estimate import most_prompt_tokens
 from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer, HangUp, Refuse, Say
 
@@ -107,7 +111,9 @@ async def test_a_server_that_stops_is_taken_over_at_once_and_comes_back(
     connect_client: Connect,
     quick_looks: None,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "evigraph")
     # An attempt after a pause would come too late.
     monkeypatch.setattr("serving.dispatcher._BACKOFF", wait_fixed(600))
     client = connect_client(backend=both)
@@ -120,6 +126,9 @@ async def test_a_server_that_stops_is_taken_over_at_once_and_comes_back(
     assert client.dispatcher.endpoints[server.url].down
     server.start()
     await until(lambda: not client.dispatcher.endpoints[server.url].down)
+    away, back = caplog.messages
+    assert away.startswith(f"{server.url} is away: ")
+    assert back.startswith(f"{server.url} is back after ")
     client.forget(again.case_id)
     assert await server_of(client, replace(again, max_tokens=42)) == server.url
 
@@ -218,7 +227,7 @@ async def test_tokens_a_minute_count_prompt_and_token_limit(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
-    one = most_prompt_tokens(of_case(1).messages) + 3 * 40
+    one = max_prompt_tokens(of_case(1).messages) + 3 * 40
     client = connect_client(limits=Limits(tpm=2 * one))
     started = time.monotonic()
     await asyncio.gather(*(client.ask(replace(of_case(n), samples=(0, 1, 2))) for n in range(4)))
@@ -246,3 +255,60 @@ async def test_connections_grow_from_their_start(server: FakeServer, connect_cli
     await asyncio.gather(*(client.ask(of_case(number)) for number in range(40)))
     assert 2 <= server.peak <= 8
     assert client.dispatcher.endpoints[server.url].limiter.width == 8.0
+
+
+ADDRESSES = [f"http://10.0.0.{number}:8000/v1" for number in range(1, 5)]
+PREFIXES = [f"prefix {number}" for number in range(400)]
+
+
+def idle(*addresses: str) -> dict[str, int]:
+    return dict.fromkeys(addresses, 0)
+
+
+def test_a_follow_up_has_the_prefix_of_its_conversation() -> None:
+    turns = (Message("assistant", "yes"), Message("user", "Are you sure?"))
+    assert prefix_of((*PROMPT, *turns)) == prefix_of(PROMPT)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_another_beginning_is_another_prefix(position: int) -> None:
+    other = list(PROMPT)
+    other[position] = Message("user", "Another one.")
+    assert prefix_of(other) != prefix_of(PROMPT)
+
+
+def test_texts_that_join_to_the_same_are_different_prefixes() -> None:
+    assert prefix_of([Message("user", "ab"), Message("user", "c")]) != prefix_of(
+        [Message("user", "a"), Message("user", "bc")]
+    )
+
+
+def test_the_same_prefix_goes_to_the_same_server_whatever_the_order_of_servers() -> None:
+    for prefix in PREFIXES[:50]:
+        assert choose(prefix, idle(*ADDRESSES)) == choose(prefix, idle(*reversed(ADDRESSES)))
+
+
+def test_prefixes_spread_over_all_servers() -> None:
+    counts = Counter(choose(prefix, idle(*ADDRESSES)) for prefix in PREFIXES)
+    assert all(60 <= counts[address] <= 140 for address in ADDRESSES)
+
+
+def test_only_the_conversations_of_a_server_that_goes_move() -> None:
+    gone, *left = ADDRESSES
+    for prefix in PREFIXES:
+        before, after = choose(prefix, idle(*ADDRESSES)), choose(prefix, idle(*left))
+        assert after == before or before == gone
+
+
+def test_a_prefix_that_all_cases_share_does_not_fill_one_server() -> None:
+    loads = idle(*ADDRESSES)
+    for _ in range(100):
+        loads[choose("the same", loads)] += 1
+    assert max(loads.values()) <= math.ceil(1.25 * 100 / 4)
+
+
+@given(st.text(), st.lists(st.integers(0, 1000), min_size=1, max_size=8))
+def test_the_choice_is_never_among_the_fullest_beyond_the_bound(prefix: str, numbers: list[int]) -> None:
+    loads = {f"http://{index}": number for index, number in enumerate(numbers)}
+    chosen = choose(prefix, loads)
+    assert loads[chosen] < 1.25 * (sum(numbers) + 1) / len(numbers) + 1

@@ -1,20 +1,36 @@
-"""Connecting hosted models: nothing is sent, and what is missing is one line."""
+"""Hosted models: connected without a request, asked by their LangChain classes on loopback."""
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
 
 import pytest
 
+from serving.ask import Reply
 from serving.backends import connect
-from serving.backends.strict_schema import without_keywords
+from serving.backends.reply_schemas import without_keywords
+from serving.client import ModelClient
 from serving.errors import ModelError
-from serving.model_name import HOSTED_PACKAGES, ModelName
-from tests.serving.hosted_models import MODELS
+from serving.journal import Journal
+from serving.model_name import ROLES, ModelName
+from serving.probe import probe
+from tests.serving.asks import PROMPT_WORDS, SCHEMA, said, word_ask, words
+from tests.serving.fake_server import MODEL, FakeServer, Refuse, Say
+from tests.serving.hosted_models import MODELS, PACKAGES, Connected, point_at
+from tests.serving.hosted_server import (
+    HostedServer,
+    Http,
+    anthropic_text,
+    anthropic_tool,
+    completion,
+    function_call,
+    google_reply,
+)
 
-EXTRAS = [provider for provider in HOSTED_PACKAGES if provider != "openai"]
+EXTRAS = [provider for provider in PACKAGES if provider != "openai"]
 
 
 @pytest.fixture
@@ -63,10 +79,11 @@ _WITHOUT = """
 import os, sys
 from serving.backends import connect
 from serving.errors import ModelError
-from serving.model_name import HOSTED_PACKAGES, ModelName
+from serving.model_name import ModelName
 os.environ["ANTHROPIC_API_KEY"] = "a-key"
-for provider in sys.argv[1:]:
-    sys.modules[HOSTED_PACKAGES[provider].replace("-", "_")] = None
+for argument in sys.argv[1:]:
+    provider, package = argument.split("=")
+    sys.modules[package.replace("-", "_")] = None
     try:
         connect(ModelName(provider, "a-model"))
     except ModelError as error:
@@ -76,11 +93,10 @@ for provider in sys.argv[1:]:
 
 def test_a_missing_package_is_one_line_with_the_command() -> None:
     # LangChain keeps what it has imported, so this needs a process of its own.
-    command = [sys.executable, "-c", _WITHOUT, *EXTRAS]
+    command = [sys.executable, "-c", _WITHOUT, *(f"{provider}={PACKAGES[provider]}" for provider in EXTRAS)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        f"model '{provider}:a-model' needs a package: pip install {HOSTED_PACKAGES[provider]}"
-        for provider in EXTRAS
+        f"model '{provider}:a-model' needs a package: pip install {PACKAGES[provider]}" for provider in EXTRAS
     ]
 
 
@@ -93,3 +109,103 @@ def test_keywords_that_a_strict_mode_refuses_are_left_out_at_any_depth() -> None
         "required": ["uniqueItems"],
     }
     assert ids["uniqueItems"] is True
+
+
+@pytest.fixture
+def openai(server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> ModelClient:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return ModelClient({"label": connect(ModelName("openai", MODEL))}, journal)
+
+
+async def test_a_hosted_model_gets_the_schema_and_no_seed(server: FakeServer, openai: ModelClient) -> None:
+    assert words(await openai.ask(word_ask(samples=(0, 1)))) == ["yes", "yes"]
+    (body,) = server.chats
+    assert (body["n"], body["temperature"], body["max_completion_tokens"]) == (2, 0.7, 40)
+    assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert "seed" not in body
+
+
+async def test_the_usage_of_a_hosted_request_is_counted_once(server: FakeServer, openai: ModelClient) -> None:
+    server.plan(Say((said("yes"), said("no") + " as far as I know"), cached_tokens=3))
+    outcomes = await openai.ask(word_ask(samples=(0, 1)))
+    assert [outcome.calls[0].input_tokens for outcome in outcomes] == [PROMPT_WORDS, 0]
+    assert [outcome.calls[0].output_tokens for outcome in outcomes] == [5, 4]
+    assert [outcome.calls[0].cached_tokens for outcome in outcomes] == [3, 0]
+
+
+async def test_a_hosted_model_is_asked_again_by_our_loop_only(
+    server: FakeServer, openai: ModelClient
+) -> None:
+    server.default = Refuse(429, retry_after="0.01")
+    assert words(await openai.ask(word_ask())) == ["rate_limit"]
+    assert len(server.chats) == 5
+
+
+ZEBRA = '{"word": "zebra-17"}'
+"""What the probe wants to see."""
+
+SERVICES = {
+    "openai": (
+        [completion({"content": ZEBRA}, {"content": ZEBRA})] + [completion({"content": "letters"})] * 2,
+        [completion({"content": said("perhaps")}, {"content": said("no")})],
+        completion({"content": said("yes")}),
+    ),
+    "anthropic": (
+        [anthropic_text(ZEBRA)],
+        [anthropic_text(said("perhaps")), anthropic_text(said("no"))],
+        anthropic_text(said("yes")),
+    ),
+    "google_genai": (
+        [google_reply(ZEBRA, ZEBRA), google_reply("letters"), google_reply("letters")],
+        [google_reply(said("perhaps"), said("no"))],
+        google_reply(said("yes")),
+    ),
+    "deepseek": (
+        [completion(function_call(ZEBRA))],
+        [completion(function_call(said("perhaps"))), completion(function_call(said("no")))],
+        completion(function_call(said("yes"))),
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", SERVICES)
+async def test_a_provider_answers_and_corrects_a_reply(
+    hosted: HostedServer, monkeypatch: pytest.MonkeyPatch, journal: Journal, provider: str
+) -> None:
+    point_at(hosted, monkeypatch)
+    probed, first, mended = SERVICES[provider]
+    async with Connected(provider) as backend:
+        hosted.plan(*probed)
+        able, _ = await probe(backend)
+        assert able.constraints[0] == backend.constraints[0]
+        hosted.plan(*first, mended)
+        client = ModelClient(dict.fromkeys(ROLES, able), journal)
+        outcomes = await client.ask(word_ask(samples=(0, 1)))
+        again = await client.ask(word_ask(samples=(0, 1)))
+        await client.dispatcher.close()
+    assert sorted(map(str, words(outcomes))) == ["no", "yes"]
+    assert words(again) == words(outcomes)
+    assert len(hosted.received) == len(probed) + len(first) + 1
+    assert "must be yes or no" in json.dumps(hosted.received[-1])
+    (corrected,) = (one for one in outcomes if isinstance(one, Reply) and len(one.calls) == 2)
+    assert [record.fault for record in corrected.calls] == ["'word' must be yes or no", None]
+    assert all(record.input_tokens + record.output_tokens > 0 for record in corrected.calls)
+
+
+async def test_a_tool_of_anthropic_is_asked_for_where_the_schema_is_refused(
+    hosted: HostedServer, monkeypatch: pytest.MonkeyPatch, journal: Journal
+) -> None:
+    point_at(hosted, monkeypatch)
+    unknown = Http(
+        400, {"type": "error", "error": {"type": "invalid_request_error", "message": "output_config"}}
+    )
+    hosted.plan(unknown, anthropic_text("hello"), unknown, anthropic_tool(json.loads(ZEBRA)))
+    async with Connected("anthropic") as backend:
+        able, findings = await probe(backend)
+        assert findings.constraint == "tool"
+        hosted.plan(anthropic_tool({"word": "yes"}))
+        client = ModelClient(dict.fromkeys(ROLES, able), journal)
+        assert words(await client.ask(word_ask())) == ["yes"]
+        await client.dispatcher.close()
+    assert hosted.received[-1]["tool_choice"]["name"] == "word"

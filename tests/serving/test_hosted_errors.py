@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from serving.backends.backend import exchange
 from serving.errors import CallError
-from serving.exchange import exchange
 from tests.serving.asks import PROMPT
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at
 from tests.serving.hosted_server import (

@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from serving.backends import Backend
-from serving.backends.backend import CallParameters
+from serving.backends.backend import CallParameters, exchange
 from serving.backends.http_json import HttpJson
 from serving.errors import CallError
-from serving.exchange import exchange
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import Drip, FakeServer, HangUp, Raw, Refuse, Say
 
@@ -46,11 +45,11 @@ async def test_half_a_surrogate_pair_in_a_prompt_can_be_sent(http: HttpJson, ser
 async def test_a_reply_that_is_too_large_is_given_up(
     http: HttpJson, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.backends.http_json.LARGEST_REPLY", 100_000)
+    monkeypatch.setattr("serving.backends.http_json.MAX_REPLY_BYTES", 100_000)
     server.plan(Raw(b"[" + b" " * 99_998 + b"]"), Raw(b"[" + b" " * 99_999 + b"]"))
     assert await http.post(f"{server.url}/chat/completions", BODY) == []
     error = await failure(http, server)
-    assert (error.error_class, error.curable) == ("internal", False)
+    assert (error.error_class, error.retryable) == ("internal", False)
     assert "the reply is larger than" in str(error)
 
 

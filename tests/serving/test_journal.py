@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Answer, Journal, JournalError, Question
+from serving.journal import Journal, JournalError, Question
 from serving.journal_tables import unpack
-from serving.messages import Message
-from serving.reply import TokenLogprob
+from serving.messages import Answer, Message, TokenLogprob
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
 QUESTION = Question("vllm:tiny", "r1", (SYSTEM, Message("user", "Why?")), {"temperature": 0.5}, 0)
@@ -26,7 +25,8 @@ ODD = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
 WRITER = """
 import sys
 from pathlib import Path
-from serving.journal import Answer, Journal, Question
+from serving.messages import Answer
+from serving.journal import Journal, Question
 from serving.messages import Message
 
 journal = Journal(Path(sys.argv[1]))
@@ -40,7 +40,8 @@ for number in range(10_000):
 TWO_WRITERS = f"""
 import sys
 from pathlib import Path
-from serving.journal import Answer, Journal, Question
+from serving.messages import Answer
+from serving.journal import Journal, Question
 from serving.messages import Message
 
 journal = Journal(Path(sys.argv[1]))
@@ -231,13 +232,22 @@ def test_a_place_that_is_none(tmp_path: Path) -> None:
             Journal(path)
 
 
-def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize(
+    ("version", "remedy"), [(2, "older.*start the run anew"), (99, "newer.*update first")]
+)
+def test_a_journal_of_another_schema_is_refused_and_left_alone(
+    tmp_path: Path, version: int, remedy: str, read_only: bool
+) -> None:
     path = tmp_path / "calls.sqlite"
     with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version=99")
+        database.execute(f"PRAGMA user_version={version}")
     database.close()
-    with pytest.raises(JournalError):
-        Journal(path)
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match=rf"calls\.sqlite: .*{remedy}") as caught:
+        Journal(path, read_only=read_only)
+    assert len(str(caught.value).splitlines()) == 1
+    assert path.read_bytes() == before
 
 
 def test_a_full_disk_is_a_journal_error_and_keeps_what_is_there(journal: Journal) -> None:

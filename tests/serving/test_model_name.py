@@ -64,7 +64,10 @@ def test_a_misspelt_provider_gets_the_nearest(typo: str, nearest: str) -> None:
 
 
 def test_an_unknown_provider_gets_all() -> None:
-    assert "known: embedded, vllm, vllm-offline, scripted, openai" in refused("xyz:model")
+    assert (
+        "known: embedded, vllm, vllm-offline, openai, anthropic, google_genai, deepseek, scripted"
+        in refused("xyz:model")
+    )
 
 
 def test_vllm_without_an_address_needs_a_server() -> None:

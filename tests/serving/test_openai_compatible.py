@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from serving.backends import Backend, connect
-from serving.backends.fixed_layout import fixed_layout_grammar
+from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.client import ModelClient
 from serving.errors import CallError, ModelError
 from serving.journal import Journal

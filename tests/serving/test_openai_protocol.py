@@ -6,7 +6,7 @@ import pytest
 
 from serving.backends.openai_protocol import answers
 from serving.errors import CallError
-from serving.reply import TokenLogprob
+from serving.messages import TokenLogprob
 
 
 def choice(index: int, text: str | None, reason: str = "stop", **more: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_without_a_usage_nothing_is_counted(usage: object) -> None:
 def test_another_model_than_was_asked_is_refused(given: str) -> None:
     with pytest.raises(CallError, match=f"answered with model '{given}', not 'tiny'") as caught:
         answers(response(choice(0, "a"), model=given), "tiny", 1)
-    assert not caught.value.curable
+    assert not caught.value.retryable
 
 
 @pytest.mark.parametrize("given", ["tiny", "tiny-2026-08-07", ""])

@@ -11,7 +11,8 @@ import pytest
 from cases.records import INTENTS, RISK_LEVELS
 from serving.ask import Failure
 from serving.backends import Backend, CallParameters, connect
-from serving.backends.scripted import HISTORY_LENGTH, ScriptedCall, ScriptedChatModel, scripted_server
+from serving.backends.backend import Server
+from serving.backends.scripted import HISTORY_LENGTH, ScriptedModel
 from serving.client import ModelClient
 from serving.errors import ERROR_CLASSES, CallError, ModelError
 from serving.journal import Journal
@@ -169,20 +170,6 @@ async def test_a_function_is_called_for_each_sample(write: Write, journal: Journ
     ]
 
 
-def test_a_plain_function_answers_synchronously_and_an_async_one_says_why_not() -> None:
-    async def later(call: ScriptedCall) -> str:
-        return "too late"
-
-    assert ScriptedChatModel(script=lambda call: f"{call.prompt}").invoke("Hello").text == (
-        "[('human', 'Hello')]"
-    )
-    with (
-        pytest.warns(RuntimeWarning, match="never awaited"),
-        pytest.raises(TypeError, match="use the model's async methods"),
-    ):
-        ScriptedChatModel(script=later).invoke("Hello")
-
-
 @pytest.mark.parametrize(
     ("text", "function", "fault"),
     [
@@ -221,8 +208,8 @@ def test_the_revision_is_that_of_the_file(write: Write) -> None:
 
 
 async def test_the_history_keeps_the_latest_calls(journal: Journal) -> None:
-    model = ScriptedChatModel(script=lambda call: said("no"))
-    backend = replace(AUTO, servers=(scripted_server(model),))
+    model = ScriptedModel(lambda call: said("no"))
+    backend = replace(AUTO, servers=(Server("scripted", model),))
     await ModelClient({"label": backend}, journal).ask(word_ask(samples=(0, 1)))
     history = model.history
     assert [(call.role, call.case_id, call.sample) for call in history] == [
@@ -231,10 +218,10 @@ async def test_the_history_keeps_the_latest_calls(journal: Journal) -> None:
     ]
     assert history[0].prompt == [("system", PROMPT[0].text), ("human", PROMPT[1].text)]
     assert history[0].schema_ == SCHEMA
-    for _ in range(HISTORY_LENGTH // 100):
-        await model.ainvoke("Hello", samples=tuple(range(100)))
+    many = CallParameters("answer", "", tuple(range(HISTORY_LENGTH)), 0.0, 9, None, "")
+    await model(PROMPT, many)
     assert len(history) == HISTORY_LENGTH
-    assert history[0].role == ""
+    assert history[0].role == "answer"
 
 
 async def test_usage_is_counted_in_words(write: Write, journal: Journal) -> None:

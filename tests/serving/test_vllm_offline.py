@@ -20,7 +20,8 @@ from serving.backends import Backend, connect
 from serving.backends.backend import CallParameters
 from serving.client import ModelClient
 from serving.errors import CallError, ModelError
-from serving.journal import Answer, Journal
+from serving.journal import Journal
+from serving.messages import Answer
 from serving.model_name import parse_model_name
 from serving.probe import probe
 from tests.serving.test_vllm import IDS, PROMPT, SCHEMA, label_ask, parse
@@ -188,7 +189,7 @@ async def test_a_dead_engine_is_noticed_and_said() -> None:
     for request in (pending, ask(backend)):
         with pytest.raises(CallError, match="engine has died") as caught:
             await request
-        assert (caught.value.error_class, caught.value.curable) == ("connection", False)
+        assert (caught.value.error_class, caught.value.retryable) == ("connection", False)
     assert not await is_up()
     await closed(backend)
 

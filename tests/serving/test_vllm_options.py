@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from serving.backends import connect
-from serving.backends.vllm_options import (
+from serving.backends.vllm_offline import (
     OPTIONS_VARIABLE,
     default_options,
     locate,

@@ -8,7 +8,7 @@ from serving.embedded.request import Reply, Request
 
 MODEL = "smollm2-135m"
 LABELS = ("essential", "supplementary", "not-relevant")
-IDS = tuple(str(number) for number in range(5, 13))
+IDS = tuple(str(number) for number in range(1, 13))
 PROMPT = "Label each sentence as essential, supplementary or not-relevant.\n" + "\n".join(
     f"{number}. The dose of drug {number} was raised because the pain came back." for number in IDS
 )

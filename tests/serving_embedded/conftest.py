@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from serving.backends import Backend, connect
 from serving.embedded.chat_format import ChatFormat, chat_format
-from serving.embedded.chat_model import EmbeddedChatModel
 from serving.embedded.engine import Engine
+from serving.model_name import ModelName
 from tests.serving_embedded.cases import MODEL
 from weights.registry import pull
 
@@ -27,5 +28,5 @@ def engine(folder: Path, chat: ChatFormat) -> Engine:
 
 
 @pytest.fixture
-def model(folder: Path) -> EmbeddedChatModel:
-    return EmbeddedChatModel(model_path=str(folder), max_tokens=24)
+def backend(folder: Path) -> Backend:
+    return connect(ModelName("embedded", str(folder)))

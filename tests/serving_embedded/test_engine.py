@@ -140,13 +140,6 @@ def test_a_reply_that_is_forced_altogether_is_whole(engine: Engine, chat: ChatFo
     assert (reply.samples[0].text, reply.samples[0].finish_reason) == ('"as it has to be"', "stop")
 
 
-def test_a_stop_string_ends_the_reply_and_is_cut_off(engine: Engine, chat: ChatFormat) -> None:
-    request = Request(prompt=prompt(chat, "What is the capital of France?"), stop=(" is",), max_new_tokens=20)
-    (reply,) = ask(engine, request)
-    assert reply.samples[0].text == "The capital of France"
-    assert reply.samples[0].finish_reason == "stop"
-
-
 def test_stopping_leaves_an_engine_that_works(engine: Engine, chat: ChatFormat) -> None:
     request = Request(prompt=prompt(chat, "Count."), max_new_tokens=3)
     should_stop = threading.Event()

@@ -11,8 +11,7 @@ from serving.backends import connect
 from serving.errors import ModelError
 from serving.model_name import parse_model_name
 from serving.vllm_server.find import Installation, inspect_vllm
-from serving.vllm_server.ports import free_port
-from serving.vllm_server.server import start_server
+from serving.vllm_server.server import free_port, start_server
 from serving.vllm_server.spec import plan_server
 from tests.stand_in_vllm import is_running
 

@@ -54,7 +54,7 @@ def test_vllm_reports_to_nobody(model: Path, installation: Installation) -> None
 def test_a_folder_needs_no_hub(model: Path) -> None:
     spec = plan_server(GPU, str(model), 8000)
     assert spec.environment["HF_HUB_OFFLINE"] == "1"
-    assert (value(spec, "--model"), spec.name, spec.remarks) == (str(model), "tiny", ())
+    assert (value(spec, "--model"), spec.name, spec.notes) == (str(model), "tiny", ())
 
 
 @pytest.mark.skipif(not is_ready("smollm2-135m"), reason="needs `evigraph models pull`")
@@ -67,7 +67,7 @@ def test_a_registered_name_is_its_weights_under_its_name() -> None:
 
 def test_a_download_is_announced() -> None:
     spec = plan_server(GPU, LLAMA, 8000, gpus=4)
-    assert any("vLLM downloads them now" in remark for remark in spec.remarks)
+    assert any("vLLM downloads them now" in note for note in spec.notes)
     assert "HF_HUB_OFFLINE" not in spec.environment
 
 
@@ -75,7 +75,7 @@ def test_weights_in_the_hubs_cache_are_no_download(no_hub_cache: Path) -> None:
     snapshot = no_hub_cache / "models--meta-llama--Llama-3.3-70B-Instruct" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").touch()
-    assert not any("downloads" in remark for remark in plan_server(GPU, LLAMA, 8000, gpus=4).remarks)
+    assert not any("downloads" in note for note in plan_server(GPU, LLAMA, 8000, gpus=4).notes)
 
 
 def test_without_the_hub_a_download_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,12 +98,12 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 def test_the_fitting_recipe_is_taken_and_named() -> None:
     spec = plan_server(GPU, LLAMA, 8000, gpus=4)
     assert value(spec, "--tensor-parallel-size") == "4"
-    assert spec.remarks[0].startswith("serve recipe llama-3.3-70b-4gpu: ")
+    assert spec.notes[0].startswith("serve recipe llama-3.3-70b-4gpu: ")
 
 
 def test_without_a_fitting_recipe_the_others_are_named() -> None:
     spec = plan_server(GPU, LLAMA, 8000, gpus=3)
-    assert "there are: llama-3.3-70b-2gpu, llama-3.3-70b-4gpu, llama-3.3-70b-8gpu" in spec.remarks[0]
+    assert "there are: llama-3.3-70b-2gpu, llama-3.3-70b-4gpu, llama-3.3-70b-8gpu" in spec.notes[0]
     assert value(spec, "--tensor-parallel-size") == "3"
 
 
@@ -120,9 +120,9 @@ def test_a_recipe_serves_a_folder_of_the_same_weights(model: Path) -> None:
     assert (value(spec, "--model"), value(spec, "--served-model-name")) == (str(model), LLAMA)
 
 
-def test_a_recipe_for_another_model_is_remarked_upon() -> None:
+def test_a_recipe_for_another_model_is_noted() -> None:
     spec = plan_server(GPU, LLAMA, 8000, recipe=load_serve_recipe("llama-3.3-70b-fp8-1gpu"))
-    assert any("is made for RedHatAI/" in remark for remark in spec.remarks)
+    assert any("is made for RedHatAI/" in note for note in spec.notes)
 
 
 def test_gpus_and_recipes_for_them_are_refused_on_the_cpu_build(model: Path) -> None:
@@ -138,11 +138,11 @@ def test_what_evigraph_must_know_is_not_for_vllm_alone(model: Path, argument: st
         plan_server(CPU, str(model), 8000, extra=[argument, "1"])
 
 
-def test_an_open_server_is_remarked_upon(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_server_is_noted(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = plan_server(CPU, str(model), 8000, host="0.0.0.0")  # noqa: S104
-    assert any("whoever reaches 0.0.0.0" in remark for remark in spec.remarks)
+    assert any("whoever reaches 0.0.0.0" in note for note in spec.notes)
     monkeypatch.setenv("VLLM_API_KEY", "a-key")
-    assert not plan_server(CPU, str(model), 8000, host="0.0.0.0").remarks  # noqa: S104
+    assert not plan_server(CPU, str(model), 8000, host="0.0.0.0").notes  # noqa: S104
 
 
 @pytest.mark.parametrize(

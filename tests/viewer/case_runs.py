@@ -10,9 +10,9 @@ from typing import Any
 from cases.load import find_cases
 from runs.folder import CALLS, RunWriter
 from runs.manifest import Edge, GraphShape, Inputs, Manifest
-from serving.journal import Answer, Journal, Question
-from serving.messages import Message
-from viewer.bundled import BundledAddresses
+from serving.journal import Journal, Question
+from serving.messages import Answer, Message
+from viewer.bundle import BundledAddresses
 
 GRAPH = GraphShape(
     nodes=[
@@ -35,7 +35,7 @@ GRAPH = GraphShape(
 )
 
 RESULTS = (
-    *("error", "interpreted_question", "intent", "ranker_scores", "ranker_vote", "vote_counts"),
+    *("error", "interpreted_question", "intent", "retrieved", "ranker_scores", "ranker_vote", "vote_counts"),
     *("usable_votes", "asked_votes", "label_confidence", "evidence", "label_source", "answer_evidence"),
     *("answer", "answer_sentences", "alignment", "aligned_answer"),
 )
@@ -91,13 +91,14 @@ def write_run(
     ended: dict[str, Any],
     steps: Sequence[dict[str, Any]] = (),
     graph: GraphShape | None = GRAPH,
+    system: str = "tamu",
 ) -> Path:
     """A run over one case, which ended so."""
     path = folder / "cases.jsonl"
     path.write_text(json.dumps(case) + "\n", "utf-8")
     manifest = Manifest(
         evigraph="0",
-        system="tamu",
+        system=system,
         graph=graph,
         recipe={},
         recipe_sha256="",
@@ -105,7 +106,6 @@ def write_run(
         prompts={},
         inputs=Inputs(paths=[str(path)], sha256=find_cases([path]).digest(), cases=1),
         models={},
-        demonstrations=None,
         versions={},
     )
     id_ = ended["case_id"]

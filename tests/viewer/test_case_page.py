@@ -128,7 +128,12 @@ def hostile_run(folder: Path) -> Path:
         step("label_evidence", facts, because=HOSTILE, calls=[asked], flags=[HOSTILE], next=[HOSTILE]),
         step("retrieve_answer_demonstrations", {"chosen": shown}, reads={HOSTILE: [0]}, writes=[HOSTILE]),
         step("generate_answer", calls=[asked]),
-        step("check_answer", {"verdict": "sent_back", "faults": [HOSTILE]}, error=HOSTILE),
+        step(
+            "check_answer",
+            {"verdict": "sent_back", "faults": [HOSTILE]},
+            reads={"draft_answer": [2]},
+            error=HOSTILE,
+        ),
         step(HOSTILE),
     ]
     case = {
@@ -209,23 +214,10 @@ def test_missing_texts_leave_labels_and_one_clear_line(tmp_path: Path) -> None:
     assert "text missing" in words(page.get_element_by_id("s-0"))
 
 
-def test_an_older_run_without_a_graph_lists_its_route(tmp_path: Path) -> None:
-    old = step("label_evidence", reads=["case_id"])
-    del old["writes"]
-    page = page_of(write_run(tmp_path, BARE, line("c"), [old], graph=None))
+def test_a_run_without_a_graph_lists_its_route(tmp_path: Path) -> None:
+    page = page_of(write_run(tmp_path, BARE, line("c"), [step("label_evidence")], graph=None))
     assert "recorded no graph" in words(page)
     assert page.xpath("//details[@open]//a[@href='#step-0']")
-
-
-def test_a_line_of_an_older_run_is_shown(tmp_path: Path) -> None:
-    kept = ("case_id", "status", "error", "labels", "flags", "usage")
-    ended = {name: value for name, value in line("c", labels={"1": "essential"}).items() if name in kept}
-    asked = call(tmp_path / CALLS, "label", 0, "p", "r")
-    del asked["server"]
-    run = write_run(tmp_path, BARE, ended, [step("label_evidence", calls=[asked])])
-    assert "essential" in words(page_of(run).get_element_by_id("s-0"))
-    with runs.open(run) as opened:
-        assert "label, sample 0" in call_page(opened, "run", "c", asked["key"], FileAddresses())
 
 
 def test_a_missing_journal_is_said_on_the_page_of_the_call(tmp_path: Path) -> None:
@@ -238,7 +230,8 @@ def test_a_missing_journal_is_said_on_the_page_of_the_call(tmp_path: Path) -> No
 
 def test_a_rejected_draft_is_shown_with_its_faults(tmp_path: Path) -> None:
     asked = call(tmp_path / CALLS, "answer", 0, "Write.", "Far too long.")
-    sent_back = step("check_answer", {"verdict": "sent_back", "faults": ["it is too long"]})
+    facts = {"verdict": "sent_back", "faults": ["it is too long"]}
+    sent_back = step("check_answer", facts, reads={"draft_answer": [0]})
     run = write_run(tmp_path, BARE, line("c"), [step("generate_answer", calls=[asked]), sent_back])
     (tmp_path / CALLS).rename(run / CALLS)
     (drafts,) = page_of(run).find_class("drafts")

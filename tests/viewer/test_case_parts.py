@@ -12,12 +12,9 @@ from viewer.case_parts.answers import read_answers, split_by_citations
 from viewer.case_parts.ballots import read_ballots, read_threshold
 from viewer.case_parts.demonstrations import read_demonstrations
 from viewer.case_parts.facts import read_facts
-from viewer.case_parts.graph_drawing import draw_graph, in_lines
-from viewer.case_parts.graph_layout import GAP, lay_out, width_of
-from viewer.case_parts.narrative import mark_phrases
-from viewer.case_parts.note import read_note
-from viewer.case_parts.route import read_route
-from viewer.case_parts.timeline import WIDTH, read_steps
+from viewer.case_parts.graph import GAP, draw_graph, in_lines, lay_out, width_of
+from viewer.case_parts.note import mark_phrases, read_note
+from viewer.case_parts.timeline import WIDTH, read_route, read_steps
 
 
 def marked(narrative: str, *phrases: tuple[str, int | None]) -> list[str]:

@@ -12,9 +12,17 @@ import runs
 from runs.folder import CASES
 from runs.reading import Run
 from tests.evigraph import evigraph, write_cases, write_recipe
-from viewer.differences import Difference, compare, compare_case, mark_differences, sentence_pairs
-from viewer.pages.compare import Side, compare_case_page, compare_page
-from viewer.served import ServedAddresses
+from viewer.addresses import ServedAddresses
+from viewer.pages.compare import (
+    Difference,
+    Side,
+    compare,
+    compare_case,
+    compare_case_page,
+    compare_page,
+    mark_differences,
+    sentence_pairs,
+)
 
 HOSTILE = "</p><script>alert(1)</script>"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from runs.case_summary import CaseSummary
-from viewer.figures import NAMES, figures
+from viewer.charts import NAMES, figures
 
 
 def case(seconds: float | None = 1.0, tokens: int = 100, intent: str | None = "a") -> CaseSummary:

@@ -45,7 +45,7 @@ def question_line(**fields: Any) -> dict[str, Any]:
 
 def page(folder: Path, **fields: Any) -> Page:
     case = {"case_id": "c", "question": "Which quagga?"}
-    return page_of(write_run(folder, case, question_line(**fields), STEPS))
+    return page_of(write_run(folder, case, question_line(**fields), STEPS, system="bioasq"))
 
 
 def test_the_page_shows_snippets_by_document_and_votes(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_case_without_snippets_says_so(tmp_path: Path) -> None:
 
 def test_a_redacted_bundle_has_no_text_of_snippets_and_answers(tmp_path: Path) -> None:
     case = {"case_id": "c", "question": "Which quagga?"}
-    run = write_run(tmp_path, case, question_line(), STEPS)
+    run = write_run(tmp_path, case, question_line(), STEPS, system="bioasq")
     write_bundle({"run": run}, tmp_path / "pages", redact=True)
     pages = "".join(path.read_text() for path in (tmp_path / "pages" / "run").rglob("*.html"))
     assert "quagga" not in pages.lower() and "evil" not in pages and "zebra" not in pages
@@ -94,7 +94,10 @@ def test_entries_are_held_against_the_key_but_for_case() -> None:
 
 
 def test_yes_or_no_comes_with_its_votes() -> None:
-    counted = step("aggregate_exact_answers", {"usable_votes": 3, "yes_votes": 1, "no_votes": 2})
+    counted = step(
+        "aggregate_exact_answers",
+        {"question_type": "yesno", "usable_votes": 3, "yes_votes": 1, "no_votes": 2},
+    )
     case = asking("c", gold=Gold(exact_answer="yes"))
     shown = read_question(line("c") | {"snippets": [], "exact_answer": "no"}, case, [counted])
     assert shown is not None

@@ -173,7 +173,7 @@ def test_a_body_too_large_and_one_that_is_no_form_are_refused(
 ) -> None:
     json_ = {"content-type": "application/json"}
     assert ann.send("k0", ann.fields("k0"), **json_).status_code == 415
-    monkeypatch.setattr("viewer.reviewing.LARGEST_FORM", 50)
+    monkeypatch.setattr("viewer.case_handlers.MAX_FORM", 50)
     assert ann.review("k0", action="confirm").status_code == 413
     assert ann.written == []
 

@@ -7,15 +7,14 @@ from xml.etree import ElementTree
 import pytest
 from starlette.testclient import TestClient
 
-from evals.scoring.run_gold import gold_of_run
-from evals.scoring.run_predictions import predictions
+from evals.scoring.recorded import gold_of_run, predictions
 from evals.scoring.score import score
 from runs.folder import RunFolder, RunWriter
 from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows
 from tests.viewer.written_run import add, ended, failed, finish, new_run
+from viewer.addresses import Addresses, ServedAddresses
 from viewer.library import Library
 from viewer.pages.runs import ListedRun, runs_page
-from viewer.served import ServedAddresses
 from viewer.server import application
 
 TRAVERSALS = (
@@ -130,10 +129,7 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
 
 
 class WithoutCompare(ServedAddresses):
-    def compare(
-        self, one: str, other: str, *, kind: str | None = None, page: int | None = None
-    ) -> str | None:
-        return None
+    compare = Addresses.compare  # type: ignore[assignment]
 
 
 def test_runs_are_ticked_for_comparison_where_there_is_such_a_page() -> None:
@@ -157,7 +153,7 @@ def test_runs_below_a_folder_are_found_with_names_of_their_own(tmp_path: Path) -
 
 
 def test_more_runs_than_are_held_open_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewer.library._HELD", 1)
+    monkeypatch.setattr("viewer.library._MAX_OPEN", 1)
     for number in range(3):
         with new_run(tmp_path / f"r{number}", ["x"]) as run:
             add(run, ended("x"))

@@ -34,7 +34,9 @@ def verdict_line(**fields: Any) -> dict[str, Any]:
 
 
 def page(folder: Path, **fields: Any) -> Page:
-    return page_of(write_run(folder, CASE, verdict_line(**fields), [step("aggregate_verdict")]))
+    return page_of(
+        write_run(folder, CASE, verdict_line(**fields), [step("aggregate_verdict")], system="timeaware")
+    )
 
 
 def test_the_page_shows_verdict_evidence_year_and_source(tmp_path: Path) -> None:
@@ -73,7 +75,7 @@ def test_a_run_without_verdicts_has_none() -> None:
 
 
 def test_a_redacted_bundle_has_readings_and_no_text(tmp_path: Path) -> None:
-    run = write_run(tmp_path, CASE, verdict_line(), [step("aggregate_verdict")])
+    run = write_run(tmp_path, CASE, verdict_line(), [step("aggregate_verdict")], system="timeaware")
     write_bundle({"run": run}, tmp_path / "pages", redact=True)
     pages = "".join(path.read_text() for path in (tmp_path / "pages" / "run").rglob("*.html"))
     assert "quagga" not in pages and "evil" not in pages

@@ -37,7 +37,6 @@ def new_run(folder: Path, ids: Sequence[str], status: Status = "running", **fiel
         prompts={"answer": "abc123"},
         inputs=Inputs(paths=[str(cases)], sha256=find_cases([cases]).digest(), cases=len(ids)),
         models={"label": Model(name=fields.pop("model", "scripted:auto"))},
-        demonstrations=None,
         versions={"python": "3"},
         sessions=[Session(command="run", started="2026-11-21T10:00:00+00:00")],
         **fields,
@@ -57,6 +56,7 @@ def ended(case_id: str, **fields: Any) -> Line:
         "intent": {"primary": "treatment_plan", "secondary": None, "risk_level": "low"},
         "answer": "Because.",
         "flags": [],
+        **dict.fromkeys(("interpreted_question", "evidence", "label_source", "retrieved")),
         "usage": {"calls": 5, "input_tokens": 100, "output_tokens": 10},
         **fields,
     }

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graph.system import find_node
 from runs.trace_file import Line
 
-# Where the choice is made, what it is for, and which node then shows it.
-_CHOICES = {
-    "retrieve_evidence_demonstrations": ("labels", "label_evidence"),
-    "retrieve_answer_demonstrations": ("the answer", "generate_answer"),
-    "interpret_question": ("the question", "interpret_question"),
-    "align_answer": ("the alignment", "align_answer"),
-}
 _RULES = {
     "similarity": "nearest",
     "primary": "same primary intent",
@@ -49,9 +43,10 @@ def read_demonstrations(trace: Sequence[Line]) -> list[DemonstrationSet]:
     found = []
     for index, step in enumerate(trace):
         chosen = (step.get("facts") or {}).get("chosen")
-        if step["node"] not in _CHOICES or not chosen:
+        node = find_node(step["node"])
+        if node is None or node.demonstrations is None or not chosen:
             continue
-        purpose, consumer = _CHOICES[step["node"]]
+        purpose, consumer = node.demonstrations
         kept, dropped = _shown(trace, consumer)
         shown = [_demonstration(one, kept, dropped) for one in chosen]
         found.append(DemonstrationSet(purpose, index, step["because"], shown))

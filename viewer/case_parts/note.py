@@ -1,4 +1,4 @@
-"""The note's sentences: label, votes, what reflection changed, the key, and why."""
+"""Texts of a case: the message with its focus phrases, and each note sentence with label, votes and key."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cases.records import Case, Sentence
+from cases.records import Case, Phrase, Sentence
 from runs.trace_file import Line
 from viewer.case_parts.answers import Answer
 from viewer.case_parts.ballots import Ballot
 
 CallLink = Callable[[str], str | None]
 
-_MOST_ROWS = 20_000
+_MAX_ROWS = 20_000
 _SETTINGS = {
     "threshold": "threshold: enough votes",
     "high_recall": "high recall: any vote",
@@ -22,8 +22,62 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of the message; `marked` if a focus phrase covers it."""
+
+    text: str
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """The whole message in order, and phrases that do not occur in it."""
+
+    segments: list[Segment]
+    unplaced: list[str]
+
+
+def mark_phrases(narrative: str, phrases: Sequence[Phrase]) -> MarkedText:
+    """Mark phrases at their start index, else where their text first occurs. They may overlap."""
+    text = narrative.strip()
+    spans: list[tuple[int, int]] = []
+    unplaced: list[str] = []
+    for phrase in phrases:
+        words = phrase.text.strip()
+        start = _place(text, words, phrase.start_char_index)
+        if start < 0 or not words:
+            unplaced.append(phrase.text)
+        else:
+            spans.append((start, start + len(words)))
+    segments: list[Segment] = []
+    done = 0
+    for start, end in _merged(spans):
+        segments.append(Segment(text[done:start], False))
+        segments.append(Segment(text[start:end], True))
+        done = end
+    segments.append(Segment(text[done:], False))
+    return MarkedText([one for one in segments if one.text], unplaced)
+
+
+def _place(text: str, words: str, start: int | None) -> int:
+    if start is not None and start >= 0 and text.startswith(words, start):
+        return start
+    return text.find(words)
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
 class VoteRow:
-    """What one vote said of one sentence; links lead to prompts and replies."""
+    """One vote on one sentence; links lead to prompts and replies."""
 
     name: str
     before: str
@@ -34,7 +88,7 @@ class VoteRow:
 
 @dataclass(frozen=True, slots=True)
 class Citing:
-    """A sentence of an answer that stands on a note sentence."""
+    """A sentence of an answer that is based on a note sentence."""
 
     index: int
     words: str
@@ -45,23 +99,23 @@ class NoteSentence:
     """One sentence of the note.
 
     Attributes:
-        index: Its place; ids are data and name no element.
-        text: None where the texts are missing.
-        begins: Whether a paragraph begins with it.
-        label: `essential`, `not-essential`, or None where the case was not labelled.
-        count: Votes for it; None where nobody voted.
-        changes: `added` or `dropped` by the number of the vote.
-        named: Votes whose last word names it, in words.
-        named_first: Votes that named it before reflection, in words.
-        key: Label of the key.
-        right: Whether the label is the key's, supplementary counted as not essential (strict).
+        index: Its position; ids are data and never become ids of HTML elements.
+        text: None where texts are missing.
+        begins: Whether it begins a paragraph.
+        label: `essential`, `not-essential`, or None if the case was not labelled.
+        count: Votes for it; None without votes.
+        changes: `added` or `dropped` by name of the vote.
+        named: Votes that call it essential in the end, in words.
+        named_first: Votes that called it essential before reflection, in words.
+        key: Its label in the key.
+        right: Whether the label matches the key, with supplementary as not essential (strict).
         confidence: Mean P(essential) of the votes.
         score: A ranker's score.
-        found: Its rank among the sentences that were found for a query; None where it was not.
-        settings: Evidence settings that it is in, in words.
-        in_answer: Whether the answer was built on it.
-        cited_by: Answer sentences that stand on it.
-        rows: One a vote; none where that were too many for a page.
+        found: Its rank among the sentences that were retrieved; None if it was not.
+        settings: Evidence settings that include it, in words.
+        in_answer: Whether the answer is based on it.
+        cited_by: Answer sentences that are based on it.
+        rows: One for each vote; empty if there are too many for a page.
     """
 
     index: int
@@ -93,7 +147,7 @@ def read_note(
         line: Of `cases.jsonl`.
         case: Texts and key.
         ballots: Votes of the trace.
-        answers: Whose sentences may stand on note sentences.
+        answers: Answers whose sentences may be based on note sentences.
         link: Address of a call by its key.
     """
     sentences = case.sentences if case else tuple(Sentence(id_, "") for id_ in line["labels"])
@@ -103,7 +157,7 @@ def read_note(
     citing = _citing(answers)
     ranks = {one["id"]: rank for rank, one in enumerate(line.get("retrieved") or (), start=1)}
     links = [_links(ballot, link) for ballot in ballots]
-    detailed = len(sentences) * len(ballots) <= _MOST_ROWS
+    detailed = len(sentences) * len(ballots) <= _MAX_ROWS
     found = []
     for index, sentence in enumerate(sentences):
         id_ = sentence.id
@@ -152,10 +206,10 @@ def _row(ballot: Ballot, id_: str, links: list[tuple[str, str]]) -> VoteRow:
     name = _name(ballot)
     if ballot.weight > 1:
         name += f" (counts {ballot.weight} times)"
-    return VoteRow(name, _said(ballot.before, id_), _after(ballot, id_), ballot.fault, links)
+    return VoteRow(name, _label_of(ballot.before, id_), _after(ballot, id_), ballot.fault, links)
 
 
-def _said(named: frozenset[str] | None, id_: str) -> str:
+def _label_of(named: frozenset[str] | None, id_: str) -> str:
     if named is None:
         return "missing"
     return "essential" if id_ in named else "not essential"
@@ -165,12 +219,12 @@ def _after(ballot: Ballot, id_: str) -> str:
     if ballot.after is None:
         return "no reflection"
     change = ballot.change(id_)
-    return _said(ballot.after, id_) + (f" ({change})" if change else "")
+    return _label_of(ballot.after, id_) + (f" ({change})" if change else "")
 
 
 def _citing(answers: Sequence[Answer]) -> Mapping[int, list[Citing]]:
     found: dict[int, list[Citing]] = {}
-    # Where all sentences stand on all evidence, naming each would say nothing.
+    # Where every answer sentence is based on all evidence, listing each would say nothing.
     for answer in (one for one in answers if one.basis != "evidence"):
         for sentence in answer.sentences:
             for support in sentence.support:

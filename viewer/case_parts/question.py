@@ -8,10 +8,8 @@ from typing import Any
 
 from cases.biomedical import ExactAnswer
 from cases.records import Case
+from nodes.answer.exact_reply import exact_words
 from runs.trace_file import Line
-
-_COUNTED = "aggregate_exact_answers"
-_ASKED = "answer_exactly"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +105,21 @@ def read_question(line: Line, case: Case | None, steps: Iterable[Line]) -> Shown
     if asked is None and found is None and ranked is None:
         return None
     relevant = frozenset(asked.documents) if asked else frozenset()
-    facts = {step["node"]: step.get("facts") or {} for step in steps}
+    facts = [step.get("facts") or {} for step in steps]
+    counted = next((one for one in facts if {"question_type", "usable_votes"} <= one.keys()), {})
+    asked_for = next((one for one in facts if "exact_votes" in one), {})
     ranking = [
         ShownDocument(one["id"], _is_in(one["id"], relevant), one["rank"], one["score"])
         for one in ranked or ()
     ]
     gold = case.gold.exact_answer if case else None
     return ShownQuestion(
-        type=(asked.type if asked else None) or facts.get(_COUNTED, {}).get("question_type", ""),
+        type=(asked.type if asked else None) or counted.get("question_type", ""),
         documents=_by_document(found or (), relevant),
         ranking=ranking,
         missed=len(relevant - {one.id for one in ranking}) if ranking and relevant else None,
-        entries=_entries(line.get("exact_answer"), facts.get(_COUNTED, {}), gold),
-        votes=_votes(facts.get(_ASKED, {})),
+        entries=_entries(line.get("exact_answer"), counted, gold),
+        votes=_votes(asked_for),
         key=key_entries(gold),
         ideal_answers=(case.gold.ideal_answers if case else None) or (),
     )
@@ -130,13 +130,6 @@ def key_entries(gold: ExactAnswer | None) -> list[str]:
     if gold is None:
         return []
     return [gold] if isinstance(gold, str) else [" = ".join(synonyms) for synonyms in gold]
-
-
-def vote_words(answer: str | Sequence[Sequence[str]] | None) -> str:
-    """What a vote says, on one line; empty for one that is missing."""
-    if answer is None or isinstance(answer, str):
-        return answer or ""
-    return "; ".join(synonyms[0] for synonyms in answer)
 
 
 def _is_in(id_: str, relevant: frozenset[str]) -> bool | None:
@@ -192,6 +185,6 @@ def _votes(facts: Mapping[str, Any]) -> list[ShownVote]:
     if len(votes) == 1 and not failed:
         return []
     return [
-        ShownVote(one["sample"], vote_words(one["answer"]), failed.get(str(one["sample"]), ""))
+        ShownVote(one["sample"], exact_words(one["answer"]), failed.get(str(one["sample"]), ""))
         for one in votes
     ]

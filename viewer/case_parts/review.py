@@ -1,31 +1,179 @@
-"""What a case's page shows of reviews: those that there are, and the form of the next one."""
+"""Reviews on a case's page: those given, the form of the next one, and the review that a sent form makes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
+from evals.pages.page import plain
 from nodes.evidence.disagreement import contested
-from runs.manifest import RunError
-from runs.reviews import Review, confirmed, is_stale
-from runs.statuses import WAITING
+from runs.manifest import WAITING, RunError
+from runs.reviews import Review, confirmed, fingerprint, is_stale, labels_to_review, make_review
 from runs.trace_file import Line
-from viewer.review_form import Preset, Typed, answer_changed, as_shown, changed_labels, preset
 
 CHOICES = (("essential", "essential"), ("supplementary", "supplementary"), ("not-relevant", "not relevant"))
+Action = Literal["save", "next", "confirm"]
+LABEL = "label."
+"""Prefix of the fields of labels; the sentence's position follows, because ids are data."""
+
+
+class Outdated(RunError):
+    """The case or its reviews have changed since the page was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """What a form shows at first.
+
+    Attributes:
+        labels: By sentence id; `not-essential` is shown as `not-relevant`.
+        answer: The reviewed answer, or the run's; empty if there is none.
+        shown: Fingerprint of the case's result.
+        count: Number of reviews that the case had.
+    """
+
+    labels: Mapping[str, str]
+    answer: str
+    shown: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A form as it was sent.
+
+    Attributes:
+        labels: By position of the sentence among those with labels.
+        labels_right: Whether unchanged labels are confirmed.
+        answer_right: Whether an unchanged answer is confirmed.
+        shown: Fingerprint of the result that the page showed.
+        count: Reviews that the page knew of.
+    """
+
+    reviewer: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    answer: str = ""
+    comment: str = ""
+    labels_right: bool = False
+    answer_right: bool = False
+    shown: str = ""
+    count: str = ""
+    action: Action = "save"
+
+
+def read_form(fields: Iterable[tuple[str, str]]) -> Typed:
+    """Read the fields of a form; unknown ones are ignored, and line ends become those of files."""
+    named = {name: _lines(value) for name, value in fields}
+    actions: dict[str, Action] = {"next": "next", "confirm": "confirm"}
+    return Typed(
+        reviewer=named.get("reviewer", "").strip(),
+        labels={name.removeprefix(LABEL): one for name, one in named.items() if name.startswith(LABEL)},
+        answer=named.get("answer", ""),
+        comment=named.get("comment", "").strip(),
+        labels_right="labels_right" in named,
+        answer_right="answer_right" in named,
+        shown=named.get("shown", ""),
+        count=named.get("count", ""),
+        action=actions.get(named.get("action", ""), "save"),
+    )
+
+
+def preset(line: Line, history: Sequence[Review]) -> Preset:
+    """What the form of a case shows at first.
+
+    Args:
+        line: Of `cases.jsonl`.
+        history: All reviews of the case, oldest first.
+    """
+    answered = next((one for one in reversed(history) if one.answer is not None), None)
+    answer = line.get("answer") or ""
+    if answered is not None and answered.answer is not None and not is_stale(answered, line):
+        answer = answered.answer
+    labels = confirmed(labels_to_review(line, _labelled(history)))
+    return Preset(labels, answer, fingerprint(line), len(history))
+
+
+def review_of(line: Line, history: Sequence[Review], typed: Typed) -> Review:
+    """The review that a sent form makes.
+
+    Args:
+        line: Of `cases.jsonl`.
+        history: All reviews of the case, oldest first.
+        typed: The form as sent.
+
+    Raises:
+        Outdated: The case has another result, or another review, than the page showed.
+        RunError: The form is invalid.
+    """
+    start = preset(line, history)
+    if typed.shown != start.shown:
+        raise Outdated("The case has come to another result since this page was made.")
+    if typed.count != str(start.count):
+        raise Outdated("Somebody has reviewed this case since this page was made.")
+    confirms = typed.action == "confirm"
+    labels = changed_labels(start, typed)
+    has_labels = bool(labels) or typed.labels_right or (confirms and bool(start.labels))
+    answer = typed.answer if answer_changed(start, typed) else None
+    if answer is None and (typed.answer_right or confirms):
+        answer = start.answer or None
+    return make_review(
+        line,
+        reviewer=typed.reviewer,
+        labels=labels if has_labels else None,
+        answer=answer,
+        comment=typed.comment,
+        earlier=_labelled(history),
+        shown=typed.shown,
+    )
+
+
+def changed_labels(start: Preset, typed: Typed) -> dict[str, str]:
+    """Labels that the reviewer changed, by sentence id.
+
+    Raises:
+        RunError: The form names a sentence that the case does not have.
+    """
+    ids = list(start.labels)
+    changed = {}
+    for place, label in typed.labels.items():
+        if not (place.isdecimal() and place.isascii() and int(place[:9]) < len(ids)):
+            raise RunError(f"the form names a sentence {place[:40]!r}; the case has {len(ids):,} with labels")
+        id_ = ids[int(place[:9])]
+        if label != start.labels[id_]:
+            changed[id_] = label
+    return changed
+
+
+def answer_changed(start: Preset, typed: Typed) -> bool:
+    """Whether the answer differs from the one that the page showed, as far as a page can show it."""
+    return typed.answer.strip() != as_shown(start.answer).strip()
+
+
+def as_shown(text: str) -> str:
+    """A text as a form shows it and sends it back."""
+    return plain(_lines(text))
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _labelled(history: Sequence[Review]) -> Review | None:
+    return next((one for one in reversed(history) if one.labels is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """How a page is asked for.
+    """How a case's page is requested.
 
     Attributes:
         reviewer: The name that the form starts with.
         opened: Whether the form is open.
-        typed: What was sent and not taken.
-        fault: Why not.
-        outdated: Whether that is because the page was.
-        saved: The case whose review was saved just now.
+        typed: A form that was sent and refused.
+        fault: Why it was refused.
+        outdated: Whether it was refused because the page was outdated.
+        saved: The review that was just saved.
     """
 
     reviewer: str = ""
@@ -38,7 +186,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The label of a sentence: what the form started with, what is chosen, and the place in the form."""
+    """The label of a sentence in the form: its position, the label shown at first, and the chosen one."""
 
     place: int
     shown: str
@@ -47,7 +195,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class GivenReview:
-    """A review that there is; `changes` are sentences with their label before and after."""
+    """A saved review; `changes` are sentences with their label before and after."""
 
     review: Review
     when: str
@@ -57,7 +205,7 @@ class GivenReview:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form; `choices` by sentence id. `unsaved` is what an outdated page's form held, by name."""
+    """The form; `choices` by sentence id, `unsaved` what was typed on an outdated page, by name."""
 
     action: str
     start: Preset
@@ -70,13 +218,13 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class CaseReview:
-    """Everything of it.
+    """All that a page shows of reviews.
 
     Attributes:
-        given: The reviews, latest first.
-        waits: Whether the case waits for labels of a person.
-        goes_on: Whether it waits no more for them, only for the run.
-        contested: Ids of the sentences on which the votes of a waiting case differ.
+        given: The saved reviews, latest first.
+        waits: Whether the case waits for labels from a person.
+        goes_on: Whether it has them and only waits for the run to go on.
+        contested: Ids of the sentences on which votes of a waiting case differ.
         form: None where nothing can be written.
     """
 
@@ -89,13 +237,13 @@ class CaseReview:
 
 
 def read_review(line: Line, history: Sequence[Review], action: str | None, visit: Visit) -> CaseReview:
-    """What there is to show.
+    """Read all that the page of a case shows of reviews.
 
     Args:
         line: Of `cases.jsonl`.
         history: All reviews of the case, oldest first.
-        action: Where reviews are sent to; None where nothing can be written.
-        visit: How the page is asked for.
+        action: Where the form is sent; None where nothing can be written.
+        visit: How the page is requested.
     """
     waiting = line["status"] == WAITING
     labelled = next((one for one in reversed(history) if one.labels is not None), None)
@@ -124,9 +272,8 @@ def _given(review: Review, line: Line) -> GivenReview:
 def _form(line: Line, history: Sequence[Review], action: str, visit: Visit) -> Form:
     start = preset(line, history)
     fresh = Typed(reviewer=visit.reviewer, answer=as_shown(start.answer))
-    # What was typed on an outdated page was said of something else: it is shown, and not put in again.
-    kept = visit.typed is not None and not visit.outdated
-    typed = visit.typed if visit.typed is not None and kept else fresh
+    # What was typed on an outdated page was about another result: it is listed, and not filled in again.
+    typed = fresh if visit.typed is None or visit.outdated else visit.typed
     choices = {
         id_: Choice(place, label, typed.labels.get(str(place), label))
         for place, (id_, label) in enumerate(start.labels.items())

@@ -1,17 +1,29 @@
-"""Every node execution with its interval, what it read, decided and asked, and what came next."""
+"""The path of a case: each node execution with what it read, decided and asked, and the route they form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from graph.system import find_node
+from runs.manifest import GraphShape
 from runs.trace_file import Line
 from viewer.case_parts.facts import Fact, read_facts
-from viewer.flags import Flag, explain
 
 WIDTH = 1000
-"""Of all intervals together, in the units of their drawings."""
-_NARROWEST = 4.0
+"""Width of the whole time line, in units of its drawing."""
+_MIN_WIDTH = 4.0
+
+START, END = "__start__", "__end__"
+_HANDLER = "__error_handler__"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag with its meaning in a sentence; empty if no node declares it."""
+
+    name: str
+    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +49,11 @@ class Step:
     """One node execution.
 
     Attributes:
-        index: Its place in the trace.
+        index: Its position in the trace.
         left: Start of its bar, of `WIDTH`.
         width: Of its bar.
-        reads: Keys of the state, each with the steps that had written it.
-        following: Names of the next nodes, each with the step where it ran.
+        reads: State keys, each with the steps that had written it.
+        following: Names of the next nodes, each with the step that ran it.
     """
 
     index: int
@@ -60,9 +72,14 @@ class Step:
     following: list[tuple[str, int | None]]
 
 
+def explain(flags: Sequence[str], meanings: Mapping[str, str]) -> list[Flag]:
+    """Flags with the meanings that nodes declare, in their order."""
+    return [Flag(flag, meanings.get(flag, "")) for flag in flags]
+
+
 def executions(trace: Sequence[Line]) -> list[Line]:
-    """The trace without its last line, which tells of the whole case."""
-    return [step for step in trace if step["node"] != "__end__"]
+    """The trace without its last line, which describes the whole case."""
+    return [step for step in trace if step["node"] != END]
 
 
 def total_seconds(trace: Sequence[Line]) -> float | None:
@@ -82,22 +99,21 @@ def read_steps(trace: Sequence[Line], link: Callable[[str], str | None]) -> list
 
 def _step(index: int, steps: Sequence[Line], whole: float, link: Callable[[str], str | None]) -> Step:
     step = steps[index]
-    left = min(WIDTH * step["started"] / whole, WIDTH - _NARROWEST)
-    reads = step["reads"]
+    node = find_node(step["node"])
+    left = min(WIDTH * step["started"] / whole, WIDTH - _MIN_WIDTH)
     return Step(
         index=index,
         node=step["node"],
         started=step["started"],
         seconds=step["seconds"],
         left=round(left, 1),
-        width=round(min(max(WIDTH * step["seconds"] / whole, _NARROWEST), WIDTH - left), 1),
+        width=round(min(max(WIDTH * step["seconds"] / whole, _MIN_WIDTH), WIDTH - left), 1),
         because=step["because"],
         facts=read_facts(step["facts"]),
-        # Runs of schema 1 tell the keys alone.
-        reads=list(reads.items()) if isinstance(reads, dict) else [(key, []) for key in reads],
-        writes=step.get("writes", []),
+        reads=list(step["reads"].items()),
+        writes=step["writes"],
         calls=[read_call(call, link(call["key"])) for call in step["calls"]],
-        flags=explain(step["flags"]),
+        flags=explain(step["flags"], {} if node is None else node.flags),
         error=step["error"] or "",
         following=[(name, _next(name, index, steps)) for name in step["next"]],
     )
@@ -108,13 +124,13 @@ def _next(name: str, index: int, steps: Sequence[Line]) -> int | None:
 
 
 def read_call(call: Line, address: str | None) -> CallRow:
-    """A call of a trace; older ones tell no server."""
+    """A call of a trace."""
     return CallRow(
         address=address,
         role=call["role"],
         sample=call["sample"],
         model=call["model"],
-        server=call.get("server", ""),
+        server=call["server"],
         input_tokens=call["input_tokens"],
         output_tokens=call["output_tokens"],
         cached_tokens=call["cached_tokens"],
@@ -123,3 +139,52 @@ def read_call(call: Line, address: str | None) -> CallRow:
         replayed=call["replayed"],
         fault=call["fault"] or "",
     )
+
+
+@dataclass(slots=True)
+class Visit:
+    """What a case did in one node; `first` is its first step there."""
+
+    first: int
+    times: int = 0
+    seconds: float = 0.0
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The path of a case: its nodes by name, and its edges in the order in which they were first taken."""
+
+    visits: dict[str, Visit]
+    edges: list[tuple[str, str]]
+
+
+def drawable(graph: GraphShape) -> GraphShape:
+    """The graph without error handlers: their decision is shown with the node that failed."""
+    nodes = [name for name in graph.nodes if not name.startswith(_HANDLER)]
+    edges = [edge for edge in graph.edges if edge.source in nodes and edge.target in nodes]
+    return GraphShape(nodes=nodes, edges=edges)
+
+
+def read_route(steps: Sequence[Line], graph: GraphShape | None) -> Route:
+    """The route, with edges from the start and to the end if the graph is known."""
+    visits: dict[str, Visit] = {}
+    taken: dict[tuple[str, str], None] = {}
+    reached: set[str] = set()
+    known = {(edge.source, edge.target): edge.conditional for edge in graph.edges} if graph else {}
+    for index, step in enumerate(steps):
+        name = step["node"]
+        visit = visits.setdefault(name, Visit(index))
+        visit.times += 1
+        visit.seconds += step["seconds"]
+        visit.failed |= step["error"] is not None and not step["facts"]
+        if name not in reached and (START, name) in known:
+            taken[START, name] = None
+        for target in step["next"]:
+            taken[name, target] = None
+            reached.add(target)
+        ended = (name, END) in known and not step["next"] and step["error"] is None
+        # A router that returns nothing only ends the case if it was the last one.
+        if ended and (not known[name, END] or index == len(steps) - 1):
+            taken[name, END] = None
+    return Route(visits, list(taken))

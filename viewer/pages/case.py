@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cases.records import Case
+from graph.system import find_system
 from runs import Run, RunError
+from runs.folder import RunFolder
+from runs.forks import forks
+from runs.manifest import ForkedFrom
 from runs.reviews import Reviews
 from runs.trace_file import Line
 from serving.journal import JournalError
@@ -15,32 +21,21 @@ from viewer.addresses import Addresses
 from viewer.case_parts.answers import read_answers
 from viewer.case_parts.ballots import read_ballots, read_threshold
 from viewer.case_parts.demonstrations import read_demonstrations
-from viewer.case_parts.drafts import Draft, read_drafts
-from viewer.case_parts.forks import NameOf, forks_of, origin_of
-from viewer.case_parts.graph_drawing import draw_graph
-from viewer.case_parts.narrative import mark_phrases
-from viewer.case_parts.note import read_note
+from viewer.case_parts.graph import draw_graph
+from viewer.case_parts.note import mark_phrases, read_note
 from viewer.case_parts.question import read_question
 from viewer.case_parts.review import CHOICES, Visit, read_review
-from viewer.case_parts.route import read_route
-from viewer.case_parts.timeline import executions, read_call, read_steps, total_seconds
+from viewer.case_parts.timeline import executions, explain, read_call, read_route, read_steps, total_seconds
 from viewer.case_parts.verdict import read_verdict
-from viewer.flags import explain
 from viewer.rendering import render
 
-# What lines of older runs may lack.
-_UNKNOWN: Line = dict.fromkeys(
+# Results that every page reads; the lines of a system only have its own.
+_NO_RESULTS: Line = dict.fromkeys(
     ("interpreted_question", "intent", "usable_votes", "evidence", "label_source", "answer", "retrieved")
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ShownDraft:
-    """A rejected draft with its text, where the journal has it."""
-
-    draft: Draft
-    text: str | None
-    address: str | None
+NameOf = Callable[[Path], str | None]
+"""The name under which a run folder is shown; None if it is not shown."""
 
 
 def case_page(
@@ -56,17 +51,17 @@ def case_page(
 
     Args:
         run: Where the case has ended.
-        name: Of the run, as its addresses have it.
-        case_id: Of the case.
+        name: The run's name in addresses.
+        case_id: The case.
         addresses: Where links lead.
-        reviews: Of this run, where they have been read.
-        visit: How the page is asked for, where that is more than to read it.
-        name_of: Names of the other runs that are shown, for forks.
+        reviews: The run's reviews, if they have been read already.
+        visit: State of the review form, if the page is requested for more than reading.
+        name_of: Names of the other runs that are shown, for links to forks.
 
     Raises:
         RunError: The case has not ended in this run, or a file of the run is damaged.
     """
-    line = _UNKNOWN | run.line(case_id)
+    line = _NO_RESULTS | run.line(case_id)
     trace = run.trace(case_id)
     case = run.case(case_id)
     steps = executions(trace)
@@ -79,6 +74,12 @@ def case_page(
     route = read_route(steps, graph)
     before, after = run.neighbours(case_id)
     history = (reviews or Reviews(run.path)).history(case_id)
+    texts_fault = run.texts_fault
+    if case is None and not texts_fault:
+        texts_fault = "no readable case file has this id"
+    resume = None
+    if run.manifest.status != "running":
+        resume = f"evigraph resume {shlex.quote(str(run.path))}"
     return render(
         "case.html",
         addresses=addresses,
@@ -86,9 +87,9 @@ def case_page(
         case_id=case_id,
         line=line,
         case=case,
-        texts_fault=run.texts_fault if case else run.texts_fault or "no readable case file has this id",
+        texts_fault=texts_fault,
         textless=case is not None and run.texts_fault is not None,
-        flags=explain(line["flags"]),
+        flags=explain(line["flags"], find_system(run.manifest.system).flags),
         seconds=total_seconds(trace),
         before=before and addresses.case(name, before),
         after=after and addresses.case(name, after),
@@ -101,19 +102,17 @@ def case_page(
         verify=addresses.verify(name, case_id) if line["answer"] and case and case.sentences else None,
         verdict=read_verdict(line, case),
         asked=read_question(line, case, steps),
-        drafts=[_shown(draft, run, links) for draft in read_drafts(steps)],
+        drafts=_drafts(steps, run, links),
         demonstrations=read_demonstrations(steps),
         route=route,
         drawing=draw_graph(graph, route) if graph and steps else None,
         steps=read_steps(trace, links.get),
-        forks=forks_of(run.folder, name, case_id, name_of, addresses),
-        origin=origin_of(run.folder, name, name_of, addresses),
+        forks=_forks(run.folder, name, case_id, name_of, addresses),
+        origin=_origin(run.folder, name, name_of, addresses),
         review=read_review(line, history, addresses.review(name, case_id), visit or Visit()),
         choices=CHOICES,
         places={id_: place for place, id_ in enumerate(ids)},
-        goes_on_with=None
-        if run.manifest.status == "running"
-        else f"evigraph resume {shlex.quote(str(run.path))}",
+        goes_on_with=resume,
     )
 
 
@@ -122,9 +121,9 @@ def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses)
 
     Args:
         run: Where the case has ended.
-        name: Of the run, as its addresses have it.
-        case_id: Of the case.
-        key: Of the call, as the trace has it.
+        name: The run's name in addresses.
+        case_id: The case.
+        key: The call's key in the trace.
         addresses: Where links lead.
 
     Raises:
@@ -163,22 +162,100 @@ def _conversation(run: Run, key: str) -> tuple[list[Message], str]:
         return [], f"The call journal cannot be read: {error}"
 
 
-def _shown(draft: Draft, run: Run, links: dict[str, str | None]) -> ShownDraft:
-    address = None if draft.key is None else links[draft.key]
-    # Without an address prompts and replies are left out of the pages.
-    if draft.key is None or address is None:
-        return ShownDraft(draft, None, None)
-    messages, _ = _conversation(run, draft.key)
-    return ShownDraft(draft, messages[-1].text if messages else None, address)
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A rejected draft of the answer.
+
+    Attributes:
+        number: From 1.
+        faults: Why it was sent back.
+        step: The step that sent it back.
+        text: None where the journal does not have it.
+        address: Prompt and reply of the call that wrote it; None where they are left out.
+    """
+
+    number: int
+    faults: list[str]
+    step: int
+    text: str | None
+    address: str | None
 
 
-def _adopted(steps: list[Line], case: Case | None) -> str | None:
-    """What was asked in the place of a missing clinician question, in words; None where nothing was."""
+def _drafts(steps: Sequence[Line], run: Run, links: Mapping[str, str | None]) -> list[Draft]:
+    """Drafts that were sent back, in the order of writing."""
+    found: list[Draft] = []
+    for index, step in enumerate(steps):
+        facts = step["facts"]
+        if facts.get("verdict") != "sent_back":
+            continue
+        writers = step["reads"].get("draft_answer")
+        calls = steps[writers[-1]]["calls"] if writers else []
+        key = calls[-1]["key"] if calls else ""
+        address, text = links.get(key), None
+        if address is not None:
+            messages, _ = _conversation(run, key)
+            text = messages[-1].text if messages else None
+        found.append(Draft(len(found) + 1, [str(fault) for fault in facts["faults"]], index, text, address))
+    return found
+
+
+def _adopted(steps: Sequence[Line], case: Case | None) -> str | None:
+    """What was asked in place of a missing clinician question; None if nothing was."""
     for step in steps:
-        if step["node"] == "adopt_patient_question":
-            phrases = step["facts"].get("found_in") == "focus phrases" and case is not None
-            if phrases and case is not None:
-                return " ".join(" ".join(phrase.text.split()) for phrase in case.phrases)
+        found_in = step["facts"].get("found_in")
+        if found_in == "focus phrases" and case is not None:
+            return " ".join(" ".join(phrase.text.split()) for phrase in case.phrases)
+        if found_in is not None:
             because: str = step["because"]
             return because
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ForkLink:
+    """A fork of a case, or the run that was forked.
+
+    Attributes:
+        name: The other run.
+        node: The first node that ran again.
+        step: Its number in the trace.
+        changes: What the fork does differently, in words.
+        address: The case in the other run.
+        compare: The page of differences; None where no page compares.
+    """
+
+    name: str
+    node: str
+    step: int
+    changes: tuple[str, ...]
+    address: str
+    compare: str | None
+
+
+def _forks(run: RunFolder, name: str, case_id: str, name_of: NameOf, addresses: Addresses) -> list[ForkLink]:
+    """Forks of a case that are shown too, oldest first."""
+    found = []
+    for fork in forks(run):
+        made, fork_name = fork.manifest.forked_from, name_of(fork.path)
+        if made is not None and made.case_id == case_id and fork_name is not None:
+            compare = addresses.compare_case(name, fork_name, case_id)
+            found.append(_link(fork_name, made, addresses.case(fork_name, case_id), compare))
+    return found
+
+
+def _origin(run: RunFolder, name: str, name_of: NameOf, addresses: Addresses) -> ForkLink | None:
+    """The run that was forked; None for a run that is not a fork, or whose origin is not shown."""
+    made = run.manifest.forked_from
+    if made is None:
+        return None
+    # A run is two folders above its forks, wherever they were moved together.
+    origin = name_of(run.path.resolve().parents[1])
+    if origin is None:
+        return None
+    compare = addresses.compare_case(origin, name, made.case_id)
+    return _link(origin, made, addresses.case(origin, made.case_id), compare)
+
+
+def _link(name: str, made: ForkedFrom, address: str, compare: str | None) -> ForkLink:
+    changes = tuple(f"{what}: {before} → {after}" for what, (before, after) in made.changes.items())
+    return ForkLink(name, made.node, made.step, changes, address, compare)

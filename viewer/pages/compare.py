@@ -1,22 +1,194 @@
-"""Two runs side by side, only what differs: the cases, and one case."""
+"""Two runs side by side: what they decided differently, over all cases and in one case."""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections import Counter
-from typing import NamedTuple, get_args
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, NamedTuple, get_args
 
+from cases.records import Case
+from evals.compare.changes import CaseChange, case_change
+from evals.compare.outcomes import CaseOutcome, Usage
 from evals.compare.setups import differing_settings
+from evals.scoring.gold import Labels
 from runs.reading import Run
+from runs.trace_file import Line
 from viewer.addresses import Addresses
-from viewer.differences import Kind, RunDifferences, compare_case, mark_differences, sentence_pairs
 from viewer.rendering import render
 
-PAGE_LENGTH = 200
+Kind = Literal["status", "labels", "answer", "route", "intent"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+PAGE_LENGTH = 200
+
+_WORD = re.compile(r"\S+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A case that ended differently in two runs.
+
+    Attributes:
+        kinds: What differs.
+        statuses: In both runs: `done`, or the class of the error.
+        change: Labels, F1, intents and answer; None unless both are done.
+        routes: Names of the nodes of both, if they differ.
+    """
+
+    case_id: str
+    kinds: tuple[Kind, ...]
+    statuses: tuple[str, str]
+    change: CaseChange | None
+    routes: tuple[tuple[str, ...], tuple[str, ...]] | None
+
+
+class SentencePair(NamedTuple):
+    """A sentence in both runs; votes are None where a run had no votes."""
+
+    id: str
+    text: str | None
+    labels: tuple[str, str]
+    votes: tuple[int | None, int | None]
+    gold: str | None
+
+
+class Piece(NamedTuple):
+    """Words of a text, and whether the other text shares them."""
+
+    text: str
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunDifferences:
+    """Two runs over the same cases; `cases` has only those that differ, in the order of the first run.
+
+    Attributes:
+        shared: Number of cases that ended in both.
+        only: Numbers of cases that ended in just one of them.
+    """
+
+    shared: int
+    only: tuple[int, int]
+    cases: tuple[Difference, ...]
+
+
+def compare(first: Run, second: Run) -> RunDifferences:
+    """All cases that differ; reads the lines of both runs once."""
+    one, other = dict(_outcomes(first)), dict(_outcomes(second))
+    both = [case_id for case_id in one if case_id in other]
+    found = (_difference(one[case_id], other[case_id], _labels(first.case(case_id))) for case_id in both)
+    return RunDifferences(
+        shared=len(both),
+        only=(len(one) - len(both), len(other) - len(both)),
+        cases=tuple(difference for difference in found if difference.kinds),
+    )
+
+
+def compare_case(first: Run, second: Run, case_id: str) -> Difference:
+    """One case in both runs.
+
+    Raises:
+        RunError: It has not ended in one of them.
+    """
+    one, other = (_outcome(run.line(case_id), _route(run.trace(case_id))) for run in (first, second))
+    return _difference(one, other, _labels(first.case(case_id)))
+
+
+def sentence_pairs(first: Line, second: Line, case: Case | None) -> list[SentencePair]:
+    """Sentences whose label or number of votes differs, in note order; all sentences where ids differ."""
+    texts = {sentence.id: sentence.text for sentence in case.sentences} if case else {}
+    gold = _labels(case) or {}
+    pairs = [
+        SentencePair(
+            id_,
+            texts.get(id_),
+            (first["labels"].get(id_, "-"), second["labels"].get(id_, "-")),
+            (_votes(first, id_), _votes(second, id_)),
+            gold.get(id_),
+        )
+        for id_ in dict.fromkeys([*first["labels"], *second["labels"]])
+    ]
+    return [pair for pair in pairs if pair.labels[0] != pair.labels[1] or pair.votes[0] != pair.votes[1]]
+
+
+def mark_differences(first: str, second: str) -> tuple[list[Piece], list[Piece]]:
+    """Both texts in pieces of whole words, shared ones and those that only one text has."""
+    one, other = _WORD.findall(first), _WORD.findall(second)
+    matcher = difflib.SequenceMatcher(a=one, b=other, autojunk=False)
+    blocks = matcher.get_matching_blocks()
+    in_one = {block.a + step for block in blocks for step in range(block.size)}
+    in_other = {block.b + step for block in blocks for step in range(block.size)}
+    return _pieces(one, in_one), _pieces(other, in_other)
+
+
+def _pieces(words: list[str], shared: set[int]) -> list[Piece]:
+    marked = [(word, number in shared) for number, word in enumerate(words)]
+    return [
+        Piece("".join(word for word, _ in group), is_shared)
+        for is_shared, group in groupby(marked, key=lambda pair: pair[1])
+    ]
+
+
+def _outcomes(run: Run) -> Iterator[tuple[str, CaseOutcome]]:
+    routes = {summary.case_id: summary.route for summary in run.summaries()}
+    for line in run.lines():
+        yield line["case_id"], _outcome(line, routes.get(line["case_id"], ()))
+
+
+def _outcome(line: Line, route: tuple[str, ...]) -> CaseOutcome:
+    usage = line["usage"]
+    return CaseOutcome(
+        case_id=line["case_id"],
+        error=line["error"]["class"] if line["error"] else None,
+        labels=line["labels"],
+        intent=(line.get("intent") or {}).get("primary"),
+        answer=line.get("answer"),
+        usage=Usage(usage["calls"], usage["input_tokens"], usage["output_tokens"]),
+        route=route,
+    )
+
+
+def _route(trace: list[Line]) -> tuple[str, ...]:
+    return tuple(step["node"] for step in trace if step["node"] != "__end__")
+
+
+def _difference(one: CaseOutcome, other: CaseOutcome, gold: Labels | None) -> Difference:
+    statuses = (one.error or "done", other.error or "done")
+    change = None if one.error or other.error else case_change(one, other, gold)
+    kinds: list[Kind] = []
+    if statuses[0] != statuses[1]:
+        kinds.append("status")
+    if change is not None:
+        differs: dict[Kind, bool] = {
+            "labels": bool(change.added or change.removed or not change.same_sentences),
+            "answer": change.answer_changed,
+            "intent": change.intents is not None,
+        }
+        kinds += [kind for kind, differing in differs.items() if differing]
+    routes = (one.route, other.route) if one.route != other.route else None
+    if routes is not None:
+        kinds.append("route")
+    return Difference(one.case_id, tuple(kinds), statuses, change, routes)
+
+
+def _labels(case: Case | None) -> Labels | None:
+    """Labels that people gave."""
+    if case is None or case.gold.label_source != "gold":
+        return None
+    return case.gold.labels
+
+
+def _votes(line: Line, id_: str) -> int | None:
+    counts = line.get("vote_counts")
+    return None if not counts else counts.get(id_)
 
 
 class Side(NamedTuple):
-    """A run and the name that its addresses carry."""
+    """A run and its name in addresses."""
 
     name: str
     run: Run
@@ -34,12 +206,12 @@ def compare_page(
     """The settings and the cases in which two runs differ.
 
     Args:
-        first: The run that is compared with.
-        second: The run that is compared.
-        differences: Of these two, made by `viewer.differences.compare`.
+        first: The baseline.
+        second: The run that is compared with it.
+        differences: Made of these two by `compare`.
         addresses: Where links lead.
-        kind: Only cases that differ in this.
-        page: From 1; of `PAGE_LENGTH` cases each.
+        kind: Show only cases that differ in this.
+        page: From 1; `PAGE_LENGTH` cases each.
     """
     found = [case for case in differences.cases if kind is None or kind in case.kinds]
     pages = max(1, -(-len(found) // PAGE_LENGTH))
@@ -70,7 +242,7 @@ def compare_page(
 
 
 def compare_case_page(first: Side, second: Side, case_id: str, addresses: Addresses) -> str:
-    """One case of two runs, only what differs.
+    """The differences between two runs in one case.
 
     Raises:
         RunError: The case has not ended in one of them.

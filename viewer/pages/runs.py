@@ -1,22 +1,36 @@
-"""The list of runs."""
+"""The list of runs, and a run's page: what it was, its charts, and its table of cases."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
 
-from evals.scoring.counts import Counts, scores
+import orjson
+
+from ranking.measures import Counts, scores
+from runs.case_summary import CaseSummary
 from runs.index import Totals
 from runs.manifest import Manifest
 from viewer.addresses import Addresses
-from viewer.rendering import render
+from viewer.charts import HEIGHT, WIDTH, Figure, figures
+from viewer.opened_run import Ended, ReviewStates
+from viewer.rendering import duration, number, render
+
+PAGE_LENGTH = 100
+"""Rows of the table that are drawn at once; without scripts, the first ones."""
+
+_Name = TypeVar("_Name", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A row of the list: a run, or the line that says why it cannot be read."""
+    """A row of the list: a run, or a line saying why it cannot be read."""
 
     name: str
     path: str
@@ -42,7 +56,7 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
     """A run's row.
 
     Args:
-        name: In addresses.
+        name: The run's name in addresses.
         path: The run folder.
         manifest: Its `run.json`.
         totals: Sums over its ended cases.
@@ -79,12 +93,12 @@ def runs_page(rows: Sequence[ListedRun], addresses: Addresses) -> str:
 
 
 def overrides_of(manifest: Manifest) -> tuple[str, ...]:
-    """What the command line changed of the recipe, as `field: value`."""
+    """Recipe fields changed on the command line, as `field: value`."""
     return tuple(f"{name}: {value}" for name, value in manifest.recipe_overrides.items())
 
 
 def models_of(manifest: Manifest) -> tuple[str, ...]:
-    """Each model once, with its roles where there are several."""
+    """Each model once, with its roles if there are several models."""
     roles: dict[str, list[str]] = {}
     for role, model in manifest.models.items():
         roles.setdefault(model.name, []).append(role)
@@ -94,7 +108,7 @@ def models_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def seconds_of(manifest: Manifest) -> float | None:
-    """Wall-clock time of the sessions that have ended; None where none has."""
+    """Wall-clock time of the sessions that have ended; None if none has."""
     ended = [
         (datetime.fromisoformat(session.finished) - datetime.fromisoformat(session.started)).total_seconds()
         for session in manifest.sessions
@@ -104,5 +118,194 @@ def seconds_of(manifest: Manifest) -> float | None:
 
 
 def cost_of(manifest: Manifest) -> float | None:
-    """Of all sessions; None where none had prices."""
+    """Cost of all sessions; None if none had prices."""
     return manifest.total_cost if any(one.cost is not None for one in manifest.sessions) else None
+
+
+class _Names(Generic[_Name]):
+    """Names in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.places: dict[_Name, int] = {}
+
+    def place(self, name: _Name | None) -> int:
+        """The position of a name; -1 for none."""
+        return -1 if name is None else self.places.setdefault(name, len(self.places))
+
+
+def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) -> dict[str, Any]:
+    """The table of cases as `table.js` reads it: a list for each column, names as positions in tables.
+
+    Args:
+        summaries: All cases, or the new ones.
+        run: The run's name.
+        addresses: Where links lead.
+
+    Returns:
+        `names` has tables of statuses, errors, intents, flags, nodes and routes (lists of positions in
+        `nodes`); `columns` has a list for each column, where `status`, `error`, `intent`, `flags` and `route`
+        are positions in those tables, -1 for none. The address of a case's page is `link` plus its quoted id,
+        or its entry in `links` unless that is None.
+    """
+    statuses, errors, intents = _Names[str](), _Names[str](), _Names[str]()
+    flags, nodes, routes = _Names[str](), _Names[str](), _Names[tuple[str, ...]]()
+    columns: dict[str, list[Any]] = {
+        "id": [row.case_id for row in summaries],
+        "position": [row.position for row in summaries],
+        "status": [statuses.place(row.status) for row in summaries],
+        "error": [errors.place(row.error) for row in summaries],
+        "intent": [intents.place(row.intent) for row in summaries],
+        "flags": [[flags.place(flag) for flag in row.flags] for row in summaries],
+        "route": [routes.place(row.route) for row in summaries],
+        "tokens": [row.input_tokens + row.output_tokens for row in summaries],
+        "seconds": [None if row.seconds is None else round(row.seconds, 2) for row in summaries],
+        **{
+            name: [getattr(row, name) for row in summaries]
+            for name in ("sentences", "essential", "votes", "divided", "wrong", "calls")
+        },
+    }
+    known_routes = [[nodes.place(node) for node in route] for route in routes.places]
+    link = addresses.case(run, "")
+    links = [addresses.case(run, row.case_id) for row in summaries]
+    quoted = all(
+        address == link + quote(row.case_id, safe="") for address, row in zip(links, summaries, strict=True)
+    )
+    return {
+        "names": {
+            "status": list(statuses.places),
+            "error": list(errors.places),
+            "intent": list(intents.places),
+            "flag": list(flags.places),
+            "node": list(nodes.places),
+            "route": known_routes,
+        },
+        "columns": columns,
+        "link": link,
+        "links": None if quoted else links,
+    }
+
+
+class ReviewLinks(NamedTuple):
+    """Addresses of a served run: the next case to review, and the reviewed cases as a file."""
+
+    next: str
+    gold: str
+
+
+def run_page(
+    name: str,
+    path: Path,
+    ended: Ended,
+    totals: Totals,
+    addresses: Addresses,
+    rows_script: str | None = None,
+    review_links: ReviewLinks | None = None,
+) -> str:
+    """The page as HTML.
+
+    Args:
+        name: The run's name in addresses.
+        path: The run folder.
+        ended: Its ended cases.
+        totals: Their sums.
+        addresses: Where links lead.
+        rows_script: Address of `rows_as_script` for a page on disk, which cannot fetch JSON.
+        review_links: Where reviews are made; None where nothing can be written.
+    """
+    manifest = ended.manifest
+    return render(
+        "run.html",
+        name=name,
+        path=str(path),
+        typed_path=shlex.quote(str(path)),
+        manifest=manifest,
+        models=models_of(manifest),
+        overrides=overrides_of(manifest),
+        evidence=_evidence(totals),
+        live=live_facts(manifest, ended.summaries, ended.reviews),
+        reviews=ended.reviews.of,
+        review_links=review_links,
+        errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
+        figures=figures(ended.summaries).values(),
+        revision=ended.revision,
+        rows=ended.summaries[:PAGE_LENGTH],
+        count=len(ended.summaries),
+        width=WIDTH,
+        height=HEIGHT,
+        rows_script=rows_script,
+        addresses=addresses,
+    )
+
+
+def rows_document(
+    name: str, ended: Ended, since: int, addresses: Addresses, reviews_seen: str | None = None
+) -> dict[str, Any]:
+    """All rows, or the new ones of a run in progress.
+
+    Args:
+        name: The run's name in addresses.
+        ended: Its ended cases.
+        since: The version that the reader has; 0 for none.
+        addresses: Where links lead.
+        reviews_seen: Version of the reviews that the reader has.
+
+    Returns:
+        What `rows_of` gives, with `version` and `reviews_version` for the next request, `status`, `live`
+        facts, the charts' numbers, and `reviews`: the states of cases, None if the reader knows them already.
+    """
+    whole = since <= 0 or since > ended.revision
+    fresh = ended.summaries if whole else ended.since(since)
+    return {
+        "version": ended.revision,
+        "status": ended.manifest.status,
+        "live": live_facts(ended.manifest, ended.summaries, ended.reviews),
+        "reviews_version": ended.reviews.version,
+        "reviews": None if reviews_seen == ended.reviews.version else ended.reviews.of,
+        "charts": {} if since == ended.revision else _numbers(figures(ended.summaries)),
+        **rows_of(fresh, name, addresses),
+    }
+
+
+def rows_as_script(document: Mapping[str, Any]) -> bytes:
+    """A `rows_document` as a script that assigns it to a variable which the table reads."""
+    return b"globalThis.evigraphRows = " + orjson.dumps(document) + b";\n"
+
+
+def live_facts(
+    manifest: Manifest, rows: Sequence[CaseSummary], reviews: ReviewStates | None = None
+) -> dict[str, str]:
+    """What changes during a run, in words, by the name of its place on the page."""
+    statuses = Counter(row.status for row in rows)
+    others = "".join(
+        f", {count:,} {status}" for status, count in statuses.items() if status not in ("done", "failed")
+    )
+    read, written = sum(row.input_tokens for row in rows), sum(row.output_tokens for row in rows)
+    cost = cost_of(manifest)
+    seconds = seconds_of(manifest)
+    return {
+        "status": manifest.status,
+        "cases": f"{statuses['done']:,} done, {statuses['failed']:,} failed{others},"
+        f" of {manifest.inputs.cases:,}",
+        "reviews": (reviews or ReviewStates()).words,
+        "calls": f"{sum(row.calls for row in rows):,}",
+        "tokens": f"{number(read)} read, {number(written)} written",
+        "cost": "-" if cost is None else f"{cost:,.4f}",
+        "time": "-" if seconds is None else duration(seconds),
+    }
+
+
+def _numbers(charts: Mapping[str, Figure]) -> dict[str, Any]:
+    return {name: {"note": chart.note, "bars": chart.bars} for name, chart in charts.items()}
+
+
+def _evidence(totals: Totals) -> dict[str, Any] | None:
+    """Micro scores times 100, named as in `evigraph score`; None without labels of people."""
+    if not totals.scored:
+        return None
+    found = scores(Counts(totals.correct, totals.predicted, totals.gold), "perfect")
+    return {
+        "cases": totals.scored,
+        "precision": 100 * found.precision,
+        "recall": 100 * found.recall,
+        "f1": 100 * found.f1,
+    }

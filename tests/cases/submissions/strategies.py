@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cases.submissions.prediction import CitedSentence, Prediction, Task
+from cases.submissions.archehr import CitedSentence, Prediction, Task
 from tests.cases.strategies import some_text, texts
 
 ids = st.from_regex(r"[a-z]?[0-9]{1,3}", fullmatch=True)

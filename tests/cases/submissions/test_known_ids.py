@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cases.errors import InputError
-from cases.submissions.known_ids import KnownIds, read_expected
+from cases.submissions.archehr import KnownIds
+from cases.submissions.tasks import ARCHEHR
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples")))
 
@@ -31,30 +32,30 @@ def test_a_key_gives_cases_and_ids(tmp_path: Path) -> None:
         "clinician_answer_sentences": [{"id": "a", "text": "So."}],
     }
     key = write_key(tmp_path / "key.json", entry)
-    assert read_expected("2026-4", [key], []) == {"7": KnownIds(frozenset({"3"}), frozenset({"a"}))}
+    assert ARCHEHR["2026-2"].read_expected([key], []) == {"7": KnownIds(frozenset({"3"}), frozenset({"a"}))}
 
 
 def test_a_key_without_labels_takes_ids_from_the_note(tmp_path: Path) -> None:
     cases = write_xml(tmp_path / "cases.xml", "7", "8")
     key = write_key(tmp_path / "key.json", {"case_id": "7"})
-    assert read_expected("2026-2", [key], [cases]) == {"7": KnownIds(frozenset({"1"}))}
-    assert read_expected("2026-2", [key], []) == {"7": KnownIds()}
+    assert ARCHEHR["2026-2"].read_expected([key], [cases]) == {"7": KnownIds(frozenset({"1"}))}
+    assert ARCHEHR["2026-2"].read_expected([key], []) == {"7": KnownIds()}
 
 
 def test_the_cases_of_subtask_1_are_those_of_the_xml(tmp_path: Path) -> None:
     cases = write_xml(tmp_path / "cases.xml", "7", "8")
     key = write_key(tmp_path / "key.json", {"case_id": "7"})
-    assert set(read_expected("2026-1", [key], [cases])) == {"7", "8"}
+    assert set(ARCHEHR["2026-1"].read_expected([key], [cases])) == {"7", "8"}
 
 
 def test_the_key_beside_the_cases_is_found() -> None:
-    expected = read_expected("2026-4", [], [SAMPLES / "batch.xml"])
+    expected = ARCHEHR["2026-2"].read_expected([], [SAMPLES / "batch.xml"])
     assert expected["101"].answer_sentences == frozenset({"1", "2", "3"})
     assert len(expected) == 12
 
 
 def test_several_keys_add_up_and_may_not_overlap(tmp_path: Path) -> None:
     keys = [write_key(tmp_path / f"{id_}.json", {"case_id": id_}) for id_ in "78"]
-    assert set(read_expected("2026-2", keys, [])) == {"7", "8"}
+    assert set(ARCHEHR["2026-2"].read_expected(keys, [])) == {"7", "8"}
     with pytest.raises(InputError, match="case '7' is in another key too"):
-        read_expected("2026-2", [keys[0], write_key(tmp_path / "again.json", {"case_id": "7"})], [])
+        ARCHEHR["2026-2"].read_expected([keys[0], write_key(tmp_path / "again.json", {"case_id": "7"})], [])

@@ -10,15 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases.errors import InputError
+from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import packed
-from cases.submissions.fault import Fault
-from cases.submissions.forms import entry_of, form_faults, prediction_of
-from cases.submissions.prediction import Prediction, Task
-from cases.submissions.read import read_submission
-from cases.submissions.task import TASKS, possible_tasks
-from cases.submissions.validate import find_faults
-from cases.submissions.word_limits import WORD_LIMITS, cut
-from cases.submissions.write import write_submission
+from cases.submissions.task import Fault
+from cases.submissions.tasks import ARCHEHR, TASKS, possible_archehr
+from cases.submissions.texts import WORD_LIMITS, TextTask, cut
 from cases.texts import one_line
 from tests.cases.submissions.strategies import json_values, predictions
 
@@ -26,8 +22,8 @@ from tests.cases.submissions.strategies import json_values, predictions
 def written_and_read(task: Task, given_: list[Prediction], suffix: str) -> list[Prediction]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"submission{suffix}"
-        write_submission(path, task, given_)
-        return read_submission(path, task)
+        ARCHEHR[task].write(path, given_)
+        return ARCHEHR[task].read(path)
 
 
 def as_scored(task: Task, prediction: Prediction) -> object:
@@ -44,11 +40,11 @@ def as_scored(task: Task, prediction: Prediction) -> object:
                 if text or cited
             ]
         case "2026-1":
-            return cut((prediction.question or "").strip(), task)
+            return cut((prediction.question or "").strip(), "2026-1")
         case "2026-2":
             return prediction.evidence
         case "2026-3":
-            return cut((prediction.answer or "").strip(), task)
+            return cut((prediction.answer or "").strip(), "2026-3")
         case "2026-4":
             return set(prediction.links or ())
 
@@ -87,19 +83,19 @@ def test_what_was_read_is_read_again_unchanged(task: Task, data: st.DataObject) 
 @pytest.mark.parametrize("task", TASKS)
 @given(data=st.data())
 def test_a_written_submission_is_never_refused(task: Task, data: st.DataObject) -> None:
-    entries = [entry_of(one, task) for one in data.draw(predictions(task))]
-    assert [fault for fault in find_faults(entries, task, None) if fault.severity == "refused"] == []
-    assert task in possible_tasks(entries)
+    entries = [ARCHEHR[task].entry_of(one) for one in data.draw(predictions(task))]
+    assert [fault for fault in ARCHEHR[task].find_faults(entries, None) if fault.severity == "refused"] == []
+    assert task in possible_archehr(entries)
 
 
 @pytest.mark.parametrize("task", TASKS)
 @given(entries=st.lists(json_values, max_size=3))
 def test_no_entry_breaks_the_check_and_what_passes_can_be_read(task: Task, entries: list[object]) -> None:
-    faults = find_faults(entries, task, None)
+    faults = ARCHEHR[task].find_faults(entries, None)
     assert all(isinstance(fault, Fault) and fault.fault for fault in faults)
     for number, entry in enumerate(entries, start=1):
-        if isinstance(entry, dict) and not form_faults(entry, number, task):
-            assert prediction_of(entry, task).case_id == entry["case_id"]
+        if isinstance(entry, dict) and not ARCHEHR[task].form_faults(entry, number):
+            assert ARCHEHR[task].prediction_of(entry).case_id == entry["case_id"]
 
 
 @given(content=st.binary(max_size=60) | json_values.map(lambda value: packed([value], ".zip")))
@@ -108,11 +104,11 @@ def test_any_bytes_are_read_or_refused_in_one_line(content: bytes) -> None:
         path = Path(folder) / "submission.json"
         path.write_bytes(content)
         try:
-            read_submission(path, "2026-2")
+            ARCHEHR["2026-2"].read(path)
         except InputError as error:
             assert "\n" not in str(error)
 
 
 @given(text=st.text(), task=st.sampled_from([*WORD_LIMITS]))
-def test_cutting_twice_is_cutting_once(text: str, task: Task) -> None:
+def test_cutting_twice_is_cutting_once(text: str, task: TextTask) -> None:
     assert cut(cut(text, task), task) == cut(text, task)

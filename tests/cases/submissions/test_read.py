@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from cases.errors import InputError
-from cases.submissions.prediction import CitedSentence, Prediction, Task
-from cases.submissions.read import read_submission
+from cases.submissions.archehr import CitedSentence, Prediction, Task
+from cases.submissions.tasks import ARCHEHR
 
 
 def read(tmp_path: Path, task: Task, *entries: object) -> list[Prediction]:
     path = tmp_path / "submission.json"
     path.write_text(json.dumps(entries), "utf-8")
-    return read_submission(path, task)
+    return ARCHEHR[task].read(path)
 
 
 def read_answer(tmp_path: Path, answer: str) -> Prediction:
@@ -187,9 +187,9 @@ def test_a_zip_is_read_by_its_content(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("submission.json", json.dumps([{"case_id": "7", "prediction": ["1"]}]))
         archive.writestr("__MACOSX/._submission.json", "x")
-    assert read_submission(path, "2026-2") == [Prediction("7", evidence=("1",))]
+    assert ARCHEHR["2026-2"].read(path) == [Prediction("7", evidence=("1",))]
 
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
-        read_submission(tmp_path / "none.json", "2025")
+        ARCHEHR["2025"].read(tmp_path / "none.json")

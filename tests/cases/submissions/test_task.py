@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cases.submissions.prediction import Task
-from cases.submissions.task import guess_task, possible_tasks
+from cases.submissions.archehr import Task
+from cases.submissions.tasks import guess_task, possible_archehr
 
 TEXT = {"case_id": "1", "prediction": "Why?"}
 NOTHING: dict[str, object] = {"case_id": "1", "prediction": []}
@@ -28,5 +28,5 @@ CITED = {"case_id": "1", "answer": "So. |1|"}
     ],
 )
 def test_shapes(entries: list[object], tasks: tuple[Task, ...]) -> None:
-    assert possible_tasks(entries) == tasks
+    assert possible_archehr(entries) == tasks
     assert guess_task(entries) == (tasks[0] if len(tasks) == 1 else None)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from cases.submissions.fault import Fault
-from cases.submissions.known_ids import Expected, KnownIds
-from cases.submissions.prediction import Task
-from cases.submissions.validate import find_faults, skipped_checks
+from cases.submissions.archehr import Expected, KnownIds, Task
+from cases.submissions.task import Fault
+from cases.submissions.tasks import ARCHEHR
 
 KNOWN = {"7": KnownIds(frozenset({"1", "2", "3"}), frozenset({"a", "b"}))}
 FORTY = " ".join(["word"] * 40)
@@ -17,7 +16,7 @@ FORTY = " ".join(["word"] * 40)
 
 def found(task: Task, value: object, expected: Expected | None = KNOWN) -> list[Fault]:
     field = "answer" if task == "2025" else "prediction"
-    return find_faults([{"case_id": "7", field: value}], task, expected)
+    return ARCHEHR[task].find_faults([{"case_id": "7", field: value}], expected)
 
 
 def only(faults: Sequence[Fault]) -> tuple[str, str]:
@@ -140,28 +139,28 @@ def test_unknown_ids_pass_where_nothing_is_known() -> None:
 
 def test_missing_and_extra_cases_are_refused() -> None:
     entries = [{"case_id": "8", "prediction": []}]
-    assert [(f.severity, f.line) for f in find_faults(entries, "2026-2", KNOWN)] == [
+    assert [(f.severity, f.line) for f in ARCHEHR["2026-2"].find_faults(entries, KNOWN)] == [
         ("refused", "case '7': missing"),
         ("refused", "case '8': not a case of the key"),
     ]
-    assert find_faults(entries, "2026-2", None) == []
+    assert ARCHEHR["2026-2"].find_faults(entries, None) == []
 
 
 def test_duplicate_cases_are_penalised() -> None:
     entry = {"case_id": "7", "prediction": ["1"]}
-    assert only(find_faults([entry, entry], "2026-2", KNOWN)) == (
+    assert only(ARCHEHR["2026-2"].find_faults([entry, entry], KNOWN)) == (
         "penalised",
         ": 2 entries, each of which is scored",
     )
 
 
 def test_a_number_for_an_id_is_refused_once() -> None:
-    (fault,) = find_faults([{"case_id": 7, "prediction": []}], "2026-2", KNOWN)
+    (fault,) = ARCHEHR["2026-2"].find_faults([{"case_id": 7, "prediction": []}], KNOWN)
     assert (fault.severity, fault.case, fault.remedy) == ("refused", None, 'Write "7"')
 
 
 def test_no_case_at_all_is_refused() -> None:
-    assert [fault.fault for fault in find_faults([], "2026-2", None)] == ["no case in it"]
+    assert [fault.fault for fault in ARCHEHR["2026-2"].find_faults([], None)] == ["no case in it"]
 
 
 def test_every_fault_of_an_entry_is_found_and_the_worst_comes_first() -> None:
@@ -170,7 +169,7 @@ def test_every_fault_of_an_entry_is_found_and_the_worst_comes_first() -> None:
         {"case_id": "8", "prediction": ""},
         {"prediction": 3},
     ]
-    assert [(fault.severity, fault.line) for fault in find_faults(entries, "2026-3", None)] == [
+    assert [(fault.severity, fault.line) for fault in ARCHEHR["2026-3"].find_faults(entries, None)] == [
         ("refused", "case '8': prediction: it is empty"),
         ("refused", "entry 3: no field 'case_id'"),
         ("refused", "entry 3: prediction: the number 3, not text"),
@@ -182,9 +181,9 @@ def test_every_fault_of_an_entry_is_found_and_the_worst_comes_first() -> None:
 
 
 def test_skipped_checks_are_named() -> None:
-    assert skipped_checks("2026-4", KNOWN) == []
-    assert len(skipped_checks("2026-4", None)) == 3
-    assert len(skipped_checks("2026-1", None)) == 1
-    assert skipped_checks("2025", {"7": KnownIds()}) == [
+    assert ARCHEHR["2026-4"].skipped_checks(KNOWN) == []
+    assert len(ARCHEHR["2026-4"].skipped_checks(None)) == 3
+    assert len(ARCHEHR["2026-1"].skipped_checks(None)) == 1
+    assert ARCHEHR["2025"].skipped_checks({"7": KnownIds()}) == [
         "unknown sentence ids (--key, or --cases with notes)"
     ]

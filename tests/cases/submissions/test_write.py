@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from cases.errors import InputError
-from cases.submissions.prediction import CitedSentence, Prediction, Task
-from cases.submissions.task import TASKS
-from cases.submissions.write import write_submission
+from cases.submissions.archehr import CitedSentence, Prediction, Task
+from cases.submissions.tasks import ARCHEHR, TASKS
 
 
 def written(tmp_path: Path, task: Task, *predictions: Prediction) -> Any:
     path = tmp_path / "out.json"
-    write_submission(path, task, predictions)
+    ARCHEHR[task].write(path, predictions)
     return json.loads(path.read_text("utf-8"))
 
 
@@ -81,7 +80,7 @@ def test_a_missing_part_names_its_case_and_writes_nothing(tmp_path: Path, task: 
 
 def test_the_zip_holds_only_the_submission(tmp_path: Path) -> None:
     path = tmp_path / "out.zip"
-    write_submission(path, "2026-3", [Prediction("7", answer="So.")])
+    ARCHEHR["2026-3"].write(path, [Prediction("7", answer="So.")])
     with zipfile.ZipFile(path) as archive:
         assert archive.namelist() == ["submission.json"]
         assert json.loads(archive.read("submission.json")) == [{"case_id": "7", "prediction": "So."}]
@@ -89,7 +88,7 @@ def test_the_zip_holds_only_the_submission(tmp_path: Path) -> None:
 
 def test_equal_predictions_are_equal_zips(tmp_path: Path) -> None:
     for name in ("a.zip", "b.zip"):
-        write_submission(tmp_path / name, "2026-3", [Prediction("7", answer="So.")])
+        ARCHEHR["2026-3"].write(tmp_path / name, [Prediction("7", answer="So.")])
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
@@ -105,10 +104,10 @@ def test_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("old")
     with pytest.raises(RuntimeError):
-        write_submission(path, "2026-3", predictions())
+        ARCHEHR["2026-3"].write(path, predictions())
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("out.json", "old")]
 
 
 def test_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written: No such file"):
-        write_submission(tmp_path / "none" / "out.json", "2026-3", [])
+        ARCHEHR["2026-3"].write(tmp_path / "none" / "out.json", [])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from evals.analysis.reflection import reflection_changes
-from evals.scoring.counts import Counts, scores
+from ranking.measures import Counts, scores
 from tests.evals.analysis.examples import vote, voted
 
 

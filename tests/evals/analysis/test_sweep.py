@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evals.analysis.sweep import chosen_at, leave_one_out, settings, sweep, tune, tuned_elsewhere
 from evals.analysis.voted_cases import VotedCase
-from evals.scoring.counts import Counts, scores
+from ranking.measures import Counts, scores
 from tests.evals.analysis.examples import voted
 
 # The votes of the specification: [[1,0,1],[1,1,0],[0,0,1],[1,1,1]] by sentence.

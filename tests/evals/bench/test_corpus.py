@@ -8,9 +8,8 @@ import pytest
 
 from evals.bench import corpus
 from evals.bench.abstracts import base_documents, questions, repeated
-from evals.bench.corpus_curve import AIM, extrapolated
-from evals.bench.corpus_plot import draw
-from evals.bench.result import BenchError
+from evals.bench.benchmark import BenchError
+from evals.bench.corpus import AIM, draw, extrapolated
 
 QUANTITIES = ("processor_seconds", "peak_mb", "disk_bytes", "query_processor_ms")
 

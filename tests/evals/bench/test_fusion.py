@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evals.bench.catalogue import load, option_names
+from evals.bench.benchmark import load, option_names
 from evals.bench.fusion import MODELS, Options, Times, result, texts
 from weights.registry import packaged_embedder
 

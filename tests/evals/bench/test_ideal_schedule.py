@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evals.bench.ideal_schedule import bound, shortest
+from evals.bench.latency import bound, shortest
 
 
 @pytest.mark.parametrize(

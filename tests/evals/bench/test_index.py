@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evals.bench.catalogue import run as run_benchmark
-from evals.bench.index_plot import draw
-from evals.bench.index_run import Copies, run
+from evals.bench.benchmark import run as run_benchmark
+from evals.bench.index import Copies, draw, run
 from retrieval.embeddings import normalise
 
 

@@ -6,11 +6,11 @@ import time
 import httpx
 import pytest
 
-from evals.bench.child_server import ChildServer, instant_server
 from evals.bench.instant_server import MODEL, reply_text
-from nodes.evidence.label_reply import label_schema, parse_labels
+from evals.bench.workload import ChildServer, instant_server
+from nodes.evidence.reply_forms import label_schema, parse_labels
 from serving.backends import connect
-from serving.backends.fixed_layout import fixed_layout_grammar
+from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.probe import probe
 
 IDS = ("1", "2", "3")

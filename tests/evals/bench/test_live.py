@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from evals.bench import live, naive, saturation
-from evals.bench.child_server import instant_server
 from evals.bench.tap import Tap
-from evals.bench.workload import invented_cases, ready, run_cases, six_calls, write_cases
+from evals.bench.workload import instant_server, invented_cases, ready, run_cases, six_calls, write_cases
 from serving.limits import Limits
 
 
@@ -22,7 +21,7 @@ def test_saturation_replays_exactly_the_requests_of_the_run() -> None:
         options = saturation.Options(str(server.model), cases=1, repeats=2)
         given = saturation.measure(options, silent).as_json()
         per_run = given["details"]["requests"]
-        # Rehearsal and probes send some too; each repeat sends the run and its replay.
+        # The dry run and probes send some too; each repeat sends the run and its replay.
         assert server.requests() >= 4 * per_run[0]
     assert per_run == [6, 6]
     assert given["count"] == 2
@@ -52,7 +51,7 @@ async def test_a_side_has_one_salt_and_every_side_its_own(tmp_path: Path) -> Non
     assert bare[:6] == bare[6:]
 
 
-async def test_a_rehearsal_sends_nothing_but_the_probe(tmp_path: Path) -> None:
+async def test_a_dry_run_sends_nothing_but_the_probe(tmp_path: Path) -> None:
     with instant_server() as server:
         tap = Tap(sends=False)
         assembly = tap.on(await ready(six_calls(), write_cases(tmp_path, 1), server.model))

@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 
-from evals.bench.catalogue import BENCHMARKS, load, option_names, run
+from evals.bench.benchmark import BENCHMARKS, BenchError, Part, Result, load, option_names, run
 from evals.bench.latency import Options as LatencyOptions
 from evals.bench.latency import result as latency_result
+from evals.bench.measuring import Times
 from evals.bench.memory import Options as MemoryOptions
 from evals.bench.memory import result as memory_result
 from evals.bench.naive import Options as NaiveOptions
 from evals.bench.naive import result as naive_result
 from evals.bench.overhead import Options as OverheadOptions
-from evals.bench.overhead import Side
 from evals.bench.overhead import result as overhead_result
-from evals.bench.result import BenchError, Part, Result
 from evals.bench.saturation import Options as SaturationOptions
 from evals.bench.saturation import result as saturation_result
 from evals.bench.tap import Sent
@@ -40,7 +39,7 @@ def test_a_ratio_is_of_the_means_and_its_spread_of_the_repeats() -> None:
 
 
 def test_overhead_divides_processor_times_by_requests() -> None:
-    ours, bare = Side([0.6, 0.4], [1.0, 1.0]), Side([0.25, 0.25], [0.5, 0.5])
+    ours, bare = Times([0.6, 0.4], [1.0, 1.0]), Times([0.25, 0.25], [0.5, 0.5])
     given = overhead_result(ours, bare, 100, 200, OverheadOptions())
     assert given.numerator.values == (6.0, 4.0)
     assert given.value == pytest.approx(2.0)
@@ -61,13 +60,13 @@ def test_latency_refuses_a_run_of_other_calls() -> None:
 
 def test_saturation_divides_times_from_the_first_request_to_the_last_reply() -> None:
     ours, replayed = sent((1.0, 3.0), (2.0, 7.0), tokens=20), sent((0.0, 4.0), tokens=20)
-    given = saturation_result([(ours, replayed)], SaturationOptions("m"))
+    given = saturation_result([ours], [replayed], SaturationOptions("m"))
     assert given.value == pytest.approx(6 / 4)
     assert given.details["ratio_for_each_written_token"] == pytest.approx((6 / 40) / (4 / 20))
 
 
 def test_naive_divides_the_serial_time_by_ours() -> None:
-    given = naive_result([(sent((0.0, 12.0)), sent((0.0, 3.0)))], NaiveOptions("m"))
+    given = naive_result([sent((0.0, 12.0))], [sent((0.0, 3.0))], NaiveOptions("m"))
     assert given.value == pytest.approx(4)
 
 

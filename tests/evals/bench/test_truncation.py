@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evals.bench.catalogue import run
+from evals.bench.benchmark import run
 
 
 def test_the_four_rules_together_take_what_they_take_apart() -> None:

@@ -68,7 +68,6 @@ def make_run(
         prompts={},
         inputs=Inputs(paths=[str(questions)], sha256="", cases=24),
         models={"answer": Model(name=model)},
-        demonstrations=None,
         versions={},
     )
     with RunWriter.create(folder / "run", manifest) as run:

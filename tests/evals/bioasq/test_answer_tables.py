@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from evals.bioasq.answer_tables import make_answer_table
-from evals.experiments.page import render_page
-from evals.experiments.render import comma_separated, markdown
+from evals.experiments.render import as_csv, as_markdown, as_page
 from evals.experiments.tables import PaperTable
 from runs.folder import RunFolder
 from tests.evals.bioasq.runs import failed, ideal_lines, make_run
@@ -102,9 +101,9 @@ def test_equal_settings_are_told_apart_by_their_cells(tmp_path: Path) -> None:
 
 
 def test_tables_are_written_in_every_form(exact: PaperTable) -> None:
-    assert "| 10-shots + style 1 | 1.0000" in markdown([exact], [])
-    assert "bioasq-4,10-shots + style 1,scripted:one: Factoid (MRR),1.0000" in comma_separated([exact])
-    assert "Exact answers by shots, style and model" in render_page([exact], [])
+    assert "| 10-shots + style 1 | 1.0000" in as_markdown([exact], [])
+    assert "bioasq-4,10-shots + style 1,scripted:one: Factoid (MRR),1.0000" in as_csv([exact])
+    assert "Exact answers by shots, style and model" in as_page([exact], [])
 
 
 def test_without_a_run_there_is_no_table() -> None:

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from cases.bioasq_submissions.prediction import BIOASQ_TASKS, BioasqTask
-from evals.bioasq.recorded import gives_biomedical, score_run
-from evals.bioasq.run_submission import BioasqSubmission, prepare
-from evals.scoring.matching import ScoringError
+from cases.submissions.bioasq import BIOASQ_TASKS, BioasqTask
+from evals.bioasq.scores import gives_biomedical, score_run
+from evals.scoring.gold import ScoringError
+from evals.submissions import RunSubmission, prepare
 from tests.evals.bioasq.runs import failed, ideal_lines, make_run
 from tests.evals.scoring.runs import done
 from tests.evals.scoring.runs import make_run as make_archehr_run
 
 
-def of_first(folder: Path, task: BioasqTask = "bioasq-a+", **fields: Any) -> BioasqSubmission:
+def of_first(folder: Path, task: BioasqTask = "bioasq-a+", **fields: Any) -> RunSubmission:
     """With a change to the first list question's line."""
     first, *others = ideal_lines()[2:]
     return prepare(make_run(folder, [{**first, **fields}, *others, *ideal_lines()[:2]]), task)

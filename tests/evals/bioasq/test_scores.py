@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cases.bioasq_submissions.prediction import BioasqPrediction
 from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet
 from cases.load import find_cases
 from cases.records import Case, Gold
+from cases.submissions.bioasq import BioasqPrediction
 from evals.bioasq.parts import Definitions
 from evals.bioasq.scores import PartScores, score_parts
 

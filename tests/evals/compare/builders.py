@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cases.records import Label
-from cases.submissions.prediction import Prediction, Task
+from cases.submissions.archehr import Prediction, Task
 from evals.compare.comparison import Comparison, compare_runs
 from evals.compare.differences import Settings
 from evals.compare.outcomes import CaseOutcome, RunOutcomes, Usage
-from evals.scoring.counts import Counts
 from evals.scoring.gold import GoldCase, Labels
+from evals.scoring.measures import CaseScores, TaskScores
 from evals.scoring.scored_tasks import score_predictions
-from evals.scoring.task_scores import CaseScores, TaskScores
+from ranking.measures import Counts
 from runs.manifest import Inputs, Manifest
 
 FEW = Settings(resamples=299)
@@ -30,7 +30,6 @@ def manifest(**changes: Any) -> Manifest:
         "prompts": {},
         "inputs": Inputs(paths=[], sha256="", cases=3),
         "models": {},
-        "demonstrations": None,
         "versions": {},
     }
     return Manifest(**values | changes)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from cases.submissions.prediction import Task
+from cases.submissions.archehr import Task
 from evals.compare.differences import MetricDifference, Settings, compare_scores
-from evals.scoring.counts import Counts, EmptyRule, macro, micro
+from ranking.measures import Counts, EmptyRule, macro, micro
 from tests.evals.compare.builders import FEW, task_scores
 
 FIRST = [(1, 2, 3), (0, 0, 0), (2, 4, 2), (0, 1, 2)]

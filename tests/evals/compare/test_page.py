@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from evals.compare.comparison import Comparison
-from evals.compare.page import render
+from evals.compare.render import render
 from evals.scoring.gold import Labels
 from tests.evals.compare.builders import compared, gold, outcome, run
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from cases.submissions.prediction import Prediction
-from evals.experiments.render import comma_separated, markdown
+from cases.submissions.archehr import Prediction
+from evals.experiments.render import as_csv, as_markdown
 from evals.experiments.tables import PaperTable, make_table
 from evals.scoring.gold import GoldCase
+from evals.scoring.measures import TaskScores
 from evals.scoring.score import score
-from evals.scoring.task_scores import TaskScores
 from tests.evals.scoring.examples import evidence, labelled
 
 KEY = {str(n): labelled(str(n), "12", "3", "4") for n in range(6)}
@@ -90,14 +90,14 @@ def test_without_an_official_overall_score_there_is_a_mean_with_a_name_of_its_ow
 
 
 def test_markdown_prints_evidence_as_shares_as_the_paper_does() -> None:
-    text = markdown([made({"perfect": PERFECT})], ["A note."])
+    text = as_markdown([made({"perfect": PERFECT})], ["A note."])
     assert "## Table 3. Evidence by step" in text
     assert "| perfect | 1.0000 [1.0000, 1.0000] |" in text
     assert "A note." in text
 
 
 def test_comma_separated_values_are_one_line_each() -> None:
-    lines = comma_separated([made({"perfect": PERFECT, "half": HALF})]).splitlines()
+    lines = as_csv([made({"perfect": PERFECT, "half": HALF})]).splitlines()
     assert lines[0] == "table,row,column,value,low,high,cases"
     assert len(lines) == 1 + 2 * 12
     assert lines[1] == "3,perfect,Strict Macro P,1.0000,1.0000,1.0000,6"

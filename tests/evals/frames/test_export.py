@@ -12,10 +12,9 @@ from cases.errors import InputError
 from evals.frames.export import export
 from evals.frames.inspect_log import write_inspect_log
 from evals.frames.tables import SCHEMAS, NamedRun
-from evals.scoring.counts import scores as case_scores
-from evals.scoring.run_gold import gold_of_run
-from evals.scoring.run_predictions import predictions
+from evals.scoring.recorded import gold_of_run, predictions
 from evals.scoring.score import score
+from ranking.measures import scores as case_scores
 from runs.folder import RunFolder, RunWriter
 from tests.evigraph import evigraph
 

@@ -4,9 +4,11 @@ import math
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from evals.metrics.bleu import Bleu, sentence_bleu
+from evals.metrics.bleu import Bleu, sentence_bleu, tokenize_13a
 from evals.metrics.text_metric import TextPair
 from tests.evals.metrics.texts import any_texts
 
@@ -47,3 +49,11 @@ def test_a_text_without_tokens_scores_0(prediction: str, reference: str) -> None
 def test_pairs_are_scored_in_their_order() -> None:
     pairs = [TextPair("a b c d", "a b c d"), TextPair("x", "a b c d")]
     assert Bleu().score(pairs) == [(1,), (0,)]
+
+
+_ODD = st.text(alphabet="a1.,-'(&;lt<\n \u00a0\u2028\x1c", max_size=40)
+
+
+@given(any_texts | _ODD)
+def test_word_by_word_it_is_sacrebleu_s_tokenizer(text: str) -> None:
+    assert tokenize_13a(text) == Tokenizer13a()(text)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cases.errors import InputError
-from cases.submissions.read import read_submission
-from evals.rankings.submission import check_target, write_ranked
+from cases.submissions.tasks import ARCHEHR
+from evals.submissions import check_target, write_ranked
 from ranking.examples import Example
 from ranking.ranked_rows import RankedRow
 
@@ -18,7 +18,7 @@ CASE = Example("7", "q", ("a", "b"), None, "7", "7", sentence_ids=("1", "2"))
 def test_selected_ids_are_handed_in(tmp_path: Path) -> None:
     rows = [RankedRow("7", ("2",), {"1": 0.0, "2": 1.0}, (), False, None, False)]
     assert write_ranked(tmp_path / "s.zip", rows, [CASE]) == []
-    (read,) = read_submission(tmp_path / "s.zip", "2026-2")
+    (read,) = ARCHEHR["2026-2"].read(tmp_path / "s.zip")
     assert (read.case_id, read.evidence) == ("7", ("2",))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from evals.retrieval.render import as_json, render
 from evals.retrieval.report import Examples, RetrievalReport, evaluate
-from evals.retrieval.strategies import FLOORS
+from evals.retrieval.scored import FLOORS
 from ranking.cutoffs import Surprise, TopK
 from ranking.errors import RankerError
 from ranking.examples import Example

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cases.records import Label
-from cases.submissions.prediction import Prediction
+from cases.submissions.archehr import Prediction
 from evals.scoring.gold import GoldCase
 
 

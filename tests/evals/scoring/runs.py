@@ -45,7 +45,6 @@ def make_run(folder: Path, case_ids: Iterable[str], lines: Iterable[dict[str, An
         prompts={},
         inputs=Inputs(paths=[str(cases)], sha256="", cases=len([*case_ids])),
         models={},
-        demonstrations=None,
         versions={},
     )
     with RunWriter.create(folder / "run", manifest) as run:

@@ -8,8 +8,8 @@ from pathlib import Path
 from cases.files import json_bytes
 from cases.load import find_cases
 from cases.records import Case
-from cases.submissions.prediction import CitedSentence, Prediction, Task
-from cases.submissions.write import write_submission
+from cases.submissions.archehr import CitedSentence, Prediction, Task
+from cases.submissions.tasks import ARCHEHR
 
 SAMPLES = Path(__file__).parents[3] / "cases" / "samples"
 CASES, KEY = SAMPLES / "batch.xml", SAMPLES / "batch_key.json"
@@ -68,5 +68,5 @@ def write_invalid(path: Path, task: Task) -> Path:
 def write(path: Path, task: Task, make: str) -> Path:
     """One of `perfect`, `empty`, `over_citing`."""
     makers = {"perfect": perfect, "empty": empty, "over_citing": over_citing}
-    write_submission(path, task, [makers[make](case) for case in samples()])
+    ARCHEHR[task].write(path, [makers[make](case) for case in samples()])
     return path

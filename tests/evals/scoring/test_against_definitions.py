@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases.records import Label
-from cases.submissions.prediction import Prediction
+from cases.submissions.archehr import Prediction
 from evals.scoring.gold import GoldCase
 from evals.scoring.score import score
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cases.submissions.prediction import CitedSentence, Prediction
-from evals.scoring.run_predictions import prediction_of, predictions
+from cases.submissions.archehr import CitedSentence, Prediction
+from evals.scoring.recorded import prediction_of, predictions
 from tests.evals.scoring.runs import done, failed, make_run
 
 SENTENCES = [{"id": "1", "text": "He was ill."}, {"id": "2", "text": "It helped."}]

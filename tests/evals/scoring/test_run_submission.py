@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cases.submissions.prediction import Task
-from evals.scoring.run_submission import RunSubmission, prepare
+from cases.submissions.archehr import Task
+from evals.submissions import RunSubmission, prepare
 from tests.evals.scoring.runs import done, failed, make_run
 
 
@@ -24,9 +24,9 @@ def refusals(ready: RunSubmission) -> list[tuple[str, str]]:
 def test_a_finished_run_can_be_handed_in_in_the_order_of_its_cases(tmp_path: Path) -> None:
     ready = prepared(tmp_path, "2026-2", done("8"), done("7"))
     assert (ready.faults, ready.filled) == ((), ())
-    assert [(one.case_id, one.evidence) for one in ready.predictions] == [
-        ("7", ("1", "3")),
-        ("8", ("1", "3")),
+    assert [(one["case_id"], one["prediction"]) for one in ready.entries] == [
+        ("7", ["1", "3"]),
+        ("8", ["1", "3"]),
     ]
 
 
@@ -69,7 +69,7 @@ def test_lists_can_be_filled(tmp_path: Path, task: Task) -> None:
     aligned = done("7", aligned_answer="clinician", alignment={"1": ["1"]})
     ready = prepared(tmp_path, task, aligned, failed("8"), cases="789", fill=True)
     assert (ready.refused, ready.filled) == (False, ("8", "9"))
-    assert [one.evidence or one.links or () for one in ready.predictions][1:] == [(), ()]
+    assert [entry["prediction"] for entry in ready.entries][1:] == [[], []]
 
 
 def test_a_run_without_any_case_done_names_each(tmp_path: Path) -> None:

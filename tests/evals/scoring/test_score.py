@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from cases.submissions.prediction import Prediction, Task
-from evals.scoring.counts import Counts
-from evals.scoring.gold import GoldCase
-from evals.scoring.matching import ScoringError
-from evals.scoring.score import score
+from cases.archehr_key import write_archehr_key
+from cases.records import Gold
+from cases.submissions.archehr import Prediction, Task
+from evals.metrics import registry
+from evals.metrics.registry import official_metrics
+from evals.metrics.text_metric import MetricSpec, TextPair
+from evals.scoring.gold import GoldCase, ScoringError, read_gold
+from evals.scoring.measures import TaskScores
+from evals.scoring.score import average, marked_if_weak, score
+from evals.scoring.tasks import TASKS, Matched
+from ranking.measures import Counts
 from tests.evals.scoring.examples import evidence, labelled, linked, links
 
 KEY = {
@@ -202,3 +210,104 @@ def test_ids_of_a_run_that_the_key_does_not_label_count_as_wrong_and_are_named()
     assert scores.cases[0].counts["strict"] == Counts(2, 3, 3)
     assert scores.overall is None
     assert "the key has no sentence '9'" in scores.notes[-1]
+
+
+def test_the_overall_score_of_subtask_1_as_a_team_published_it() -> None:
+    scored = {"alignscore": [0.282], "rougeLsum": [0.406], "medcon": [0.197], "bertscore": [0.198]}
+    assert average("2026-1", scored, {}, 1).overall == pytest.approx(27.1, abs=0.05)
+
+
+def test_the_overall_score_of_subtask_3_as_a_team_published_it() -> None:
+    scored = {
+        "bleu": [0.0942],
+        "rougeLsum": [0.2704],
+        "sari": [55.42],
+        "bertscore": [0.43],
+        "alignscore": [0.2528],
+        "medcon": [0.3704],
+    }
+    assert average("2026-3", scored, {}, 1).overall == pytest.approx(32.87, abs=0.005)
+
+
+def test_a_missing_part_leaves_no_overall_score() -> None:
+    found = average("2026-3", {"bleu": [0.1, 0.3], "sari": [50, 60]}, {"medcon": "needs an index"}, 2)
+    assert found.overall is None
+    assert found.available == pytest.approx((20 + 55) / 2)
+    assert found.not_computed == {"medcon": "needs an index"}
+
+
+def test_sari_alone_is_out_of_100_as_it_comes() -> None:
+    found = average("2026-3", {"bleu": [0.5], "sari": [50]}, {}, 1)
+    assert found.means == {"bleu": 50, "sari": 50}
+    assert found.by_case == [{"bleu": 50, "sari": 50}]
+
+
+def test_parts_of_an_overall_score_are_metrics_of_the_task() -> None:
+    for task, rules in TASKS.items():
+        assert set(rules.averaged) <= set(official_metrics(task))
+
+
+GOLD = Matched(evidence("1", "1"), labelled("1", "1", "", "2"))
+WEAK = Matched(evidence("2", "1"), replace(labelled("2", "1", "", "2"), weak=True))
+
+
+def scores(task: Task = "2026-2") -> TaskScores:
+    values = {"strict_micro_f1": 50.0, "overall_factuality_score": 50.0}
+    return TaskScores(task, values, 50.0, (), notes=("Something else.",))
+
+
+@pytest.mark.parametrize("task", ["2025", "2026-2"])
+def test_scores_against_weak_labels_say_so_and_have_no_overall_score(task: Task) -> None:
+    marked = marked_if_weak(scores(task), [GOLD, WEAK])
+    assert marked.notes[0].startswith("1 of 2 cases are scored against weak labels")
+    assert marked.notes[1:] == ("Something else.",)
+    assert marked.overall is None
+    assert marked.values == {"strict_micro_f1": 50.0}
+
+
+def test_scores_against_gold_are_left_as_they_are() -> None:
+    assert marked_if_weak(scores(), [GOLD]) == scores()
+
+
+@pytest.mark.parametrize("task", ["2026-1", "2026-3", "2026-4"])
+def test_tasks_that_read_no_labels_keep_their_score(task: Task) -> None:
+    assert marked_if_weak(scores(task), [WEAK]) == scores(task)
+
+
+def test_a_key_tells_which_labels_are_weak(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    labels = Gold({"1": "essential"})
+    write_archehr_key(path, {"1": labels, "2": replace(labels, label_source="weak"), "3": Gold(answer="A.")})
+    assert {case_id: one.weak for case_id, one in read_gold([path], []).items()} == {
+        "1": False,
+        "2": True,
+        "3": False,
+    }
+
+
+class _Words:
+    """Counts the words of a prediction."""
+
+    names = ("words",)
+    spread = False
+
+    def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
+        return [(len(pair.prediction.split()),) for pair in pairs]
+
+
+def test_a_metric_that_is_registered_is_scored_beside_the_official_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = MetricSpec(
+        names=("words",),
+        columns={},
+        tasks=("2026-3",),
+        load=lambda _: iter([_Words()]),
+        official=False,
+        percent=False,
+    )
+    monkeypatch.setattr(registry, "METRICS", (*registry.METRICS, words))
+    gold = {"1": GoldCase("1", answer="He is well.", narrative="Is he well?")}
+    found = score("2026-3", [Prediction("1", answer="He is well now.")], gold)
+    assert found.extra == {"words": 4}
+    assert "words" not in found.values

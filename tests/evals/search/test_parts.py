@@ -7,8 +7,7 @@ import random
 import pytest
 
 from cases.errors import InputError
-from evals.search.parts import Part, questions_of
-from evals.search.questions import JudgedQuestion
+from evals.search.questions import JudgedQuestion, Part, questions_of
 
 
 def questions(count: int, shared: int = 1) -> list[JudgedQuestion]:

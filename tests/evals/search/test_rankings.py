@@ -12,14 +12,12 @@ import ir_measures
 import pytest
 
 from cases.errors import InputError
-from evals.search.evaluate import Request, evaluate
+from evals.search.evaluate import Request, evaluate, write_runs
 from evals.search.questions import load_questions
-from evals.search.rankings import Rankings, rerank_all, search_all
+from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
 from evals.search.render import as_json, render
 from evals.search.report import MAP, NDCG, SearchReport, reranking_table, retrieval_table
 from evals.search.retrievers import Retrievers
-from evals.search.run_files import write_runs
-from evals.search.score_cache import ScoreCache
 from ranking.bm25 import Bm25Ranker
 from ranking.ranker import Ranked
 from retrieval.corpus.corpus import Corpus
@@ -134,7 +132,7 @@ class Silent:
     def __init__(self, what: str, total: int) -> None:
         self.what = what
 
-    def update(self, done: int) -> None:
+    def advance(self, done: int) -> None:
         """Nothing."""
 
     def __enter__(self) -> Silent:

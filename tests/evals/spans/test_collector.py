@@ -5,10 +5,9 @@ import socket
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from evals.spans.collector import Collector, Refusal, read_headers, traces_endpoint
-from evals.spans.encode import requests
-from evals.spans.errors import SpanExportError
-from evals.spans.export import send_spans
+from evals.spans.collector import Collector, read_headers, send_spans, traces_endpoint
+from evals.spans.encode import Refusal, requests
+from evals.spans.otlp import SpanExportError
 from evals.spans.span import Span
 from runs.folder import RunFolder
 from tests.evals.spans.conftest import Receiver, listening

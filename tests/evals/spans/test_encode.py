@@ -9,10 +9,8 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from evals.spans.batches import MOST_BYTES
 from evals.spans.encode import requests, span_count
-from evals.spans.errors import SpanExportError, require_otel
-from evals.spans.otlp_json import json_lines
+from evals.spans.otlp import MAX_BYTES, SpanExportError, json_lines, require_otel
 from evals.spans.span import Span, Value
 
 
@@ -50,13 +48,13 @@ def test_json_and_protobuf_hold_the_same() -> None:
 def test_a_request_holds_so_many_spans_and_so_many_bytes() -> None:
     small = list(requests({}, [span()] * 1025))
     assert [span_count(request) for request in small] == [512, 512, 1]
-    large = list(requests({}, [span(text="x" * (MOST_BYTES // 3))] * 5))
+    large = list(requests({}, [span(text="x" * (MAX_BYTES // 3))] * 5))
     assert [span_count(request) for request in large] == [2, 2, 1]
-    assert all(request.ByteSize() < MOST_BYTES for request in large)
+    assert all(request.ByteSize() < MAX_BYTES for request in large)
 
 
 def test_a_span_above_the_limit_goes_alone() -> None:
-    found = list(requests({}, [span(), span(text="x" * MOST_BYTES), span()]))
+    found = list(requests({}, [span(), span(text="x" * MAX_BYTES), span()]))
     assert [span_count(request) for request in found] == [1, 1, 1]
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evals.spans.intervals import call_intervals, nanoseconds
+from evals.spans.of_run import call_intervals, nanoseconds
 
 SECOND = nanoseconds(1)
 NODE = (10 * SECOND, 15 * SECOND)

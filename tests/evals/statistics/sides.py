@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from evals.statistics.case_totals import CaseStatistic, Floats, Mean, MeanOf, Pooled
+from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Mean, MeanOf, Pooled
 
 STATISTICS: tuple[CaseStatistic, ...] = (
-    Pooled(0, "precision", "perfect"),
-    Pooled(0, "recall", "zero"),
-    Pooled(0, "f1", "perfect"),
+    Pooled(0, "precision", "perfect", PERCENT),
+    Pooled(0, "recall", "zero", PERCENT),
+    Pooled(0, "f1", "perfect", PERCENT),
     Mean(3),
-    MeanOf((Pooled(0, "f1", "zero"), Mean(3))),
+    MeanOf((Pooled(0, "f1", "zero", PERCENT), Mean(3))),
 )
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from evals.statistics.seeds import seed_interval
+from evals.statistics.bootstrap import seed_interval
 
 
 def test_the_interval_is_students_on_the_mean() -> None:

@@ -18,7 +18,7 @@ class Quiet:
     def __init__(self) -> None:
         self.began_with: list[str] = []
 
-    def remark(self, text: str) -> None: ...
+    def notify(self, text: str) -> None: ...
 
     def began(self, job: Job) -> None:
         self.began_with.append(job.name)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from evals.studies.stacks import stacked_scores
+from evals.studies.figures import stacked_scores
 from tests.evals.studies.invented import CASES, logits, scored
 
 RIGHT = ("110", "001", "100")

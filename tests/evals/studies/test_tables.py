@@ -6,7 +6,7 @@ import pytest
 
 from evals.studies.definition import Row, TableName
 from evals.studies.figures import Scored
-from evals.studies.render import comma_separated, markdown
+from evals.studies.render import as_csv, as_markdown
 from evals.studies.tables import Block, StudyTable, make_table
 from tests.evals.studies.invented import CASES, case, logits, scored, study
 
@@ -134,13 +134,13 @@ def test_cut_offs_are_compared_over_one_ranker() -> None:
 
 def test_objectives_are_printed_as_shares_and_fusion_types_as_points() -> None:
     rows = {"x": {1: scored(ONE_TOO_MANY)}}
-    assert "| X | 0.8333 |" in markdown([table("tamu-1", rows)], [])
-    assert "| X | 88.89 |" in markdown([table("abridge-2", rows)], [])
+    assert "| X | 0.8333 |" in as_markdown([table("tamu-1", rows)], [])
+    assert "| X | 88.89 |" in as_markdown([table("abridge-2", rows)], [])
 
 
 def test_comma_separated_values_are_one_line_each() -> None:
     rows = {"x": {1: scored(RIGHT)}, "y": {1: scored(ONE_TOO_MANY)}}
-    lines = comma_separated([table("abridge-2", rows)]).splitlines()
+    lines = as_csv([table("abridge-2", rows)]).splitlines()
     assert lines[0] == "table,block,row,column,value,low,high,p,seeds,cases"
     assert lines[1] == "abridge-2,,X,F-Score,100.0000,,,,1,3"
     assert any(line.startswith("abridge-2,,Y,F-Score vs X,-11.1111,,,1.0000") for line in lines)

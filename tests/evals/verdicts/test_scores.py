@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from cases.records import Verdict
-from evals.verdicts.classes import Classes, case_matrix, statistics
-from evals.verdicts.recorded import Question, Questions
-from evals.verdicts.scores import score_questions
-from graph.recipe import Recipe
+from evals.verdicts.scores import Classes, Question, Questions, case_matrix, score_questions, statistics
+from graph.timeaware import TimeawareRecipe
 from tests.nodes.literature_builders import read_as
 
 NAMES: dict[Classes, tuple[Verdict, ...]] = {2: ("no", "yes"), 3: ("no", "yes", "unknown")}
@@ -55,9 +53,7 @@ def questions(*read: tuple[Verdict, str], **verdict: Any) -> Questions:
     answered = tuple(
         Question(str(number), gold, tuple(read_as(letters))) for number, (gold, letters) in enumerate(read)
     )
-    return Questions(
-        answered, ("failed",), Recipe.model_validate({"system": "timeaware", "verdict": verdict})
-    )
+    return Questions(answered, ("failed",), TimeawareRecipe.model_validate({"verdict": verdict}))
 
 
 def test_two_answers_leave_out_questions_whose_key_is_unknown() -> None:
@@ -89,7 +85,7 @@ def test_every_value_has_its_interval() -> None:
 
 
 def test_what_follows_the_released_code_is_told() -> None:
-    recipe = Recipe.model_validate({"system": "timeaware", "reading": {"doc_mode": "top3"}})
+    recipe = TimeawareRecipe.model_validate({"reading": {"doc_mode": "top3"}})
     one = Questions((Question("1", "yes", tuple(read_as("S"))),), (), recipe)
     found = score_questions(one, 3)
     assert found is not None

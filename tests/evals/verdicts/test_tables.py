@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from evals.verdicts.recorded import Keep, Question, Questions
+from evals.verdicts.scores import Keep, Question, Questions
 from evals.verdicts.tables import CITATIONS, TOP_J, TOP_K, YEARS, _cited, _first, _rows, _since, _top
-from graph.recipe import Recipe
-from nodes.reading.literature_records import EvidencePassage
+from graph.timeaware import TimeawareRecipe
+from nodes.retrieval.document_records import EvidencePassage
 from tests.nodes.literature_builders import read_as
 
 PASSAGES: list[EvidencePassage] = [
@@ -48,7 +48,7 @@ def test_the_grids_are_the_papers() -> None:
 
 
 def test_counting_less_changes_the_verdict_and_not_the_readings() -> None:
-    recipe = Recipe(system="timeaware")
+    recipe = TimeawareRecipe()
     one = Questions((Question("1", "no", tuple(read_as("SRR"))),), (), recipe)
     assert one.vote(one.answered[0], 3) == "no"
     fewer = one.keeping(_first(1))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evals.verification.page import render
-from evals.verification.report import Report
+from evals.verification.report import Report, render
 from ranking.verify import Evidence, Verification, VerifiedLine
 
 ATTACK = "<script>alert(1)</script>\"' {{ 7 * 7 }}\x1b[31m\u202e"

@@ -7,8 +7,8 @@ import pytest
 
 from ranking.errors import RankerError
 from ranking.examples import split
+from ranking.measures import average_precision_of_scores
 from ranking.neural import NeuralRanker
-from ranking.scoring import average_precision
 from ranking.training.stack import fit_stack
 from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import examples
@@ -45,7 +45,9 @@ def test_a_reopened_stack_scores_as_it_was_validated(tiny_train: Train, tmp_path
     ranker = NeuralRanker.open(tmp_path / "moved")
     held_out = split(examples(), 0.3, 1).held_out
     rows = [ranker.rank(one.query, one.sentences).scores for one in held_out]
-    found = [average_precision(row, one.labels or ()) for row, one in zip(rows, held_out, strict=True)]
+    found = [
+        average_precision_of_scores(row, one.labels or ()) for row, one in zip(rows, held_out, strict=True)
+    ]
     assert np.mean([value for value in found if value is not None]) == pytest.approx(
         manifest.held_out.average_precision
     )

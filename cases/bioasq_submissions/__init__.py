@@ -1,1 +1,0 @@
-"""Submissions to the phases of BioASQ's task b: what they say, how they are written, read and checked."""

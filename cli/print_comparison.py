@@ -1,0 +1,149 @@
+"""A comparison of two runs for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cli.terminal import output, print_table, safe
+from evals.compare.changes import CaseChange, by_gain, intent_changes, route_changes
+from evals.compare.comparison import Comparison
+from evals.compare.differences import TaskDifferences, verdict
+from evals.compare.render import metric_table, setting_table
+from evals.pages.tables import Column, Table, p_text
+
+
+def print_comparison(comparison: Comparison, *, rows: int, page: Path | None) -> None:
+    """Scores, cases, changes and cautions, at most `rows` rows of each list."""
+    console = output()
+    _runs(console, comparison)
+    for task in comparison.tasks:
+        _scores(console, comparison, task)
+    _labels(console, comparison)
+    gained, lost = by_gain(comparison.changes)
+    _cases(console, "gained", gained, rows)
+    _cases(console, "lost", lost, rows)
+    _counts(console, "routes", route_changes(comparison.changes), len(comparison.changes), rows)
+    _counts(console, "intents", intent_changes(comparison.changes), len(comparison.changes), rows)
+    _settings(console, comparison, rows)
+    _usage(console, comparison)
+    for caution in comparison.cautions:
+        console.print(safe(f"! {caution}", "yellow"))
+    for line in _next(comparison, gained, lost, page):
+        console.print(safe(line))
+
+
+def _runs(console: Console, comparison: Comparison) -> None:
+    grid = Grid.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, run in (("A", comparison.first), ("B", comparison.second)):
+        models = dict.fromkeys(model.name for model in run.manifest.models.values())
+        grid.add_row(name, safe(f"{run.name}  ({run.manifest.system}; {', '.join(models) or 'no model'})"))
+    changed = sum(change.answer_changed for change in comparison.changes)
+    grid.add_row("cases", f"{len(comparison.changes):,} done in both; {changed:,} answers differ")
+    console.print(grid)
+
+
+def _scores(console: Console, comparison: Comparison, task: TaskDifferences) -> None:
+    level = f"{comparison.judged_by.level:.4g}"
+    console.print()
+    console.print(safe(f"{task.task}: {task.cases:,} cases scored in both; intervals at {level}", "bold"))
+    print_table(metric_table([one for one in task.metrics if one.main], with_sides=False))
+    rest = sum(not one.main for one in task.metrics)
+    if rest:
+        console.print(safe(f"{rest} more metrics: --json or --html FILE", "dim"))
+    if (line := verdict(task)) is not None:
+        console.print(safe(line, "bold"))
+
+
+def _labels(console: Console, comparison: Comparison) -> None:
+    labels, test = comparison.labels, comparison.label_test
+    console.print()
+    if labels.sentences:
+        kappa = "undefined" if labels.kappa is None else f"{labels.kappa:.3f}"
+        console.print(
+            f"labels   {labels.equal:,} of {labels.sentences:,} sentences alike, kappa {kappa};"
+            f" essential {labels.essential[0]:,} in A, {labels.essential[1]:,} in B"
+        )
+    if test is not None:
+        statistic = "-" if test.statistic is None else f"{test.statistic:.2f}"
+        console.print(
+            f"McNemar  {test.only_first:,} sentences right in A alone, {test.only_second:,} in B alone, in"
+            f" {test.cases:,} cases; clustered by case: chi2 {statistic}, p"
+            f" {p_text(test.p_value, equals=True)}; ignoring clusters, exact: p"
+            f" {p_text(test.p_ignoring_clusters, equals=True)}"
+        )
+
+
+def _cases(console: Console, title: str, changes: Sequence[CaseChange], rows: int) -> None:
+    if not changes:
+        return
+    heads = [Column("case", "text"), *(Column(name, wraps=False) for name in ("A", "B", "B - A"))]
+    shown = []
+    for change in changes[:rows]:
+        assert change.f1 is not None
+        named = () if change.sentences is None else change.sentences._asdict().items()
+        sentences = "; ".join(f"{name} {' '.join(ids)}" for name, ids in named if ids)
+        scores = (f"{change.f1.first:.3f}", f"{change.f1.second:.3f}", f"{change.f1.gain:+.3f}")
+        shown.append([change.case_id, *scores, sentences])
+    console.print()
+    console.print(safe(f"{title}: {len(changes):,} cases, by strict F1", "bold"))
+    print_table(Table([*heads, Column("sentences", "text")], shown))
+    _rest(console, len(changes), rows)
+
+
+def _counts(
+    console: Console, title: str, counts: Mapping[tuple[str, str], int], cases: int, rows: int
+) -> None:
+    if not counts:
+        return
+    console.print()
+    console.print(safe(f"{title}: {sum(counts.values()):,} of {cases:,} cases changed", "bold"))
+    for (first, second), count in list(counts.items())[:rows]:
+        if first or second:
+            console.print(safe(f"{count:6,}  A: {first or '-'}  |  B: {second or '-'}"))
+        else:
+            console.print(f"{count:6,}  the same steps, in another order or number")
+    _rest(console, len(counts), rows)
+
+
+def _settings(console: Console, comparison: Comparison, rows: int) -> None:
+    console.print()
+    if not comparison.settings:
+        console.print("settings  no difference is recorded")
+        return
+    print_table(setting_table(comparison.settings, "settings that differ", rows))
+    _rest(console, len(comparison.settings), rows)
+
+
+def _usage(console: Console, comparison: Comparison) -> None:
+    console.print()
+    for name, usage in zip("AB", comparison.usage, strict=True):
+        console.print(
+            f"used in {name}  {usage.calls:,} calls, {usage.input_tokens:,} tokens read,"
+            f" {usage.output_tokens:,} written"
+        )
+
+
+def _rest(console: Console, count: int, rows: int) -> None:
+    if count > rows:
+        console.print(safe(f"... and {count - rows:,} more: --rows {count} shows all", "dim"))
+
+
+def _next(
+    comparison: Comparison, gained: Sequence[CaseChange], lost: Sequence[CaseChange], page: Path | None
+) -> Iterator[str]:
+    if not comparison.tasks:
+        yield "No key: with --key KEY come scores with intervals, tests, and the cases that gained or lost."
+    first, second = comparison.first.name, comparison.second.name
+    moved = [*lost, *gained] or [change for change in comparison.changes if change.added or change.removed]
+    if page is None:
+        yield f"next  evigraph compare {first} {second} --html compare.html"
+    else:
+        yield f"page  {page}"
+    if moved:
+        yield f"next  evigraph show {second} {moved[0].case_id}"

@@ -1,0 +1,193 @@
+"""`evigraph recipes` and `evigraph graph`: the systems, their recipes and what a recipe can set."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from rich.table import Table
+
+from cli.options import JsonOption
+from cli.terminal import output, print_json, safe
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+    from cases.definitions import Definition
+
+_WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
+_COLLECTIONS = {tuple: "list of", list: "list of", frozenset: "list of", dict: "mapping of"}
+_BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
+
+
+def graph(
+    system: Annotated[str, typer.Argument(help="A system; `evigraph recipes` lists them.", metavar="SYSTEM")],
+) -> None:
+    """Print a system's graph as Mermaid text, with every route.
+
+    Example: evigraph graph tamu > tamu.mmd
+    """
+    from graph.system import draw_mermaid, find_system
+
+    sys.stdout.write(draw_mermaid(find_system(system).build()))
+
+
+def recipes(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A packaged recipe, or a file. (default: list them)", metavar="[NAME|FILE]"),
+    ] = None,
+    fields: Annotated[
+        bool, typer.Option("--fields", help="Explain every field that a recipe of this system can set.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the packaged recipes, print one with its comments, or explain its fields.
+
+    A recipe names a system and sets what its nodes read. To change one, write it to a file and name that by
+    `evigraph run SYSTEM CASES... --recipe FILE`.
+
+    Example: evigraph recipes tamu --fields
+    """
+    from graph.recipe import RECIPES, load_recipe
+
+    if name is None:
+        _list(as_json=as_json)
+        return
+    recipe, text = load_recipe(name), RECIPES.read(name).text
+    if as_json:
+        explained = [asdict(field) for field in explain(recipe)]
+        print_json({**_summary(RECIPES.read(name)), "text": text, "fields": explained})
+    elif fields:
+        output().print(_table(list(explain(recipe))))
+    else:
+        sys.stdout.write(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedField:
+    """A field of a recipe.
+
+    Attributes:
+        name: Dotted.
+        type: In words.
+        default: Where a recipe is silent; None where the type is `null` too, or the field is required.
+        value: In the recipe that was asked for.
+        meaning: Empty where the schema does not say.
+        required: Whether every recipe must set it.
+    """
+
+    name: str
+    type: str
+    default: Any
+    value: Any
+    meaning: str
+    required: bool
+
+
+def explain(values: BaseModel, prefix: str = "") -> Iterator[ExplainedField]:
+    """Every field of a model's class and of its sections, with its value."""
+    from pydantic import BaseModel
+    from pydantic_core import to_jsonable_python
+
+    model = type(values)
+    for name, field in model.model_fields.items():
+        value = getattr(values, name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from explain(value, f"{prefix}{name}.")
+            continue
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        yield ExplainedField(
+            name=prefix + name,
+            type=_type(field),
+            default=to_jsonable_python(default),
+            value=to_jsonable_python(value),
+            meaning=" ".join((field.description or _documented(model, name)).split()),
+            required=field.is_required(),
+        )
+
+
+def _type(field: FieldInfo) -> str:
+    bounds = [
+        f"{word} {value}"
+        for name, word in _BOUNDS.items()
+        for one in field.metadata
+        if (value := getattr(one, name, None)) is not None
+    ]
+    return " ".join([_words(field.annotation), *bounds])
+
+
+def _words(annotation: Any) -> str:
+    """A type as someone who writes YAML would name it."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _words(arguments[0])
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in _COLLECTIONS:
+        # A list of texts is written `tuple[str, ...]`, a mapping's keys are names.
+        inner = arguments[-1] if origin is dict else arguments[0]
+        return f"{_COLLECTIONS[origin]} {_words(inner)}"
+    if arguments:
+        return " | ".join(dict.fromkeys(map(_words, arguments)))
+    if fields := getattr(annotation, "model_fields", None):
+        kind = {name: get_args(field.annotation) for name, field in fields.items()}
+        return (
+            "{" + ", ".join(f"{name}: {of[0]}" if len(of) == 1 else name for name, of in kind.items()) + "}"
+        )
+    return _WORDS.get(annotation, str(getattr(annotation, "__name__", annotation)))
+
+
+def _documented(model: type[BaseModel], name: str) -> str:
+    """What the `Attributes:` of a class, or of one that it extends, say of a field."""
+    for one in model.__mro__:
+        _, _, attributes = (one.__doc__ or "").partition("Attributes:\n")
+        found = re.search(rf"^( +){name}: (.*(?:\n\1 +.*)*)", attributes, re.MULTILINE)
+        if found is not None:
+            return found[2]
+    return ""
+
+
+def _list(*, as_json: bool) -> None:
+
+    from graph.recipe import RECIPES
+
+    found = [_summary(RECIPES.read(name)) for name in RECIPES.packaged_names()]
+    if as_json:
+        print_json({"recipes": found})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("recipe", "system", "what it is"):
+        table.add_column(title, no_wrap=title != "what it is", overflow="fold")
+    for one in found:
+        table.add_row(one["name"], one["system"], one["summary"])
+    output().print(table)
+    output().print("next: evigraph recipes NAME prints one, with --fields what each field means")
+
+
+def _summary(recipe: Definition) -> dict[str, str]:
+    """Its name, its system, and the first sentence of the comment that it begins with."""
+    comment = re.match(r"(?:#.*\n)*", recipe.text)
+    assert comment is not None
+    text = " ".join(line.removeprefix("# ") for line in comment[0].splitlines())
+    # A colon before spaces begins a list.
+    summary = re.split(r"(?<=\.) (?=[A-Z`])|:  ", text)[0]
+    return {"name": recipe.origin, "system": recipe.values["system"], "summary": summary}
+
+
+def _table(fields: list[ExplainedField]) -> Any:
+    import json
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("field", "type", "default", "meaning"):
+        table.add_column(title, overflow="fold", ratio=None if title == "field" else 1)
+    for field in fields:
+        default = "required" if field.required else json.dumps(field.default)
+        here = "" if field.value == field.default else f" (here {json.dumps(field.value)})"
+        table.add_row(field.name, safe(field.type), safe(default + here), safe(field.meaning))
+    return table

@@ -1,0 +1,169 @@
+"""Analyses of a run's votes and citations as tables and pages: numbers and ids alone, no text of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evals.analysis.attribution import AttributionScores, AttributionSweep
+from evals.analysis.report import Analysis
+from evals.analysis.sweep import EvidenceScores
+from evals.pages.page import render_page
+from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, note_at, percent_axes
+from evals.pages.tables import NO_VALUE, PERCENT, Cell, Column, Table
+
+_SCORES = (
+    Column("precision", short="P"),
+    Column("recall", short="R"),
+    Column("F1"),
+    Column("macro F1"),
+    Column("lenient F1"),
+)
+
+
+def score_table(rows: Sequence[EvidenceScores], threshold: int | None = None) -> Table:
+    """Evidence scores, a row a choice of sentences; that at the recipe's threshold is marked."""
+    heads = [Column("", "text"), Column("cases"), Column("sentences"), *_SCORES]
+    return Table(
+        heads,
+        [
+            [
+                Cell(row.name, marked=row.name == f"T = {threshold}"),
+                f"{row.cases:,}",
+                f"{row.sentences:,}",
+                *_percents(row),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def attribution_table(found: AttributionSweep) -> Table:
+    """A row for each threshold and each set of weights; the recipe's is marked."""
+    heads = [
+        Column("weights (lexical / fuzzy / semantic)", "text", short="weights"),
+        Column("threshold", short="t"),
+        Column("citations"),
+        Column("cases without", short="uncited"),
+        *_SCORES,
+        Column("clinician\N{RIGHT SINGLE QUOTATION MARK}s F1", short="cited F1"),
+    ]
+    return Table(
+        [column._replace(wraps=False) for column in heads],
+        [
+            [
+                str(row.weights),
+                Cell(
+                    f"{row.threshold:g}",
+                    marked=(row.weights, row.threshold) == (found.weights, found.threshold),
+                ),
+                f"{row.citations:,}",
+                f"{row.uncited:,}",
+                *_percents(row),
+                NO_VALUE if row.clinician_micro is None else PERCENT.number(row.clinician_micro.f1),
+            ]
+            for row in found.rows
+        ],
+    )
+
+
+def _percents(row: EvidenceScores | AttributionScores) -> list[str]:
+    """In the columns of `_SCORES`."""
+    return [PERCENT.number(one) for one in (*row.strict_micro, row.strict_macro.f1, row.lenient_micro.f1)]
+
+
+def render_analysis(found: Analysis) -> str:
+    """The page of a run's votes."""
+    return render_page(
+        "analysis.html",
+        found=found,
+        scores=score_table,
+        curve=precision_recall_plot,
+        counts=vote_counts_plot,
+        confusion=confusion_plot,
+    )
+
+
+def render_attribution(found: AttributionSweep) -> str:
+    """The page of a run's citations."""
+    return render_page("attribution.html", found=found, scores=attribution_table, curve=threshold_plot)
+
+
+def precision_recall_plot(by_threshold: Sequence[EvidenceScores], threshold: int) -> str:
+    """Precision against recall, strict micro, a point a threshold; that of the recipe is marked.
+
+    Args:
+        by_threshold: From threshold 1 up.
+        threshold: T of the recipe.
+    """
+    with drawing("curve", 5.2, 4.2) as made:
+        axes = made.axes
+        recall = [100 * entry.strict_micro.recall for entry in by_threshold]
+        precision = [100 * entry.strict_micro.precision for entry in by_threshold]
+        axes.plot(recall, precision, color=MUTED, linewidth=1.5, zorder=1)
+        for number, point in enumerate(zip(recall, precision, strict=True), 1):
+            own = number == threshold
+            axes.scatter(*point, s=70 if own else 36, color=UP if own else INK, zorder=2)
+            note_at(axes, f"T = {number}", point, (6, 6))
+        percent_axes(axes, "recall, %", "precision, %")
+    return made.svg
+
+
+def vote_counts_plot(by_count: Mapping[int, int], votes: int) -> str:
+    """How many sentences have how many essential votes."""
+    with drawing("counts", 5.2, 2.8) as made:
+        axes = made.axes
+        counts = range(votes + 1)
+        axes.bar(counts, [by_count.get(number, 0) for number in counts], color=INK, width=0.7)
+        axes.set_xticks(list(counts))
+        axes.set_xlabel(f"essential votes of {votes}")
+        axes.set_ylabel("sentences")
+    return made.svg
+
+
+def confusion_plot(confusion: Mapping[tuple[str, str], int]) -> str:
+    """Cases by gold intent (rows) and predicted intent (columns); areas stand for numbers."""
+    names = sorted({name for pair in confusion for name in pair})
+    place = {name: number for number, name in enumerate(names)}
+    most = max(confusion.values(), default=1)
+    with drawing("confusion", 2.8 + 0.42 * len(names), 2.4 + 0.36 * len(names)) as made:
+        axes = made.axes
+        for (gold, predicted), number in confusion.items():
+            right = gold == predicted
+            axes.scatter(
+                place[predicted],
+                place[gold],
+                s=30 + 190 * number / most,
+                color=UP if right else DOWN,
+                alpha=0.85,
+            )
+            note_at(axes, f"{number:,}", (place[predicted], place[gold]), (9, 0), va="center")
+        axes.set_xticks(range(len(names)), names, rotation=55, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlim(-0.7, len(names) - 0.1)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_xlabel("predicted")
+        axes.set_ylabel("by the key")
+        axes.grid(color=MUTED, alpha=0.25)
+    return made.svg
+
+
+def threshold_plot(rows: Sequence[AttributionScores], threshold: float) -> str:
+    """Strict micro precision, recall and F1 against the threshold; that of the run is marked.
+
+    Args:
+        rows: In the order of their thresholds, all with the same weights.
+        threshold: Of the recipe.
+    """
+    with drawing("attribution", 5.2, 3.6) as made:
+        axes = made.axes
+        places = [row.threshold for row in rows]
+        axes.axvline(threshold, color=MUTED, linewidth=1, linestyle=":")
+        for name, colour in (("precision", UP), ("recall", DOWN), ("f1", INK)):
+            values = [100 * getattr(row.strict_micro, name) for row in rows]
+            axes.plot(places, values, color=colour, marker="o", markersize=4, linewidth=1.5)
+            label = "F1" if name == "f1" else name
+            note_at(axes, label, (places[0], values[0]), (4, 4))
+        axes.set_ylim(-3, 108)
+        axes.set_xlabel("threshold")
+        axes.set_ylabel("%")
+    return made.svg

@@ -1,0 +1,168 @@
+"""The benchmarks by name, how they are run, and their results: a figure, its two parts, and their spread."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
+
+Figure = Literal["ratio", "growth_mb"]
+Report = Callable[[str], None]
+"""Called with a line about anything that takes long."""
+
+BENCHMARKS = {
+    "overhead": "processor time of a model call in a batch run, over that of OpenAI's own client",
+    "latency": "time of an ideal scheduler for a batch of slow calls, over the time that a run takes",
+    "saturation": "time of a run against a live server, over that of a bare replay of its requests",
+    "naive": "time of serial calls with restated prompts against a live server, over that of a run",
+    "replies": "tokens that votes write as full maps of labels, over those of the essential ids alone",
+    "evaluation": "time of scoring a large run, over that of reading it; comparing and exporting beside it",
+    "memory": "growth of resident memory over a long batch",
+    "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
+    "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
+    "truncation": "time of four rules that cut rankings by their scores, over one pass over those scores",
+    "corpus": "queries a second of a corpus, over those of rank_bm25 with the same formula; cost by size",
+    "index": "time to build an index of vectors, over that of the bare encoder; stores by size",
+    "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
+}
+"""Name to what it measures. `evals/bench/NAME.py` holds `Options`, `TINY` and `measure`."""
+
+FLAGS = ("model", "cases", "repeats", "max_connections", "seconds", "data", "curve")
+"""Options that the command line can set; the others of a benchmark belong to what it is."""
+
+
+class BenchError(Exception):
+    """A benchmark that cannot be run as requested, or did not measure what it should, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One side: what was measured, in which unit, and its value in each repeat."""
+
+    name: str
+    unit: str
+    values: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """The mean over the repeats."""
+        return fmean(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished benchmark.
+
+    Attributes:
+        benchmark: Its name.
+        numerator: One side; as many values as `denominator` has.
+        denominator: The other side.
+        figure: `ratio` is numerator over denominator, `growth_mb` numerator minus denominator.
+        details: Whatever else helps to read the figure, as JSON values.
+        figures: Further figures by name, if a benchmark has more than one.
+    """
+
+    benchmark: str
+    numerator: Part
+    denominator: Part
+    figure: Figure = "ratio"
+    details: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        """The figure, from the means of both sides."""
+        return self._combined(self.numerator.value, self.denominator.value)
+
+    @property
+    def repeats(self) -> list[float]:
+        """The figure of each repeat."""
+        pairs = zip(self.numerator.values, self.denominator.values, strict=True)
+        return [self._combined(*pair) for pair in pairs]
+
+    def _combined(self, numerator: float, denominator: float) -> float:
+        return numerator - denominator if self.figure == "growth_mb" else numerator / denominator
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as JSON; `spread` is over the figures of `count` repeats."""
+        return {
+            "benchmark": self.benchmark,
+            self.figure: round(self.value, 4),
+            **{name: round(value, 4) for name, value in self.figures.items()},
+            "numerator": _part(self.numerator),
+            "denominator": _part(self.denominator),
+            "spread": {"min": round(min(self.repeats), 4), "max": round(max(self.repeats), 4)},
+            "count": len(self.repeats),
+            "details": dict(self.details),
+        }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {"name": part.name, "unit": part.unit, "value": round(part.value, 4)}
+
+
+class Benchmark(NamedTuple):
+    """A benchmark's module.
+
+    Attributes:
+        options: Its options with their defaults, a frozen dataclass.
+        tiny: Values of some options for the smallest run that still measures both sides.
+        measure: Runs it.
+    """
+
+    options: type[Any]
+    tiny: Mapping[str, Any]
+    measure: Callable[[Any, Report], Result]
+
+
+def load(name: str) -> Benchmark:
+    """Import a benchmark.
+
+    Raises:
+        BenchError: There is none of this name.
+    """
+    if name not in BENCHMARKS:
+        near = difflib.get_close_matches(name, BENCHMARKS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BENCHMARKS)}"
+        raise BenchError(f"no benchmark {name!r}; {hint}")
+    module = importlib.import_module(f"evals.bench.{name}")
+    return Benchmark(module.Options, module.TINY, module.measure)
+
+
+def run(name: str, given: Mapping[str, Any], *, tiny: bool, report: Report) -> Result:
+    """Run a benchmark.
+
+    Args:
+        name: Which one.
+        given: Options that the user set, by the names of its `Options`.
+        tiny: Whether to use the options of the smallest run for all others.
+        report: Called with a line about anything that takes long.
+
+    Raises:
+        BenchError: It has no such option, lacks a required one, or could not measure.
+    """
+    benchmark = load(name)
+    known = option_names(benchmark)
+    if unknown := [option for option in given if option not in known]:
+        takes = ", ".join(_flag(option) for option in known if option in FLAGS)
+        raise BenchError(f"bench {name} takes no {_flag(unknown[0])}; its options: {takes}")
+    values = {**(benchmark.tiny if tiny else {}), **given}
+    if missing := [field.name for field in _required(benchmark) if field.name not in values]:
+        raise BenchError(f"bench {name} needs {_flag(missing[0])}")
+    return benchmark.measure(benchmark.options(**values), report)
+
+
+def option_names(benchmark: Benchmark) -> list[str]:
+    """The options that a benchmark takes."""
+    return [field.name for field in fields(benchmark.options)]
+
+
+def _required(benchmark: Benchmark) -> list[Any]:
+    return [field for field in fields(benchmark.options) if field.default is MISSING]
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"

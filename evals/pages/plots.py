@@ -1,0 +1,206 @@
+"""Plots as SVG that lies in a page, takes on its colours and needs nothing else: one look for all of them."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_cache_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from evals.statistics.bootstrap import Interval
+
+# Colours that only stand for the page's own: each is replaced by a CSS variable, so that plots are dark where
+# the page is.
+INK, MUTED, UP, DOWN = "#010101", "#020202", "#030303", "#040404"
+_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", UP: "var(--up)", DOWN: "var(--down)"}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "evigraph",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_REFERENCE = re.compile(r'( id="|url\(#|xlink:href="#)')
+
+
+DASHES = (0, (4, 3))
+"""Of lines of reference."""
+
+_LIGHT = {INK: "#1b1f24", MUTED: "#6a737d", UP: "#0b6e4f", DOWN: "#b3401f"}
+_DARK = {INK: "#e4e8ec", MUTED: "#97a1ab", UP: "#4cc79b", DOWN: "#f08a63"}
+"""As in the pages, for plots that have none around them."""
+
+
+@dataclass(slots=True)
+class Drawing:
+    """A figure in the looks of the pages.
+
+    Attributes:
+        panels: From left to right and then downwards.
+        svg: An element of a page, the same bytes for the same figure; complete once the drawing is left.
+    """
+
+    panels: list[Axes]
+    svg: str = ""
+
+    @property
+    def axes(self) -> Axes:
+        """The only panel, or the first."""
+        return self.panels[0]
+
+
+@contextmanager
+def drawing(name: str, width: float, height: float, panels: int = 1, across: int = 1) -> Iterator[Drawing]:
+    """Draw within it; afterwards it has its `svg`.
+
+    Args:
+        name: Unlike that of every other plot of the page.
+        width: Of all, in inches.
+        height: Of each row of panels, in inches.
+        panels: How many axes there are.
+        across: How many of them are side by side.
+    """
+    # The cache of fonts is kept with ours.
+    os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("evigraph") / "matplotlib"))
+    # No pyplot: it would look for a screen.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    down = -(-panels // across)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(width, height * down), layout="constrained")
+        figure.patch.set_visible(False)
+        made = Drawing([figure.add_subplot(down, across, number + 1) for number in range(panels)])
+        for axes in made.panels:
+            axes.patch.set_visible(False)
+        yield made
+        made.svg = _as_svg(figure, name)
+
+
+def right_axis(axes: Axes) -> Axes:
+    """A second axis from 0 to 1 on the right."""
+    right = axes.twinx()
+    right.patch.set_visible(False)
+    right.spines["right"].set_visible(True)
+    right.set_ylim(0, 1)
+    return right
+
+
+def percent_axes(axes: Axes, across: str, up: str = "%") -> None:
+    """Both from 0 to 100, with room for marks at their ends."""
+    for limits in (axes.set_xlim, axes.set_ylim):
+        limits(-3, 108)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+
+
+def note_at(axes: Axes, text: str, point: tuple[float, float], offset: tuple[int, int], **looks: Any) -> None:
+    """Text beside a point, `offset` in points of type."""
+    axes.annotate(text, point, xytext=offset, textcoords="offset points", **looks)
+
+
+def legend_above(axes: Axes) -> None:
+    """Where no line can run through it."""
+    axes.legend(frameon=False, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+
+
+def interval_plot(
+    rows: Sequence[tuple[str, Interval | None]], axis: str, name: str, *, scale: float = 1.0
+) -> str:
+    """A point and a bar for each row; the others are compared with the first row.
+
+    Args:
+        rows: Names from above, with what there is.
+        axis: What the values are.
+        name: Unlike that of every other plot of the page.
+        scale: Factor from values to what the axis shows.
+    """
+    return forest_plot(
+        [(label, one, UP if number == 0 else INK) for number, (label, one) in enumerate(rows)],
+        axis,
+        name,
+        reference=rows[0][1].value * scale if rows and rows[0][1] is not None else None,
+        scale=scale,
+    )
+
+
+def forest_plot(
+    rows: Sequence[tuple[str, Interval | None, str]],
+    axis: str,
+    name: str,
+    *,
+    reference: float | None,
+    scale: float = 1.0,
+) -> str:
+    """Intervals one below the other, each in its colour, and a dashed line at `reference`."""
+    with drawing(name, 7.2, 0.9 + 0.36 * len(rows)) as made:
+        axes = made.axes
+        if reference is not None:
+            axes.axvline(reference, color=MUTED, linewidth=1, linestyle=DASHES)
+        for place, (_, interval, colour) in enumerate(rows):
+            if interval is None:
+                continue
+            if interval.method != "none":
+                ends = [scale * interval.low, scale * interval.high]
+                axes.plot(ends, [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
+            axes.plot(scale * interval.value, place, "o", color=colour, markersize=6)
+        axes.set_yticks(range(len(rows)), [label for label, _, _ in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(axis)
+    return made.svg
+
+
+def standalone(svg: str, *, dark: bool = False) -> str:
+    """A page's plot as a file of its own, which has no page to take colours from.
+
+    Args:
+        svg: Of a drawing.
+        dark: Whether it is dark where the reader's screen is. If not, colours are plain attributes that any
+            program reads.
+    """
+    if not dark:
+        for colour, variable in _VARIABLES.items():
+            svg = svg.replace(variable, _LIGHT[colour])
+        return svg
+    light, night = (
+        "".join(f"{_VARIABLES[name][4:-1]}:{value};" for name, value in colours.items())
+        for colours in (_LIGHT, _DARK)
+    )
+    style = (
+        f"<style>svg{{{light}background:#fff}}"
+        f"@media (prefers-color-scheme:dark){{svg{{{night}background:#14181d}}}}</style>"
+    )
+    opening, _, rest = svg.partition(">")
+    return f"{opening}>{style}{rest}"
+
+
+def _as_svg(figure: Figure, name: str) -> str:
+    written = io.StringIO()
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(written, format="svg", metadata=no_metadata)
+    # What stands before is an XML declaration, which has no place inside of a page.
+    svg = written.getvalue()
+    svg = svg[svg.index("<svg") :]
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, variable)
+    # Ids are unlike those of the page's other plots, which number their parts alike.
+    return _REFERENCE.sub(rf"\g<1>{name}-", svg)

@@ -1,0 +1,155 @@
+"""What graphs on notes need: annotated cases to show, rankers of sentences, vectors that compare them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cases.load import packaged_cases
+from cases.records import Case
+from graph.resource import Opened, Record, Resource, ResourceRequest
+from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
+from nodes.answer.citations import CitationSettings
+from nodes.core.recipe import Recipe
+from nodes.core.vectors import VECTORS
+from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER
+from nodes.evidence.settings import EvidenceSettings
+from nodes.retrieval.demonstration_search import POOL
+from nodes.retrieval.retrieve_sentences import ACRONYMS, RERANKER, RETRIEVER, RetrievalSettings
+from ranking.load import load_ranker
+from ranking.prepared import load_acronyms
+from ranking.vectors import shared_vectors
+from retrieval.demonstrations import MANIFEST, DemonstrationPool, build_pool
+from retrieval.embeddings import DEFAULT_EMBEDDING, connect_embedder
+from weights.registry import cache_root
+
+
+class PoolRecipe(Recipe):
+    """A recipe whose prompts may show annotated cases.
+
+    Attributes:
+        embedding: What demonstrations are compared with.
+    """
+
+    embedding: str = DEFAULT_EMBEDDING
+
+    @property
+    def shows_demonstrations(self) -> bool:
+        """Whether any prompt does."""
+        return True
+
+
+async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str], None]) -> DemonstrationPool:
+    """The pool in a folder, or the packaged sample pool, which is built once for each embedding.
+
+    Raises:
+        ModelError: The embedding or the pool cannot be used.
+    """
+    embedder = connect_embedder(embedding)
+    if folder is None:
+        source = packaged_cases("pool.xml")
+        identity = f"{embedder.identity}-{source.check().sha256[:12]}"
+        safe = "".join(letter if letter.isalnum() else "-" for letter in identity)
+        folder = cache_root() / "demonstrations" / safe
+        if not (folder / MANIFEST).is_file():
+            notify("building the sample pool of demonstrations (once)")
+            await build_pool(folder, [case for case in source if isinstance(case, Case)], embedder)
+    return DemonstrationPool(folder, embedder)
+
+
+class Pool(Resource):
+    """Annotated cases, from a pool that the user built or the packaged samples."""
+
+    places: ClassVar[tuple[str, ...]] = ("demos",)
+    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"demonstrations": ("sha256", "embedder")}
+
+    def reads(self, recipe: Recipe) -> object:
+        """The embedding, where any prompt shows a case."""
+        return recipe.embedding if isinstance(recipe, PoolRecipe) and recipe.shows_demonstrations else None
+
+    def needs(self, place: str, recipe: Recipe) -> str:
+        """No prompt shows any."""
+        return f"its prompts show no demonstrations; leave --{place} out"
+
+    async def open(self, request: ResourceRequest) -> Opened:
+        """The user's, else the packaged one."""
+        assert isinstance(request.recipe, PoolRecipe)
+        pool = await open_pool(request.places.get("demos"), request.recipe.embedding, request.notify)
+        record = {
+            "folder": str(pool.folder.resolve()),
+            "sha256": pool.sha256,
+            "embedder": str(pool.metadata["embedder"]),
+            "count": len(pool),
+        }
+        return Opened({POOL.name: pool}, {"demonstrations": record})
+
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
+        """The folder."""
+        found = records.get("demonstrations")
+        return {"demos": Path(found["folder"])} if found else {}
+
+
+class EvidenceRanker(Resource):
+    """A ranker that votes on evidence beside a model, or in its place."""
+
+    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"ranker": ("name", "identity", "cutoff")}
+
+    def reads(self, recipe: Recipe) -> object:
+        """Its name and the rule that cuts its ranking."""
+        settings = recipe.section(EvidenceSettings)
+        return None if RANK_EVIDENCE.is_off(recipe) else (settings.ranker, settings.cutoff)
+
+    async def open(self, request: ResourceRequest) -> Opened:
+        """Load it."""
+        settings = request.recipe.section(EvidenceSettings)
+        ranker = load_ranker(settings.ranker)
+        record = {
+            "name": settings.ranker,
+            "identity": ranker.identity,
+            "cutoff": (settings.cutoff or ranker.cutoff).model_dump(),
+        }
+        return Opened({RANKER.name: ranker}, {"ranker": record})
+
+
+class SentenceRetrieval(Resource):
+    """What finds sentences of notes for a query, and what compares an answer with them."""
+
+    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "retrieval": ("retriever", "reranker", "vectors", "acronyms_sha256")
+    }
+
+    def reads(self, recipe: Recipe) -> object:
+        """Both sections."""
+        return recipe.section(RetrievalSettings), recipe.section(CitationSettings)
+
+    async def open(self, request: ResourceRequest) -> Opened:
+        """Load the rankers, the vectors of an attribution, and the table of acronyms."""
+        wanted = request.recipe.section(RetrievalSettings)
+        attributes = not ATTRIBUTE_ANSWER.is_off(request.recipe)
+        compares = attributes and request.recipe.section(CitationSettings).weights.semantic
+        retriever = load_ranker(wanted.retriever)
+        reranker = None if wanted.reranker is None else load_ranker(wanted.reranker)
+        vectors = shared_vectors() if compares else None
+        acronyms = None
+        if wanted.expand_acronyms:
+            acronyms = load_acronyms(Path(wanted.acronyms) if wanted.acronyms else None)
+        tools: dict[str, Any] = {
+            RETRIEVER.name: retriever,
+            RERANKER.name: reranker,
+            VECTORS.name: vectors,
+            ACRONYMS.name: acronyms,
+        }
+        record = {
+            "retriever": retriever.identity,
+            "reranker": reranker.identity if reranker else None,
+            "vectors": vectors.identity if vectors else None,
+            "acronyms_sha256": None if acronyms is None else _sha256(acronyms),
+        }
+        return Opened(tools, {"retrieval": record})
+
+
+def _sha256(table: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,99 @@
+"""What a recipe is to nodes: sections of values, each declared beside the nodes that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import Field, model_validator
+
+from cases.definitions import Section, values_sha256
+from serving.model_name import Role
+
+AnySection = TypeVar("AnySection", bound="RecipeSection")
+
+
+class RecipeError(Exception):
+    """A recipe that cannot be used, in one line that names file and field."""
+
+
+class RecipeSection(Section):
+    """Values of a recipe that belong together.
+
+    Attributes:
+        word_for: The field that a single word in the place of the section stands for; None takes no word.
+        options: Fields by the option of the command line that sets them.
+    """
+
+    word_for: ClassVar[str | None] = None
+    options: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_word(cls, values: Any) -> Any:
+        return {cls.word_for: values} if cls.word_for is not None and isinstance(values, str) else values
+
+    def needs(self, option: str) -> str | None:
+        """What else an option needs to be of any use; None where it is."""
+        return None
+
+
+class Recipe(Section):
+    """One YAML file: a system and every value that its nodes read. Each system adds its own sections.
+
+    Attributes:
+        system: Which graph it is for.
+        prompts: Version of the prompts, or a folder of the user's.
+        models: Models by role, where `--model` does not say otherwise.
+        seed: Sent where the backend takes one.
+        held_out: Ids of cases that never serve as demonstrations.
+    """
+
+    system: str
+    prompts: str = "default"
+    models: dict[Role, str] = Field(default_factory=dict)
+    seed: int = 42
+    held_out: tuple[str, ...] = ()
+
+    def section(self, kind: type[AnySection]) -> AnySection:
+        """The section of a kind, whatever this system calls it.
+
+        Raises:
+            LookupError: The system has none, so that its graph must not have a node that reads it.
+        """
+        found = self.find_section(kind)
+        if found is None:
+            raise LookupError(f"recipes of {self.system!r} have no {kind.__name__}")
+        return found
+
+    def find_section(self, kind: type[AnySection]) -> AnySection | None:
+        """The section of a kind, None where the system has none."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, kind):
+                return value
+        return None
+
+    @property
+    def labels_evidence(self) -> bool:
+        """Whether the run goes as far as evidence."""
+        return True
+
+    @property
+    def answers(self) -> bool:
+        """Whether the run goes as far as an answer."""
+        return True
+
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether cases may wait for a person."""
+        return False
+
+    def without_waiting(self) -> Self:
+        """The same recipe, for a run in which no person is asked."""
+        return self
+
+    @property
+    def sha256(self) -> str:
+        """Of all values, defaults included; comments and order do not count."""
+        return values_sha256(self)

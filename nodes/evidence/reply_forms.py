@@ -1,0 +1,255 @@
+"""The forms that a labelling can be replied in; a recipe chooses one for votes, reflections and examples."""
+
+from __future__ import annotations
+
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nodes.core.records import ReplyFormName, Vote
+from nodes.core.wording import essential_list, label_map
+from nodes.evidence.label_confidence import label_confidence
+from nodes.evidence.settings import VoteSettings
+from prompts import Prompt
+from serving.ask import Reply
+from serving.errors import InvalidReply
+from serving.messages import TokenLogprob
+from serving.reply import ReplyFormat, first_json_object
+
+_LABELS = ("essential", "not-essential")
+_MAX_LISTED = 12
+
+TOKENS_PER_SENTENCE = 16
+"""Room for `"123": "not-essential", ` with any tokenizer."""
+
+
+def label_reply(sentence_ids: Sequence[str], fallback: Collection[str] = ()) -> ReplyFormat[list[str]]:
+    """The format of a label map; its value is the list of essential ids in note order.
+
+    A reply that still misses ids after the correction turn is completed: with the labels of `fallback`
+    (the essential ids of an earlier stage), or as not-essential.
+    """
+
+    def parse(text: str) -> list[str]:
+        return parse_labels(text, sentence_ids)
+
+    def lenient(text: str) -> list[str]:
+        return complete_labels(text, sentence_ids, fallback)
+
+    return ReplyFormat("labels", label_schema(sentence_ids), parse, lenient)
+
+
+def label_schema(sentence_ids: Sequence[str]) -> dict[str, object]:
+    """JSON schema with one required label for each sentence and nothing else."""
+    return {
+        "type": "object",
+        "properties": {id_: {"type": "string", "enum": list(_LABELS)} for id_ in sentence_ids},
+        "required": list(sentence_ids),
+        "additionalProperties": False,
+    }
+
+
+def reply_tokens(sentences: int) -> int:
+    """Token limit of a label map."""
+    return 32 + TOKENS_PER_SENTENCE * sentences
+
+
+def parse_labels(text: str, sentence_ids: Sequence[str]) -> list[str]:
+    """Read a complete label map.
+
+    Raises:
+        InvalidReply: Names missing ids, unknown ids and unknown labels.
+    """
+    reply = first_json_object(text)
+    known = frozenset(sentence_ids)
+    faults = [
+        fault_of("missing sentence ids", [id_ for id_ in sentence_ids if id_ not in reply]),
+        fault_of("unknown sentence ids", [id_ for id_ in reply if id_ not in known]),
+        fault_of(
+            f"labels other than {' and '.join(_LABELS)} for",
+            [id_ for id_ in sentence_ids if id_ in reply and reply[id_] not in _LABELS],
+        ),
+    ]
+    if found := [fault for fault in faults if fault]:
+        raise InvalidReply("; ".join(found))
+    return [id_ for id_ in sentence_ids if reply[id_] == "essential"]
+
+
+def complete_labels(text: str, sentence_ids: Sequence[str], fallback: Collection[str]) -> list[str]:
+    """Read what can be read: unknown ids and labels are dropped, missing labels come from `fallback`.
+
+    Raises:
+        InvalidReply: Not a single valid label; that is no vote.
+    """
+    reply = first_json_object(text)
+    valid = {id_: reply[id_] for id_ in sentence_ids if reply.get(id_) in _LABELS}
+    if not valid:
+        raise InvalidReply("the reply labels no sentence of the note")
+    return [id_ for id_ in sentence_ids if (valid.get(id_) == "essential" or _kept(id_, valid, fallback))]
+
+
+def fault_of(what: str, ids: Sequence[str]) -> str:
+    """A fault and the ids that have it, the list cut where it is long; empty without ids."""
+    if not ids:
+        return ""
+    more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
+    return f"{what}: {', '.join(ids[:_MAX_LISTED])}{more}"
+
+
+def _kept(id_: str, valid: dict[str, object], fallback: Collection[str]) -> bool:
+    return id_ not in valid and id_ in fallback
+
+
+FIELD = "essential"
+_SLACK_TOKENS = 32
+
+
+def id_reply(sentence_ids: Sequence[str]) -> ReplyFormat[list[str]]:
+    """The format `{"essential": ["2", "5"]}`; its value is the list of ids in note order.
+
+    Nothing can be missing from such a list, so what is left after the correction turn is read as it is:
+    unknown ids are dropped.
+    """
+
+    def parse(text: str) -> list[str]:
+        return parse_ids(text, sentence_ids)
+
+    def lenient(text: str) -> list[str]:
+        return known_ids(text, sentence_ids)
+
+    return ReplyFormat("essential_ids", id_schema(sentence_ids), parse, lenient)
+
+
+def id_schema(sentence_ids: Sequence[str]) -> dict[str, object]:
+    """JSON schema with one list of different ids."""
+    ids = {"type": "string", "enum": list(sentence_ids)}
+    return {
+        "type": "object",
+        "properties": {FIELD: {"type": "array", "items": ids, "uniqueItems": True}},
+        "required": [FIELD],
+        "additionalProperties": False,
+    }
+
+
+def id_reply_tokens(sentence_ids: Sequence[str]) -> int:
+    """Token limit: the list of all ids at one token a byte, which no tokenizer exceeds, and some slack."""
+    return _SLACK_TOKENS + len(essential_list(sentence_ids, sentence_ids).encode())
+
+
+def parse_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
+    """Read a list of ids; their order does not matter.
+
+    Raises:
+        InvalidReply: Names what is no id of the note, what stands twice, and other fields.
+    """
+    reply = first_json_object(text)
+    found = _list(reply)
+    known = frozenset(sentence_ids)
+    texts = [item for item in found if isinstance(item, str)]
+    faults = [
+        fault_of("unknown fields", [name for name in reply if name != FIELD]),
+        fault_of(
+            "ids that are no strings", [reprlib.repr(item) for item in found if not isinstance(item, str)]
+        ),
+        fault_of("unknown sentence ids", [id_ for id_ in dict.fromkeys(texts) if id_ not in known]),
+        fault_of(
+            "sentence ids that stand more than once",
+            [id_ for id_, times in Counter(texts).items() if times > 1],
+        ),
+    ]
+    if broken := [fault for fault in faults if fault]:
+        raise InvalidReply("; ".join(broken))
+    named = frozenset(texts)
+    return [id_ for id_ in sentence_ids if id_ in named]
+
+
+def known_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
+    """Read what can be read: numbers count as ids, unknown ids and repetitions are dropped.
+
+    Raises:
+        InvalidReply: No list; that is no vote.
+    """
+    found = _list(first_json_object(text))
+    named = {str(item) for item in found if isinstance(item, str | int) and not isinstance(item, bool)}
+    return [id_ for id_ in sentence_ids if id_ in named]
+
+
+def _list(reply: dict[str, Any]) -> list[Any]:
+    found = reply.get(FIELD)
+    if not isinstance(found, list):
+        raise InvalidReply(f"{FIELD!r} must be a list of sentence ids")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyForm:
+    """A way to write down which sentences are essential.
+
+    Attributes:
+        instruction: The sentence of the prompt that asks for it, `${reply_form}`.
+        reply: From sentence ids, and the essential ids of an earlier stage, to the reply's format.
+        tokens: Token limit of a reply on these sentence ids.
+        write: From sentence ids and the essential ones to the text that a model would reply.
+        confidence: From the tokens of a reply and sentence ids to P(essential) of those that it shows.
+    """
+
+    instruction: str
+    reply: Callable[[Sequence[str], Collection[str]], ReplyFormat[list[str]]]
+    tokens: Callable[[Sequence[str]], int]
+    write: Callable[[Sequence[str], Collection[str]], str]
+    confidence: Callable[[Sequence[TokenLogprob], Sequence[str]], dict[str, float]]
+
+
+def _confidence_of_labels(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]) -> dict[str, float]:
+    """Rounded: a fifth digit would only make a trace longer."""
+    shares = label_confidence(tokens, sentence_ids)
+    return {id_: round(share, 4) for id_, share in shares.items() if share is not None}
+
+
+def _confidence_of_ids(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]) -> dict[str, float]:
+    """None: a list has no place where a sentence is weighed by itself."""
+    return {}
+
+
+REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {
+    "labels": ReplyForm(
+        instruction="Reply with JSON only: an object with every sentence id, in order, and its label.",
+        reply=label_reply,
+        tokens=lambda sentence_ids: reply_tokens(len(sentence_ids)),
+        write=label_map,
+        confidence=_confidence_of_labels,
+    ),
+    "ids": ReplyForm(
+        instruction=(
+            'Reply with JSON only: {"essential": [...]} with the ids of the essential sentences, in order,'
+            " as strings; an empty list if no sentence is essential."
+        ),
+        reply=lambda sentence_ids, _: id_reply(sentence_ids),
+        tokens=id_reply_tokens,
+        write=essential_list,
+        confidence=_confidence_of_ids,
+    ),
+}
+
+
+def read_vote(form: ReplyForm, index: int, reply: Reply[list[str]], sentence_ids: Sequence[str]) -> Vote:
+    """A reply as a vote, with its confidence where the reply came with log-probabilities that show it."""
+    vote = Vote(vote=index, essential=reply.value)
+    if reply.logprobs and (confidence := form.confidence(reply.logprobs, sentence_ids)):
+        vote["confidence"] = confidence
+    return vote
+
+
+def lacks_reply_form(settings: VoteSettings, prompt: Prompt, version: str) -> str | None:
+    """What is wrong where a prompt cannot ask for the recipe's form; None where it can.
+
+    Prompts may ask for the paper's form, the labels of all sentences, in words of their own.
+    """
+    if settings.reply == "labels" or not settings.asks_model or prompt.uses("reply_form"):
+        return None
+    return (
+        f"evidence.reply is {settings.reply!r}, but prompt {prompt.name} of {version!r} has no"
+        " ${reply_form} to ask for it; use prompts that have, such as 'default', or the reply 'labels'"
+    )

@@ -1,0 +1,227 @@
+"""What a recipe can set for evidence: who votes, how often, and when a person is asked (TAMU 2026, 4.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, PlainValidator, model_validator
+
+from nodes.core.recipe import RecipeSection
+from nodes.core.records import ReplyFormName
+from ranking.cutoffs import Cutoff
+from ranking.load import gives_logits
+
+MAX_VOTES = 101
+_RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
+
+
+def read_votes(value: object) -> int | str:
+    """A number, or a range as text; a range of one number is that number.
+
+    Raises:
+        ValueError: It is neither, or out of bounds.
+    """
+    first, most = vote_bounds(value)
+    return most if first == most else f"{first}..{most}"
+
+
+def vote_bounds(value: object) -> tuple[int, int]:
+    """The votes asked for first, and at most.
+
+    Raises:
+        ValueError: It is neither a number nor a range, or out of bounds.
+    """
+    match = None
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        match = _RANGE.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError(f"{value!r} is neither a number of votes, such as 5, nor a range, such as 3..9")
+    first = int(match[1])
+    most = int(match[2] or first)
+    if first > most:
+        raise ValueError(f"the range {first}..{most} runs backwards; write {most}..{first}")
+    if not 1 <= first <= most <= MAX_VOTES:
+        raise ValueError(f"votes go from 1 to {MAX_VOTES}, not {value}")
+    return first, most
+
+
+class VoteSettings(RecipeSection):
+    """Votes of a language model on the sentences of a note.
+
+    Attributes:
+        votes: R, samples of the labelling prompt.
+        threshold: T of equation 22: essential iff at least T of the votes say so, those of a ranker counted.
+        minimum_votes: Fewest usable votes of the model that a case can be decided on; None is a majority of
+            those asked.
+        reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
+            essential sentences alone, which takes a fraction of the tokens.
+        confidence: Whether to ask for the log-probabilities of replies, and show how sure labels are. Replies
+            get several times larger. Only replies in `labels` show it.
+    """
+
+    options: ClassVar[Mapping[str, str]] = {"votes": "votes", "threshold": "threshold"}
+
+    votes: Annotated[int | str, PlainValidator(read_votes)] = 5
+    threshold: int = Field(3, ge=1)
+    minimum_votes: int | None = Field(None, ge=1)
+    reply: ReplyFormName = "labels"
+    temperature: float = Field(0.7, ge=0, le=2)
+    confidence: bool = False
+
+    @model_validator(mode="after")
+    def _threshold_is_reachable(self) -> VoteSettings:
+        if not self.asks_model:
+            return self
+        most, every = self.most_votes, self.all_votes
+        if self.threshold > every:
+            raise ValueError(f"threshold {self.threshold} is above the number of votes {every}")
+        if self.minimum_votes is not None and self.minimum_votes > most:
+            raise ValueError(f"minimum_votes {self.minimum_votes} is above the number of votes {most}")
+        return self
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model votes."""
+        return True
+
+    @property
+    def first_votes(self) -> int:
+        """Votes that the model is asked for on every case."""
+        return vote_bounds(self.votes)[0] if self.asks_model else 0
+
+    @property
+    def most_votes(self) -> int:
+        """Votes that the model is asked for at most."""
+        return vote_bounds(self.votes)[1] if self.asks_model else 0
+
+    @property
+    def reflects(self) -> bool:
+        """Whether votes are reviewed by the model that gave them."""
+        return False
+
+    @property
+    def ranker_weight(self) -> int:
+        """Votes that a ranker's selection counts for."""
+        return 0
+
+    @property
+    def all_votes(self) -> int:
+        """R: votes that there can be on a case, those of a ranker counted."""
+        return self.most_votes + self.ranker_weight
+
+    @property
+    def vote_threshold(self) -> int:
+        """T; a ranker that stands alone decides alone."""
+        return self.threshold if self.asks_model else 1
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the number of votes depends on how they fall."""
+        return self.first_votes < self.most_votes
+
+    def needed_votes(self, asked: int) -> int:
+        """Fewest usable ones among the model's votes asked so far; below that a case has failed.
+
+        A ranker never stands in for a model that fails. A `minimum_votes` of the recipe can still be reached
+        by those that are left to ask.
+        """
+        if self.minimum_votes is None:
+            return asked // 2 + 1
+        return max(1, self.minimum_votes - (self.most_votes - asked))
+
+
+class FixedVoteSettings(VoteSettings):
+    """The same number of votes on every case, for graphs that do not count in between."""
+
+    @model_validator(mode="after")
+    def _one_number(self) -> FixedVoteSettings:
+        if self.adaptive:
+            raise ValueError(
+                f"votes is {self.votes}, but this graph never asks for further votes; give a number"
+            )
+        return self
+
+
+class EvidenceSettings(VoteSettings):
+    """Who votes on evidence, demonstrations, votes and reflection.
+
+    `evidence: ranker` is short for `evidence: {voters: ranker}`.
+
+    Attributes:
+        voters: `llm` labels by a language model's votes, `ranker` by a ranker's selection alone, which asks
+            no model and reads nothing of this section but `ranker` and `cutoff`; `both` counts the ranker's
+            selection among the model's votes.
+        ranker: `logistic`, `support`, `bm25`, `similarity`, `similarity:FOLDER` of a sentence encoder, or the
+            folder of a trained ranker.
+        ranker_votes: How many votes the ranker's selection counts for, beside those of the model.
+        cutoff: The rule from scores to a selection; None is the ranker's own.
+        demonstrations: K of section 4.1.3.
+        intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
+        order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
+            `similar_last` puts the nearest one beside the case.
+        votes: R, samples of the labelling prompt. A range such as `3..9` asks for the first number, and for
+            more up to the second only while they could still change a label.
+        reflection: Whether each vote is reviewed by the self-reflection prompt.
+    """
+
+    word_for: ClassVar[str | None] = "voters"
+    options: ClassVar[Mapping[str, str]] = {**VoteSettings.options, "evidence": "voters", "ranker": "ranker"}
+
+    voters: Literal["llm", "ranker", "both"] = "llm"
+    ranker: str = "logistic"
+    ranker_votes: int = Field(1, ge=1, le=MAX_VOTES)
+    cutoff: Cutoff | None = None
+    demonstrations: int = Field(5, ge=0, le=50)
+    intent_aware: bool = False
+    order: Literal["canonical", "similar_last"] = "canonical"
+    reflection: bool = True
+    reflection_temperature: float = Field(0.7, ge=0, le=2)
+
+    @model_validator(mode="after")
+    def _probabilities_where_a_rule_needs_them(self) -> EvidenceSettings:
+        if self.cutoff is not None and self.cutoff.rule == "threshold" and not gives_logits(self.ranker):
+            name, _, _ = self.ranker.partition(":")
+            raise ValueError(
+                f"cutoff.rule is 'threshold', but scores of {name} are no probabilities; use 'top_k', 'gap',"
+                " 'autocut', 'elbow' or 'surprise'"
+            )
+        return self
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model votes."""
+        return self.voters != "ranker"
+
+    @property
+    def reflects(self) -> bool:
+        """Whether votes are reviewed by the self-reflection prompt."""
+        return self.reflection
+
+    @property
+    def asks_ranker(self) -> bool:
+        """Whether a ranker votes."""
+        return self.voters != "llm"
+
+    @property
+    def ranker_weight(self) -> int:
+        """Votes that the ranker's selection counts for; one where it stands alone."""
+        if not self.asks_ranker:
+            return 0
+        return self.ranker_votes if self.asks_model else 1
+
+    def needs(self, option: str) -> str | None:
+        """A ranker that does not vote is not read."""
+        return "--evidence ranker, or both" if option == "ranker" and not self.asks_ranker else None
+
+
+class ReviewSettings(RecipeSection):
+    """When a case waits for a person.
+
+    Attributes:
+        disagreement: A case waits where its usable votes differ on more than this share of its sentences;
+            None never asks. A ranker that stands alone has one vote, which differs from nothing.
+    """
+
+    disagreement: float | None = Field(None, ge=0, lt=1)

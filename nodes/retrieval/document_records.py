@@ -1,0 +1,128 @@
+"""Small records of answers from literature that travel in the state: builtins only.
+
+Unlike a note, a document is public and is found anew for every question, so its text travels too.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+RankingStage = Literal["retrieved", "cross_encoder", "llm", "ensemble"]
+
+
+class RankedDocument(TypedDict):
+    """A document's place in a ranking; `score` is None where the ranking gives places alone."""
+
+    id: str
+    rank: int
+    score: float | None
+
+
+class ChosenSnippet(TypedDict):
+    """A piece of a document that answers are built on.
+
+    `begin` and `end` count characters of the section; None where they are unknown.
+    """
+
+    document: str
+    section: str
+    begin: int | None
+    end: int | None
+    text: str
+
+
+class ExactVote(TypedDict):
+    """One sample of an exact answer.
+
+    `answer` is yes or no, or entries that are each a list of synonyms; None where the reply gives none.
+    """
+
+    sample: int
+    answer: str | list[list[str]] | None
+
+
+Reading = Literal["supports", "neutral", "refutes"]
+
+
+class FoundDocument(TypedDict):
+    """A document as the search found it."""
+
+    id: str
+    rank: int
+    score: float
+    title: str
+    text: str
+    year: int | None
+    citations: int | None
+    study_types: list[str]
+    source: str
+
+
+class Passage(TypedDict):
+    """What is read by itself: an abstract, some of its sentences, or one.
+
+    `id` counts from 1 in the order of reading, `sentences` from 0 in the document; None stands for the whole
+    text. `similarity` is the cosine with the question, of a passage of several sentences their highest.
+    """
+
+    id: str
+    document: str
+    sentences: list[int] | None
+    text: str
+    similarity: float | None
+
+
+class PassageReading(TypedDict):
+    """What a reader made of a passage; a passage without one could not be read.
+
+    `probability` is that of `reading`, None where the reader does not tell.
+    """
+
+    passage: str
+    reading: Reading
+    probability: float | None
+    probabilities: NotRequired[dict[Reading, float]]
+
+
+class EvidencePassage(TypedDict):
+    """A passage with where it is from and what was made of it; `reading` is None where that failed."""
+
+    id: str
+    document: str
+    title: str
+    year: int | None
+    citations: int | None
+    strength: str | None
+    source: str
+    rank: int
+    sentences: list[int] | None
+    text: str
+    similarity: float | None
+    reading: Reading | None
+    probability: float | None
+
+
+class ReadingCounts(TypedDict):
+    """How many passages say what; `missing` could not be read."""
+
+    supports: int
+    neutral: int
+    refutes: int
+    missing: int
+
+
+class Disagreement(TypedDict):
+    """How far the readings differ.
+
+    Attributes:
+        entropy: Of the shares of the three readings, over its largest value: 0 where all say the same, 1
+            where each is as frequent as the others.
+        margin: Share of the most frequent reading less that of the second.
+        by_year: Counts of readings by year of publication, `unknown` where there is none.
+        by_strength: The same by kind of study.
+    """
+
+    entropy: float | None
+    margin: float | None
+    by_year: dict[str, dict[Reading, int]]
+    by_strength: dict[str, dict[Reading, int]]

