@@ -33,6 +33,7 @@ PAGES = (
     "docs/dense.md",
     "docs/bioasq.md",
     "docs/bioasq-data.md",
+    "docs/direct.md",
     "docs/heids.md",
     "docs/retrieval.md",
     "docs/search.md",

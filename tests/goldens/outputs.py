@@ -218,6 +218,7 @@ def record_runs(recorder: Recorder) -> None:
         limit = TWO if name == "timeaware" else ONE
         recorder.run(name, "run", "timeaware", HEALTH, *recipe(name), *corpus, *SCRIPTED, *limit)
     recorder.run("weak_labels", "run", "weak_labels", "answered.jsonl", *recipe("weak_labels"), *SCRIPTED)
+    recorder.run("direct", "run", "direct", NOTES, *recipe("direct"), *SCRIPTED, *TWO)
     index = ("--index", "bioasq-index")
     bioasq = ("run", "bioasq", QUESTIONS, *SCRIPTED)
     recorder.run("bioasq", *bioasq, *recipe("bioasq"), "--limit", "3")
@@ -242,7 +243,10 @@ def recipe(name: str) -> tuple[str, str]:
 def record_readings(recorder: Recorder) -> None:
     """What `show`, `score`, `analyse`, `export`, `submit` and a dry run make of runs."""
     cases = {
-        **{name: "101" for name in (*TAMU, "heids", "heids-post-generation", "adaptive-votes", "failed")},
+        **{
+            name: "101"
+            for name in (*TAMU, "direct", "heids", "heids-post-generation", "adaptive-votes", "failed")
+        },
         **{name: "h1" for name in ("timeaware", "timeaware-released")},
         **{name: first_question() for name in ("bioasq", "bioasq-a", "bioasq-both", "bioasq-paper")},
         "weak_labels": "w1",
@@ -283,6 +287,7 @@ def record_submissions(recorder: Recorder) -> None:
         "archehr-2026": ["2026-1", "2026-2", "2026-3", "2026-4"],
         "heids": ["2025"],
         "heids-post-generation": ["2025"],
+        "direct": ["2025", "2026-4"],
         "bioasq": ["bioasq-b"],
         "bioasq-a": ["bioasq-a"],
         "bioasq-both": ["bioasq-a+", "bioasq-b"],
@@ -320,6 +325,7 @@ def record_dry_runs(recorder: Recorder) -> None:
         "timeaware": ("timeaware", HEALTH, *recipe("timeaware"), "--corpus", "health-corpus"),
         "weak_labels": ("weak_labels", "answered.jsonl", *recipe("weak_labels")),
         "bioasq": ("bioasq", QUESTIONS, *recipe("bioasq")),
+        "direct": ("direct", NOTES, *recipe("direct")),
     }.items():
         dry_run = ("run", *arguments, *SCRIPTED, *TWO, "--dry-run")
         recorder.command(f"{name}/dry-run", *dry_run)

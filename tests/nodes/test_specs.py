@@ -113,6 +113,7 @@ OPENING_ALL: dict[str, dict[str, Any]] = {
     "timeaware": {"reading": {"reader": "classifier", "doc_mode": "top3"}},
     "bioasq": {"documents": {"phase": "both", "reranker": "bm25"}},
     "weak_labels": {},
+    "direct": {"embedding": "lexical:256", "answer": {"demonstrations": 2}},
 }
 """Recipes that want every resource of their system."""
 
@@ -252,6 +253,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"documents": {"phase": "a", "retriever": "words"}},
     ],
     "weak_labels": [{"evidence": {"votes": 3, "threshold": 2, "reply": "ids"}}],
+    "direct": [{"answer": {"demonstrations": 2}}, {"answer": {"corrections": 0}}],
 }
 """Values that lead to nodes and branches which packaged recipes leave out."""
 
