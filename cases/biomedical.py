@@ -21,8 +21,8 @@ class Snippet:
     Attributes:
         document: Id of the document.
         text: As it stands there.
-        section: `title`, `abstract`, or a section of a full text; empty where nobody recorded it.
-        begin: Offset in the section, in characters from 0; None where nobody recorded it.
+        section: `title`, `abstract`, or a section of a full text; empty where unknown.
+        begin: Offset in the section, in characters from 0; None where unknown.
         end: One past the last character.
     """
 

@@ -14,8 +14,8 @@ class Document:
         id: Unique within its corpus, such as a PubMed id.
         title: One line.
         text: The abstract as one text, without its title.
-        year: Of publication; None where nobody recorded it.
-        citations: How often others cite it; None where nobody counted.
+        year: Of publication; None where unknown.
+        citations: How often others cite it; None where unknown.
         study_types: As the source names them, such as "Randomized Controlled Trial"; empty where unknown.
         source: Journal or data set, for readers.
     """

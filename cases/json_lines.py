@@ -1,4 +1,4 @@
-"""JSON lines, packed with gzip or not, with faults told by file, line and field; and where they lie."""
+"""JSON lines, packed with gzip or not: faults located by file, line and field, and the offsets of lines."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def analyse(
     found: Analysis | AttributionSweep | VerdictTables
     if was_attributed(folder):
         if tune_on is not None:
-            raise typer.BadParameter("--tune-on chooses a vote threshold, and nobody voted in this run")
+            raise typer.BadParameter("--tune-on chooses a vote threshold, and this run has no votes")
         from evals.analysis.attribution import attribution_sweep
         from evals.analysis.render import render_attribution
         from evals.scoring.recorded import gold_of_run

@@ -77,6 +77,7 @@ class _Commands(_Group):
         options = {
             "--help, -h": "Show this message, or that of a command.",
             "--version": "Show the version.",
+            "--verbose": "Log every failed attempt and change of limits. May stand anywhere.",
             "--debug": "Show tracebacks. May stand anywhere.",
         }
         boxes = [_panel("Options", options)]
@@ -143,9 +144,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+    verbose: Annotated[bool, typer.Option("--verbose")] = False,
     debug: Annotated[bool, typer.Option("--debug")] = False,
 ) -> None:
-    """Declare what stands before a command; `main` has taken `--debug` from the arguments already."""
+    """Declare what stands before a command; `main` has taken two of them from the arguments already."""
 
 
 def main() -> None:
@@ -155,10 +157,10 @@ def main() -> None:
 
     switch_off_telemetry()
     arguments = sys.argv[1:]
-    debug = "--debug" in arguments
+    debug, verbose = "--debug" in arguments, "--verbose" in arguments
     try:
-        show_log()
-        app(args=[argument for argument in arguments if argument != "--debug"], prog_name="evigraph")
+        show_log(verbose=verbose)
+        app(args=[one for one in arguments if one not in ("--debug", "--verbose")], prog_name="evigraph")
     except BrokenPipeError:
         # `evigraph show RUN | head` closes our output; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -39,15 +39,18 @@ class LogHandler(logging.Handler):
         messages().print(safe(self.format(record)), soft_wrap=True)
 
 
-def show_log() -> None:
+def show_log(*, verbose: bool = False) -> None:
     """Print log messages from the level on that EVIGRAPH_LOG names, else from `info` on.
+
+    Args:
+        verbose: From `debug` on, whatever the environment says.
 
     Raises:
         InputError: There is no such level.
     """
     from cases.errors import InputError
 
-    level = os.environ.get("EVIGRAPH_LOG") or "info"
+    level = "debug" if verbose else os.environ.get("EVIGRAPH_LOG") or "info"
     if level not in _LEVELS:
         raise InputError("EVIGRAPH_LOG", f"no level {level!r}", f"Levels are: {', '.join(_LEVELS)}")
     logger = logging.getLogger("evigraph")

@@ -225,7 +225,7 @@ def after_adoption(state: TamuState, runtime: TamuRuntime) -> list[Step]:
 
 
 def after_interpretation(state: TamuState, runtime: TamuRuntime) -> list[Step]:
-    """As with a clinician question, where the case had none; else nobody waits for the interpreted one."""
+    """As with a clinician question, where the case had none; else nothing waits for the interpreted one."""
     if runtime.context.settings.stop_after == "question":
         return ["__end__"]
     return first_steps(state, runtime.context) if "patient_question" in state else []

@@ -33,7 +33,7 @@ FORMAT = 1
 
 
 class DataRecord(Section):
-    """What a ranker learned from; names only, since paths are nobody else's business.
+    """What a ranker learned from; names only, since a path may say more than it should.
 
     Attributes:
         sources: Names of the files or folders.
@@ -43,7 +43,7 @@ class DataRecord(Section):
         evidence: Positive labels of these.
         sentences: Labels of these.
         no_loss: Examples left out because the objective learns nothing from them.
-        unlabelled: Examples left out because nobody has labelled them.
+        unlabelled: Examples left out because they have no labels.
         cut_sentences: Sentences over the limit of tokens, of which the end was not read.
         cut_queries: Queries over it.
         shortened: Documents of which not every sentence without evidence was read.

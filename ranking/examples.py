@@ -23,7 +23,7 @@ class Example:
         id: Unique within a data set.
         query: A clinician's question, a claim, a line of a summary.
         sentences: Of the document, in its order.
-        labels: Whether each sentence is evidence, shape (sentences,); None where nobody has labelled.
+        labels: Whether each sentence is evidence, shape (sentences,); None where unlabelled.
         document_id: Examples of one document share its encoding.
         group: What a split never separates: all examples of a claim, a trial, a case.
         label_source: Weak labels train; they are never validated or tested on.

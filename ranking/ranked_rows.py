@@ -28,7 +28,7 @@ class RankedRow:
         scores: By sentence id, in document order.
         cut_sentences: Ids of sentences of which only the beginning was read.
         query_cut: Whether only the beginning of the query was.
-        gold: Ids of the sentences that are evidence; None where nobody has labelled.
+        gold: Ids of the sentences that are evidence; None where unlabelled.
         weak: Whether a model made the labels: they are never scored against.
     """
 

@@ -27,7 +27,7 @@ def save_weights(path: Path, model: nn.Module) -> None:
 
     # Clones, since safetensors refuses tensors that share memory, as tied weights do.
     tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-    # Not by its `save_file`, whose files nobody else may read.
+    # Not by its `save_file`, whose files only their owner may read.
     write_atomically(path, [save({name: tensor.contiguous() for name, tensor in tensors.items()})])
 
 

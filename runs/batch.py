@@ -44,7 +44,7 @@ class HeldCases:
     """Looks for new reviews by the size of their file, so it may be asked after every case."""
 
     def __init__(self, reviews: Reviews, report: Callable[[str], None]) -> None:
-        """Of one batch; `report` is told of a file of reviews that cannot be read."""
+        """Of one batch; `report` gets a line for a file of reviews that cannot be read."""
         self._reviews = reviews
         self._report = report
         self._said: Mapping[str, Review] = {}
@@ -89,7 +89,7 @@ class HeldCases:
             self._said = self._reviews.latest("labels")
             self._news = True
         except RunError as error:
-            # The batch can do without; whoever adds or reads reviews is told the same.
+            # The batch can do without; whoever adds or reads reviews gets the same error.
             self._readable = False
             self._report(f"reviews are left alone: {error}")
 

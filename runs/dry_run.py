@@ -1,4 +1,4 @@
-"""A dry run: the real graph over the real cases, with nobody asked and nothing kept."""
+"""A dry run: the real graph over the real cases, with no model called and nothing kept."""
 
 from __future__ import annotations
 

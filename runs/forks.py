@@ -35,7 +35,7 @@ def next_number(run: Path) -> int:
 
 
 def new_folder(run: Path, number: int) -> Path:
-    """Make the folder of a fork, of this number or of the next one that nobody has.
+    """Make the folder of a fork, of this number or of the next free one.
 
     Raises:
         OSError: It cannot be made.
@@ -53,7 +53,7 @@ def new_folder(run: Path, number: int) -> Path:
 def changes(before: Manifest, after: Manifest, prompt_files: Mapping[str, Path]) -> Changes:
     """What a fork does otherwise than its run: recipe values, models, prompts, demonstrations, ranker.
 
-    Prompts are told by their hashes, or by the file that the user gave.
+    Prompts are named by their hashes, or by the file that the user gave.
     """
     found: Changes = {}
     # Checked anew, so that fields which the recipe had not when the run began count with their defaults.

@@ -79,7 +79,7 @@ class Inputs(_Record):
 class Model(_Record):
     """The model of one role, and what was found out of it at the start.
 
-    `takes_seed` is None where nobody tried; no seed is sent then.
+    `takes_seed` is None where it was not probed; no seed is sent then.
     """
 
     name: str

@@ -106,5 +106,5 @@ async def _keys_by_id(keys: CaseKeys, cases: Sequence[AnyCase]) -> dict[str, Cas
     try:
         return dict(zip((case.id for case in valid), await keys(valid), strict=True))
     except Exception:
-        # The order is a convenience. What is wrong will be told by the cases that meet it.
+        # The order is a convenience. What is wrong is reported for the cases that meet it.
         return {}

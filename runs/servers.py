@@ -21,7 +21,7 @@ class Servers:
     """One server for each distinct model; a context manager that ends them all."""
 
     def __init__(self, report: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
-        """`report` is told how starts go on and of a server that dies; `stop` ends the wait for a start."""
+        """`report` gets the progress of starts, and a server that dies; `stop` ends the wait for a start."""
         self._report = report
         self._stop = stop
         self._servers: list[VllmServer] = []

@@ -1,4 +1,4 @@
-"""Who is told how a batch goes on."""
+"""The protocol for progress of a batch."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Reviewing:
         return answer
 
     def _following(self, ended: Ended, case_id: str, was_waiting: bool) -> str | None:
-        """The next case of the same kind: that waits, or else that nobody has reviewed."""
+        """The next case of the same kind: that waits, or else that has no review."""
         ids = [row.case_id for row in ended.summaries]
         here = ids.index(case_id) if case_id in ids else 0
         wanted = set(_waiting(ended)) if was_waiting else {id_ for id_ in ids if id_ not in ended.reviews.of}

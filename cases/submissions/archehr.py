@@ -1,6 +1,6 @@
 """What the tasks of ArchEHR-QA 2025 and 2026 share: predictions, and the cases they are checked against.
 
-`form_faults` finds what makes the official loader raise, `rule_faults` what costs points and nobody says.
+`form_faults` finds what makes the official loader raise, `rule_faults` what silently costs points.
 """
 
 from __future__ import annotations

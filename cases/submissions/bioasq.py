@@ -49,7 +49,7 @@ _MakeFault = Callable[[Severity, str, str], Fault]
 
 @dataclass(frozen=True, slots=True)
 class BioasqPrediction:
-    """What is said of a question; a part that nobody gave is None, and never empty.
+    """What is said of a question; a part that is missing is None, and never empty.
 
     Attributes:
         id: Of the question.
@@ -74,7 +74,7 @@ class BioasqPhase(SubmissionTask[BioasqPrediction, QuestionType | None]):
     set_faults = SetFaults(
         empty=Fault("refused", None, "questions", "none", "Submit the questions of the test set"),
         repeated=Fault("refused", None, "id", "{count} entries", "Keep one of each question"),
-        missing=Fault("penalised", None, "", "missing", "A question that is not handed in scores 0"),
+        missing=Fault("penalised", None, "", "missing", "A question that is not submitted scores 0"),
         extra=Fault("refused", None, "id", "not a question of the test set", "Leave it out"),
     )
     words = Words(
@@ -82,7 +82,7 @@ class BioasqPhase(SubmissionTask[BioasqPrediction, QuestionType | None]):
         case=("question", "questions"),
         filled="WITHOUT AN ANSWER:",
         limited="",
-        ambiguous="it may be handed in to several phases",
+        ambiguous="it may be submitted to several phases",
         unfit="it fits no phase",
     )
     suffixes = (".json",)
@@ -141,7 +141,7 @@ class BioasqPhase(SubmissionTask[BioasqPrediction, QuestionType | None]):
 
         Args:
             entry: One that can be read.
-            known: Type of the question; None where nobody knows, which leaves out what depends on it.
+            known: Type of the question; None where unknown, which leaves out what depends on it.
         """
         if self.name == "bioasq-a":
             yield from _document_faults(entry)

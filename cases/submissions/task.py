@@ -83,7 +83,7 @@ class Opened:
 
 
 class Words(NamedTuple):
-    """How users are told of submissions to a family of tasks.
+    """The words for submissions to a family of tasks.
 
     Attributes:
         entry: One entry, and several.

@@ -63,7 +63,7 @@ Loaded = TextMetric | NotComputed
 
 
 class MetricResources(dict[str, Path | None]):
-    """What some metrics need and nobody can ship, by name: weights of gigabytes, licensed vocabularies."""
+    """What some metrics need and cannot be shipped, by name: weights of gigabytes, licensed vocabularies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

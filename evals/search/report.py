@@ -71,7 +71,7 @@ class SearchReport:
         part: Of the questions that were given; None for all.
         unjudged: Questions that were left out, since no document is relevant to them.
         relevant: Relevant documents of all questions together.
-        missing: Those of them that the corpus does not hold, and nobody can find.
+        missing: Those of them that the corpus does not hold, so no search finds them.
         depths: Retrieved documents that rerankers were given.
         trained_on: Questions that rerankers learned from, by their names; only of those that say so.
     """

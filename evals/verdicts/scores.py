@@ -55,7 +55,7 @@ class Accuracy:
 def macro_of_classes(classes: Classes, part: Part) -> MeanOf:
     """Unweighted mean of a score of each answer, in percent.
 
-    The macro F1 is the mean of the F1s, not the F1 of the means. An answer that nobody gave has precision 0,
+    The macro F1 is the mean of the F1s, not the F1 of the means. An answer never given has precision 0,
     one that is nowhere right recall 0.
     """
     return MeanOf(tuple(Pooled(_COUNTS * place, part, "zero") for place in range(classes)), PERCENT)

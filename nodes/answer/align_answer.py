@@ -52,7 +52,7 @@ _SLACK_TOKENS = 32
 
 
 class Alignment(NamedTuple):
-    """What a reply links, and what had to be mended to read it.
+    """What a reply links, and what had to be repaired to read it.
 
     Attributes:
         links: Ids of note sentences in note order, by the id of the answer sentence, in answer order.

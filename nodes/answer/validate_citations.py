@@ -61,7 +61,7 @@ class ValidateCitationsUpdate(TypedDict):
 def citation_faults(read: CitedAnswer, rules: AnswerRules, *, count_citations: bool) -> list[str]:
     """What cannot be repaired without loss, in words that can be quoted to the model.
 
-    Misplaced, repeated or unknown citations are none: they are mended without asking.
+    Misplaced, repeated or unknown citations are none: they are repaired without a call.
     """
     sentences = read.sentences
     if not sentences:

@@ -86,7 +86,7 @@ class Decision(TypedDict):
 
 
 def same_evidence(ids: Sequence[str]) -> dict[AnswerEvidence, list[str]]:
-    """The same sentences for every evidence setting, where nobody votes."""
+    """The same sentences for every evidence setting, where there are no votes."""
     return {setting: list(ids) for setting in get_args(AnswerEvidence)}
 
 

@@ -73,7 +73,7 @@ def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
 def effective_threshold(settings: VoteSettings, usable: int, asked: int) -> int:
     """T where votes of the model have failed; `usable` and `asked` count those.
 
-    Votes that nobody asked for are not missing: T stays that of all R.
+    Votes that were not requested are not missing: T stays that of all R.
     """
     failed = asked - usable
     return scaled_threshold(settings.vote_threshold, settings.all_votes - failed, settings.all_votes)

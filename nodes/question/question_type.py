@@ -20,7 +20,7 @@ def demand_type(case: Case) -> QuestionType:
     """The type of a question that is to be answered.
 
     Raises:
-        NodeFailure: The case gives none, so nobody knows what an answer looks like.
+        NodeFailure: The case gives none, so the form of its answer is unknown.
     """
     found = type_of(case)
     if found is None:

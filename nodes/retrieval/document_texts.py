@@ -23,7 +23,7 @@ DOCUMENT_RERANKER: Tool[Ranker] = Tool("document_reranker")
 
 
 SHOWN_IN_TRACE = 30
-"""Best documents of a decision; the thousand behind them are told by their count."""
+"""Best documents of a decision; of the thousand behind them it has the count."""
 
 SCORE_DIGITS = 6
 """Reciprocal ranks of neighbours differ in the fourth digit."""

@@ -134,7 +134,7 @@ class FilterDocumentsUpdate(TypedDict):
 
 
 async def filter_documents(state: FilterDocumentsInput, runtime: Runtime[Context]) -> FilterDocumentsUpdate:
-    """Keep the documents that pass every filter; each that does not is told of with its reason."""
+    """Keep the documents that pass every filter; each that does not is reported with its reason."""
     settings = runtime.context.section(LiteratureSettings)
     case = runtime.context.cases[state["case_id"]]
     found = state["found_documents"]

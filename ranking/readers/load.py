@@ -49,7 +49,7 @@ def read_plain_jsonl(path: Path) -> Iterator[Example]:
     """Make an example of each line.
 
     A line has `id`, `query`, `sentences` (a list of texts), and either `labels` (0 or 1 for each sentence) or
-    `evidence` (positions from 0), or neither where nobody has labelled. `document_id` is by default the same
+    `evidence` (positions from 0), or neither where unlabelled. `document_id` is by default the same
     for equal lists of sentences, `group` is by default the document, `label_source` is `gold` or `weak`.
 
     Raises:

@@ -91,7 +91,7 @@ def train(
         data: What the job's paths hold.
         folder: New or empty; of an interrupted training when `resume` is set.
         resume: Go on where the training in the folder was.
-        watcher: Is told of every step.
+        watcher: Notified of every step.
         stopping: Asked after every step; True saves the state and ends.
 
     Returns:
@@ -356,7 +356,7 @@ def _manifest(
 
 
 def _without_paths(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Where files lay is nobody's business who gets the ranker."""
+    """Paths of the machine stay out of a ranker that is passed on."""
     model = recipe.model.model_copy(update={"encoder": Path(recipe.model.encoder).name})
     pretrain = recipe.pretrain
     if pretrain is not None:

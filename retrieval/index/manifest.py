@@ -56,7 +56,7 @@ class Effort(Fields):
 
     Attributes:
         documents: That were stored.
-        copied: Whether vectors of another index are among them, which nobody encoded here.
+        copied: Whether vectors of another index are among them, which were not encoded here.
         seconds: From the first chunk to the last, loading aside.
         encoding_seconds: Of those, while texts were encoded.
         storing_seconds: While vectors were stored; most of it beside the encoding.

@@ -13,7 +13,7 @@ from tests.evigraph import evigraph
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of both phases whose last question failed, and what it hands in to phase A."""
+    """A run of both phases whose last question failed, and what it submits to phase A."""
     folder = tmp_path_factory.mktemp("bioasq")
     *lines, last = ideal_lines()
     make_run(folder, [*lines, failed(last)])

@@ -1,4 +1,4 @@
-"""heiDS from the command line: what runs keep, refuse, rehearse, hand in and tell of their thresholds."""
+"""heiDS from the command line: what runs keep, refuse, rehearse, submit and report of their thresholds."""
 
 from __future__ import annotations
 

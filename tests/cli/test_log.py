@@ -38,6 +38,15 @@ def test_the_environment_sets_the_level(
     assert capsys.readouterr() == ("", shown)
 
 
+def test_verbose_shows_every_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVIGRAPH_LOG", "warning")
+    show_log(verbose=True)
+    LOGGER.debug("one")
+    assert capsys.readouterr() == ("", "one\n")
+
+
 def test_a_message_is_one_safe_line(capsys: pytest.CaptureFixture[str]) -> None:
     show_log()
     LOGGER.info("%s is away: \x1b[31m [bold]%s", "http://127.0.0.1:8000/v1", "x" * 200)

@@ -1,7 +1,7 @@
 """A model server on loopback that breaks on sockets as real ones do.
 
 It serves OpenAI's protocol as vLLM does, `/health` and `/tokenize` included. Its replies obey the schema of
-their request until a fault sets in, and again once it is mended. It counts what it has answered.
+their request until a fault sets in, and again once it is repaired. It counts what it has answered.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class FaultyServer:
     def repair(self) -> None:
         """Be well from now on; connections that hang are cut, as a restart would."""
 
-        async def mended() -> None:
+        async def repaired() -> None:
             self.fault = None
             self.die()
             await self.listen()
 
-        self._do(mended())
+        self._do(repaired())
 
     def sleep(self) -> None:
         """Refuse connections until `wake`."""

@@ -41,7 +41,7 @@ def topical(number: int) -> Case:
 
 
 class CountingEmbedder(LexicalEmbedder):
-    """Keeps what it was asked for; fails where it is told to."""
+    """Keeps what it was asked for; fails where the test asks for it."""
 
     def __init__(self, broken: bool = False) -> None:
         super().__init__(256)

@@ -157,7 +157,7 @@ def test_reviews_that_cannot_be_read_do_not_stop_a_batch(place: Place) -> None:
     watcher = Watching(act)
     place.start(watcher=watcher)
     assert [*place.lines()] == ["k0", "k1", "k2", "k3"]
-    assert sum("reviews are left alone" in remark for remark in watcher.notices) == 1
+    assert sum("reviews are left alone" in notice for notice in watcher.notices) == 1
 
 
 def test_a_system_without_reviews_refuses_their_section() -> None:

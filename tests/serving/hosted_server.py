@@ -6,6 +6,7 @@ status with a body, or a function that makes one of the request's body.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections import deque
@@ -98,7 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content)
+        # A client that has timed out is gone.
+        with contextlib.suppress(BrokenPipeError):
+            self.wfile.write(content)
 
 
 def anthropic_message(*blocks: Body, stop_reason: str = "end_turn", cached: int = 0) -> Http:

@@ -15,7 +15,7 @@ class Ballot:
     Attributes:
         vote: Its number, as the trace counts.
         before: Ids that its first reply calls essential; None where no reply was usable.
-        after: Ids once it was reflected on; None where nobody reflected.
+        after: Ids once it was reflected on; None without a reflection.
         first_calls: Keys of the calls that asked for it.
         reflection_calls: Keys of the calls that reflected on it.
         fault: What went wrong with it, in words.
@@ -83,7 +83,7 @@ def _read_reflection(ballot: Ballot, step: Line) -> None:
 
 
 def read_threshold(trace: Sequence[Line]) -> int | None:
-    """Votes that an essential sentence needs (T), as last counted; None where nobody counted."""
+    """Votes that an essential sentence needs (T), as last counted; None where none were counted."""
     for step in reversed(trace):
         facts = step.get("facts") or {}
         if "counts" in facts and "threshold" in facts:

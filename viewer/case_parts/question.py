@@ -44,7 +44,7 @@ class ShownEntry:
 
     Attributes:
         text: Yes, no, or its first synonym.
-        counted: Votes for it in words; empty where nobody counted, or a single vote.
+        counted: Votes for it in words; empty where there were none, or a single vote.
         right: Whether experts have it, letter by letter but for case; None without a key.
     """
 

@@ -1,4 +1,4 @@
-"""Predictions that can be handed in, and what is not one."""
+"""Predictions that can be submitted, and what is not one."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import encoder_on_disk, examples
 
 
-class Remarks(SilentWatcher):
+class Notices(SilentWatcher):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -58,11 +58,11 @@ def test_another_seed_gives_other_weights(tiny_train: Train, tmp_path: Path, tra
 
 
 def test_training_ends_when_patience_is_over(tiny_train: Train, tmp_path: Path) -> None:
-    remarks = Remarks()
+    notices = Notices()
     # Rates that change nothing: no epoch is better than the first.
-    tiny_train(tmp_path / "r", epochs=9, patience=2, encoder_lr=1e-30, head_lr=1e-30, watcher=remarks)
-    assert [line for line in remarks.lines if line.startswith("epoch 3")]
-    assert remarks.lines[-1] == "no epoch since 1 was better: training ends here"
+    tiny_train(tmp_path / "r", epochs=9, patience=2, encoder_lr=1e-30, head_lr=1e-30, watcher=notices)
+    assert [line for line in notices.lines if line.startswith("epoch 3")]
+    assert notices.lines[-1] == "no epoch since 1 was better: training ends here"
 
 
 def test_examples_that_give_no_loss_are_left_out_and_counted(tiny_train: Train, tmp_path: Path) -> None:
@@ -83,10 +83,10 @@ def test_unlabelled_examples_are_left_out_and_counted(tiny_train: Train, tmp_pat
 
 def test_sentences_over_the_limit_are_counted_and_reported(tiny_train: Train, tmp_path: Path) -> None:
     long = [replace(one, sentences=(*one.sentences[:3], "lung " * 20)) for one in examples()]
-    remarks = Remarks()
-    manifest = tiny_train(tmp_path / "r", data=TrainingData(long), watcher=remarks)
+    notices = Notices()
+    manifest = tiny_train(tmp_path / "r", data=TrainingData(long), watcher=notices)
     assert manifest.data.cut_sentences == manifest.data.documents
-    assert f"{manifest.data.documents} sentences over the limit" in remarks.lines[0]
+    assert f"{manifest.data.documents} sentences over the limit" in notices.lines[0]
 
 
 def test_pretraining_comes_first_and_counts(tiny_train: Train, tmp_path: Path, trained: Path) -> None:

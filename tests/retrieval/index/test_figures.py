@@ -1,4 +1,4 @@
-"""What is told of an index beside its hits."""
+"""What an index reports beside its hits."""
 
 from __future__ import annotations
 
