@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
 from serving.journal_tables import (
     INSERT_CALL,
     SCHEMA_VERSION,
@@ -26,6 +28,9 @@ from serving.journal_tables import (
     unpack,
 )
 from serving.messages import Answer, Message, TokenLogprob
+
+_LOCK_SECONDS = 60.0
+"""How long to wait for another process that writes."""
 
 _FIND = """
 SELECT reply.body, finish.body, input_tokens, output_tokens, cached_tokens, seconds, retries, server.body,
@@ -90,7 +95,7 @@ class Journal:
             address = f"{path.absolute().as_uri()}?mode={mode}"
             # Transactions are begun by hand, as writers: one that reads first may find that it cannot write.
             self._database = sqlite3.connect(
-                address, timeout=60.0, uri=True, check_same_thread=False, isolation_level=None
+                address, timeout=_LOCK_SECONDS, uri=True, check_same_thread=False, isolation_level=None
             )
             try:
                 self._prepare(read_only)
@@ -110,7 +115,7 @@ class Journal:
             )
         if read_only:
             return
-        self._database.execute("PRAGMA journal_mode=WAL")
+        _retry_locked(self._database.execute, "PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
         if version == 0:
             with self._database:
@@ -275,6 +280,19 @@ class Journal:
     def close(self) -> None:
         """Close the file; the write-ahead log is folded in."""
         self._database.close()
+
+
+def _is_locked(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+
+
+# SQLite's own timeout does not cover the switch to WAL while another process creates the file.
+_retry_locked = Retrying(
+    retry=retry_if_exception(_is_locked),
+    stop=stop_after_delay(_LOCK_SECONDS),
+    wait=wait_random(0.005, 0.05),
+    reraise=True,
+)
 
 
 def _read_logprobs(text: str) -> tuple[TokenLogprob, ...]:

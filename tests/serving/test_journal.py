@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Journal, JournalError, Question
-from serving.journal_tables import unpack
+from serving.journal import Journal, JournalError, Question, _retry_locked
+from serving.journal_tables import create, unpack
 from serving.messages import Answer, Message, TokenLogprob
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
@@ -284,6 +284,28 @@ def test_two_processes_may_write_one_journal(tmp_path: Path) -> None:
     for name in ("one", "two"):
         last = Question(name, "", (SYSTEM, Message("user", "Question 99")), {}, 0)
         assert journal.conversation(last.key) == [*last.messages, Message("assistant", "All are.")]
+    journal.close()
+
+
+def test_opening_waits_for_a_process_that_creates_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "calls.sqlite"
+    creating = sqlite3.connect(path, isolation_level=None)
+    creating.execute("BEGIN IMMEDIATE")
+    create(creating)
+    waits = []
+
+    def finish_creating(seconds: float) -> None:
+        waits.append(seconds)
+        creating.execute("COMMIT")
+        creating.close()
+
+    monkeypatch.setattr(_retry_locked, "sleep", finish_creating)
+    journal = Journal(path)
+    store(journal)
+    assert journal.find(QUESTION) == ANSWER
+    assert len(waits) == 1
     journal.close()
 
 
