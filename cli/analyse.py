@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, RunFolderArgument
-from cli.terminal import output, print_json, safe
+from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from evals.analysis.attribution import AttributionSweep
@@ -47,7 +47,7 @@ def analyse(
     from cli.print_analysis import print_analysis, print_attribution, print_verdicts
     from evals.analysis.attribution import was_attributed
     from evals.pages.page import write_page
-    from evals.scoring.recorded import gold_of_run
+    from evals.scoring.gold import gold_of_run
     from evals.verdicts.scores import gives_verdicts
     from runs.folder import RunFolder
 
@@ -58,7 +58,7 @@ def analyse(
             raise typer.BadParameter("--tune-on chooses a vote threshold, and this run has no votes")
         from evals.analysis.attribution import attribution_sweep
         from evals.analysis.render import render_attribution
-        from evals.scoring.recorded import gold_of_run
+        from evals.scoring.gold import gold_of_run
 
         found = attribution_sweep(folder, gold_of_run(folder, key or (), cases or ()))
         page, show = partial(render_attribution, found), partial(print_attribution, found)
@@ -81,14 +81,14 @@ def analyse(
         return
     show()
     if html is not None:
-        output().print(safe(f"page  {html}"))
+        print_line(f"page  {html}")
 
 
 def _analysis(
     folder: RunFolder, key: list[Path] | None, cases: list[Path] | None, tune_on: Path | None
 ) -> Analysis:
     from evals.analysis.report import TuningRun, analyse
-    from evals.scoring.recorded import gold_of_run
+    from evals.scoring.gold import gold_of_run
     from runs.folder import RunFolder
 
     tuning = None

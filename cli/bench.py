@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cli.options import JsonOption
-from cli.terminal import messages, output, print_json, safe
+from cli.terminal import output, print_json, print_message, safe
 
 if TYPE_CHECKING:
     from evals.bench.benchmark import Result
@@ -71,8 +71,7 @@ def bench(
         "curve": curve,
     }
     given = {option: value for option, value in options.items() if value is not None}
-    console = messages()
-    result = run(name, given, tiny=tiny, report=lambda text: console.print(text, markup=False))
+    result = run(name, given, tiny=tiny, report=lambda text: print_message(text))
     if as_json:
         print_json(result.as_json())
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, MetricFlags
-from cli.terminal import messages, print_json, safe
+from cli.terminal import print_json, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ def compare(
     from evals.compare.comparison import compare_runs
     from evals.compare.differences import Settings
     from evals.compare.outcomes import read_outcomes
-    from evals.scoring.recorded import predictions
+    from evals.scoring.gold import predictions
     from evals.scoring.scored_tasks import score_predictions
     from runs.folder import RunFolder
 
@@ -77,7 +77,7 @@ def compare(
 
 def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
     from cases.errors import InputError
-    from evals.scoring.recorded import gold_of_run
+    from evals.scoring.gold import gold_of_run
 
     try:
         return gold_of_run(run, keys, cases)
@@ -85,7 +85,7 @@ def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mappin
         if keys or cases:
             raise
         # The runs can be compared without: only the scores are missing.
-        messages().print(safe(f"no key: {error}", "yellow"))
+        print_message(f"no key: {error}", "yellow")
         return {}
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cli.options import JsonOption
-from cli.terminal import messages, output, plural, print_json, safe
+from cli.terminal import messages, output, plural, print_json, print_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,13 +75,12 @@ def build(
         state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
         print_json({**state, **_summary(built.manifest, out)})
         return
-    console = output()
     if built.unchanged:
-        console.print(safe("unchanged: this corpus is finished, and its files are as they were"))
+        print_line("unchanged: this corpus is finished, and its files are as they were")
     elif built.found:
-        console.print(safe(f"continued after {plural(built.found, 'document')}"))
-    console.print(safe(f"{_what(built.manifest)} in {out}"), soft_wrap=True)
-    console.print(safe(f'next: evigraph corpus search {out} "QUESTION"'), soft_wrap=True)
+        print_line(f"continued after {plural(built.found, 'document')}")
+    print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
+    print_line(f'next: evigraph corpus search {out} "QUESTION"', soft_wrap=True)
 
 
 def build_report(shown: Progress) -> Callable[[Step], None]:
@@ -121,7 +120,7 @@ def search(
         print_json({"query": query, "documents": found})
         return
     if not hits:
-        output().print("no document shares a word with this text, stop words aside")
+        print_line("no document shares a word with this text, stop words aside")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("rank", "score", "year", "cited"):
@@ -158,7 +157,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
         print_json({"folder": str(folder), "identity": opened.identity, **_summary(manifest, folder)})
         return
     console = output()
-    console.print(safe(f"{folder}: {_what(manifest)}"), soft_wrap=True)
+    print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in _rows(manifest, folder):
         table.add_row(name, safe(value))
@@ -169,7 +168,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
     for span in found:
         label = str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
         bar = "#" * round(_BAR * span.documents / most)
-        console.print(safe(f"{label:9}  {span.documents:>10,}  {bar}".rstrip()))
+        print_line(f"{label:9}  {span.documents:>10,}  {bar}".rstrip())
     _print_faults(messages(), manifest, folder)
 
 

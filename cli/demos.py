@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cli.options import EmbeddingOption, JsonOption, ModelOption, NewKeyOption
-from cli.terminal import messages, output, plural, print_json, safe
+from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:
     from retrieval.demonstrations import DemonstrationPool, Neighbour
@@ -60,9 +60,9 @@ def build(
             )
         )
     without = f" ({built.without_intent} without an intent)" if built.without_intent else ""
-    output().print(safe(f"{plural(built.count, 'demonstration')}{without} in {to}"))
-    output().print(safe(f"next: evigraph demos list {to}"))
-    output().print(safe(f"      evigraph run tamu CASES... --model STRING --demos {to}"))
+    print_line(f"{plural(built.count, 'demonstration')}{without} in {to}")
+    print_line(f"next: evigraph demos list {to}")
+    print_line(f"      evigraph run tamu CASES... --model STRING --demos {to}")
 
 
 @demos.command("add")
@@ -84,19 +84,16 @@ def add(
     """
     import asyncio
 
-    from runs.reviewed_demonstrations import add_reviewed
+    from runs.demonstrations import add_reviewed
 
     def report(text: str) -> None:
-        messages().print(text, markup=False)
+        print_message(text)
 
     built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
-    console = output()
-    console.print(
-        safe(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
-    )
+    print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
     if built.replaced:
-        console.print(safe(f"replaced by their reviews: {_some(built.replaced)}"))
-    console.print(safe(f"next: evigraph run tamu CASES... --model STRING --demos {to}"))
+        print_line(f"replaced by their reviews: {_some(built.replaced)}")
+    print_line(f"next: evigraph run tamu CASES... --model STRING --demos {to}")
 
 
 @demos.command("label")
@@ -113,23 +110,22 @@ def label(
     """
     import shlex
 
+    from runs.demonstrations import write_weak_key
     from runs.folder import RunFolder
-    from runs.weak_labels import write_weak_key
 
     folder = RunFolder(run)
     written = write_weak_key(folder, to)
-    console = output()
-    console.print(safe(f"{plural(written.labelled, 'case')} with weak labels in {to}"))
+    print_line(f"{plural(written.labelled, 'case')} with weak labels in {to}")
     if written.nothing_essential:
-        console.print(safe(f"without an essential sentence: {_some(written.nothing_essential)}"))
+        print_line(f"without an essential sentence: {_some(written.nothing_essential)}")
     if written.left_alone:
-        console.print(safe(f"left out, labelled by people: {_some(written.left_alone)}"))
+        print_line(f"left out, labelled by people: {_some(written.left_alone)}")
     if written.failed:
-        console.print(safe(f"failed: {_some(written.failed)} (evigraph retry {run})"))
+        print_line(f"failed: {_some(written.failed)} (evigraph retry {run})")
     if written.not_run:
-        console.print(safe(f"not run yet: {plural(written.not_run, 'case')} (evigraph resume {run})"))
+        print_line(f"not run yet: {plural(written.not_run, 'case')} (evigraph resume {run})")
     cases = shlex.join(folder.manifest.inputs.paths)
-    console.print(safe(f"next: evigraph demos build {cases} --key {shlex.quote(str(to))} --to pool"))
+    print_line(f"next: evigraph demos build {cases} --key {shlex.quote(str(to))} --to pool")
 
 
 @demos.command("list")
@@ -176,7 +172,7 @@ def _some(case_ids: tuple[str, ...]) -> str:
 async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
     from graph.note_resources import open_pool
 
-    return await open_pool(pool, embedding, lambda text: messages().print(text, markup=False))
+    return await open_pool(pool, embedding, lambda text: print_message(text))
 
 
 def _print(found: list[Neighbour], *, as_json: bool, with_distance: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import JsonOption, LimitOption, MetricFlags, ModelOption, NewKeyOption, SessionFlags
-from cli.terminal import print_json
+from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,26 +72,25 @@ def experiment(
 
 def _print(planned: Sequence[PlannedCell], cells: Cells, made: ExperimentReport) -> None:
     """What each cell took, the headline of each table, and where the tables are."""
-    from cli.terminal import output, print_table, safe
+    from cli.terminal import print_table
     from evals.experiments.render import table_of
     from evals.experiments.tables import TITLES
     from evals.pages.tables import Table, columns
 
-    console = output()
     heads = columns("cell", "cases", "calls made", "shared or replayed", "tokens")
     print_table(Table(heads, [_cell(cell, cells) for cell in planned]))
     for one in made.tables:
-        console.print()
+        print_line()
         print_table(table_of(one, headline_only=True), title=f"table {one.table}: {TITLES[one.table]}")
-    console.print()
+    print_line()
     for note in made.notes:
-        console.print(safe(note))
-    console.print(safe(f"tables  {made.markdown}"))
-    console.print(safe(f"        {made.csv}"))
-    console.print(safe(f"page    {made.page}"))
+        print_line(note)
+    print_line(f"tables  {made.markdown}")
+    print_line(f"        {made.csv}")
+    print_line(f"page    {made.page}")
     if len(cells.reported) > 1:
         first, second, *_ = cells.reported.values()
-        console.print(safe(f"next    evigraph compare {first.path} {second.path}"))
+        print_line(f"next    evigraph compare {first.path} {second.path}")
 
 
 def _cell(cell: PlannedCell, cells: Cells) -> list[str]:

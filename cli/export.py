@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import CasesOption, JsonOption, KeyOption
-from cli.terminal import messages, output, plural, print_json, safe
+from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +101,9 @@ def _export_tables(
 ) -> dict[str, object]:
     """Write the tables and, if wanted, Inspect's logs; the summary for `--json`."""
     from cases.errors import InputError
-    from evals.frames.export import export
     from evals.frames.inspect_log import write_inspect_log
-    from evals.frames.tables import NamedRun
-    from evals.scoring.recorded import gold_of_run
+    from evals.frames.tables import NamedRun, export
+    from evals.scoring.gold import gold_of_run
 
     named = []
     for run in runs:
@@ -114,17 +113,17 @@ def _export_tables(
             if key or cases:
                 raise
             # The inputs may have moved since; everything but the key's columns is in the run.
-            messages().print(safe(f"without a key: {error}"))
+            print_message(f"without a key: {error}")
             gold = {}
         named.append(NamedRun(str(run.path), run, gold))
     rows = export(named, folder)
     logs = [write_inspect_log(one, folder) for one in named] if inspect else []
     if not quiet:
         for name, count in rows.items():
-            output().print(safe(f"{folder / name}.parquet  {plural(count, 'row')}"))
+            print_line(f"{folder / name}.parquet  {plural(count, 'row')}")
         for path in logs:
-            output().print(safe(str(path)))
-        output().print(safe(f"read: pandas.read_parquet({str(folder / 'cases.parquet')!r})"))
+            print_line(str(path))
+        print_line(f"read: pandas.read_parquet({str(folder / 'cases.parquet')!r})")
     return {"folder": str(folder), "rows": rows, "inspect_logs": [str(path) for path in logs]}
 
 
@@ -145,7 +144,7 @@ def _export_spans(
             summary["written"] = write_spans(runs, file, payloads=payloads, report=shown.advance)
         summary["file"] = str(file)
         if not quiet:
-            output().print(safe(f"{file}  {plural(summary['written'], 'span')}"))
+            print_line(f"{file}  {plural(summary['written'], 'span')}")
     if otlp is not None:
         summary |= _send(runs, otlp, total, payloads=payloads, quiet=quiet)
     return summary
@@ -158,13 +157,13 @@ def _send(runs: Sequence[RunFolder], otlp: str, total: int, *, payloads: bool, q
     with Collector(otlp) as collector:
         if collector.header_names:
             named = ", ".join(collector.header_names)
-            messages().print(safe(f"with headers of {HEADERS_VARIABLE}: {named}"))
+            print_message(f"with headers of {HEADERS_VARIABLE}: {named}")
         with progress("cases", total) as shown:
             taken, refused = send_spans(runs, collector, payloads=payloads, report=shown.advance)
     if not quiet:
-        output().print(safe(f"{collector.name} took {plural(taken, 'span')}"))
+        print_line(f"{collector.name} took {plural(taken, 'span')}")
     count = sum(refusal.spans for refusal in refused)
     if count:
         why = next((refusal.message for refusal in refused if refusal.message), "it does not say why")
-        messages().print(safe(f"{collector.name} refused {plural(count, 'span')}: {why}"))
+        print_message(f"{collector.name} refused {plural(count, 'span')}: {why}")
     return {"otlp": collector.name, "taken": taken, "refused": count}

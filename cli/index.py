@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cli.corpus import build_report, size
 from cli.options import JsonOption
-from cli.terminal import output, plural, print_json, safe
+from cli.terminal import output, plural, print_json, print_line, safe
 from retrieval.index.connect_store import store_help
 
 if TYPE_CHECKING:
@@ -82,13 +82,12 @@ def build(
         state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
         print_json({**state, **_summary(built.manifest, out)})
         return
-    console = output()
     if built.unchanged:
-        console.print(safe("unchanged: this index is finished, and its corpus is as it was"))
+        print_line("unchanged: this index is finished, and its corpus is as it was")
     elif built.found:
-        console.print(safe(f"continued after {plural(built.found, 'document')}"))
-    console.print(safe(f"{_what(built.manifest)} in {out}"), soft_wrap=True)
-    console.print(safe(f'next: evigraph index search {out} "QUESTION"'), soft_wrap=True)
+        print_line(f"continued after {plural(built.found, 'document')}")
+    print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
+    print_line(f'next: evigraph index search {out} "QUESTION"', soft_wrap=True)
 
 
 @index.command("search")
@@ -155,7 +154,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
         ("a query", "not measured" if manifest.query_ms is None else f"{manifest.query_ms:,.2f} ms"),
     )
     console = output()
-    console.print(safe(f"{folder}: {_what(manifest)}"), soft_wrap=True)
+    print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in rows:
         table.add_row(name, safe(value))
@@ -188,18 +187,14 @@ def recall(
     if as_json:
         print_json({"folder": str(folder), **found._asdict()})
         return
-    console = output()
-    console.print(
-        safe(
-            f"{plural(found.queries, 'title')}, {plural(len(opened), 'document')}, store"
-            f" {opened.manifest.store}"
-        )
+    print_line(
+        f"{plural(found.queries, 'title')}, {plural(len(opened), 'document')}, store {opened.manifest.store}"
     )
     for depth, share in found.recall.items():
         alone = f" (by bytes alone {found.by_bytes[depth]:.4f})" if found.by_bytes else ""
-        console.print(safe(f"recall@{depth} {share:.4f}{alone}"))
-    console.print(safe(f"a query: median {found.query_ms:,.2f} ms, p95 {found.query_p95_ms:,.2f} ms"))
-    console.print(safe(f"processor time of a query: p95 {found.processor_p95_ms:,.2f} ms"))
+        print_line(f"recall@{depth} {share:.4f}{alone}")
+    print_line(f"a query: median {found.query_ms:,.2f} ms, p95 {found.query_p95_ms:,.2f} ms")
+    print_line(f"processor time of a query: p95 {found.processor_p95_ms:,.2f} ms")
 
 
 @index.command("plan")
@@ -221,7 +216,7 @@ def plan(
         print_json({"folder": str(folder), **found._asdict()})
         return
     for line in _words(found, manifest):
-        output().print(safe(line), soft_wrap=True)
+        print_line(line, soft_wrap=True)
 
 
 def span(seconds: float) -> str:

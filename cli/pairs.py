@@ -15,7 +15,7 @@ from cli.options import (
     SearchedCorpusOption,
     VectorIndexOption,
 )
-from cli.terminal import output, print_json, safe
+from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from evals.search.training_pairs import PairCounts
@@ -87,18 +87,15 @@ def pairs(
 
 def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None:
 
-    console = output()
-    console.print(
-        safe(
-            f"{counts.questions:,} questions with {counts.positives:,} relevant and {counts.negatives:,} hard"
-            f" irrelevant documents, in {out}"
-        ),
+    print_line(
+        f"{counts.questions:,} questions with {counts.positives:,} relevant and {counts.negatives:,} hard"
+        f" irrelevant documents, in {out}",
         soft_wrap=True,
     )
     found = ", ".join(f"{value:.3f} at {depth:,}" for depth, value in counts.recall.items())
-    console.print(safe(f"recall by {retriever}: {found}; {counts.not_found:,} relevant ones not found"))
+    print_line(f"recall by {retriever}: {found}; {counts.not_found:,} relevant ones not found")
     if counts.missing:
-        console.print(safe(f"relevant documents that the corpus does not hold: {counts.missing:,}", "yellow"))
+        print_line(f"relevant documents that the corpus does not hold: {counts.missing:,}", "yellow")
     if left := counts.without_relevant + unjudged:
-        console.print(safe(f"questions without a relevant document, left out: {left:,}", "yellow"))
-    console.print(safe(f"next: evigraph train reranker --data {out}"), soft_wrap=True)
+        print_line(f"questions without a relevant document, left out: {left:,}", "yellow")
+    print_line(f"next: evigraph train reranker --data {out}", soft_wrap=True)

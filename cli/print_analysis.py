@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cli.terminal import output, print_table, safe
-from evals.analysis.agreement import Agreement
+from cli.terminal import output, print_line, print_table
 from evals.analysis.attribution import AttributionSweep
 from evals.analysis.intents import IntentScores
 from evals.analysis.reflection import ReflectionChanges
 from evals.analysis.render import attribution_table, score_table
 from evals.analysis.report import Analysis
 from evals.analysis.sweep import EvidenceScores
+from evals.analysis.voted_cases import Agreement
 from evals.pages.page import FEW_CASES
 from evals.scoring.score import weak_note
 from evals.verdicts.tables import VerdictTables
@@ -24,21 +24,19 @@ _NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
 def print_analysis(found: Analysis) -> None:
     """Every part that there is."""
     console = output()
-    console.print(
-        safe(f"{found.run}: {found.cases:,} cases with votes, {found.labelled_cases:,} of them in a key")
-    )
+    print_line(f"{found.run}: {found.cases:,} cases with votes, {found.labelled_cases:,} of them in a key")
     if found.weak_cases:
         console.print(weak_note(found.weak_cases, found.labelled_cases))
     if found.by_threshold:
         _print_scores("vote thresholds", found.by_threshold, found.threshold)
         if found.adaptive:
-            console.print(
+            print_line(
                 "  votes stopped once labels were settled at the recipe's T; other thresholds saw fewer votes"
             )
         if (tuned := found.tuned) is not None:
             picks = ", ".join(f"T = {value} for {count:,}" for value, count in tuned.thresholds.items())
             scores = _scores(tuned.strict_micro)
-            console.print(safe(f"  tuned on {tuned.tuned_on}: {scores} ({picks} cases)"))
+            print_line(f"  tuned on {tuned.tuned_on}: {scores} ({picks} cases)")
         _print_few(found.labelled_cases)
         _print_scores("evidence settings", found.by_setting)
     if found.agreement is not None:
@@ -54,15 +52,15 @@ def print_analysis(found: Analysis) -> None:
 
 
 def _print_scores(title: str, rows: Sequence[EvidenceScores], threshold: int | None = None) -> None:
-    output().print()
+    print_line()
     print_table(score_table(rows, threshold), title=title)
     mark = "" if threshold is None else "; * the recipe's"
-    output().print(f"  P, R, F1: strict micro; lenient F1: micro, as in 2026{mark}")
+    print_line(f"  P, R, F1: strict micro; lenient F1: micro, as in 2026{mark}")
 
 
 def _print_few(cases: int) -> None:
     if cases < FEW_CASES:
-        output().print(f"  {cases} cases are few: the best threshold of the table is partly luck")
+        print_line(f"  {cases} cases are few: the best threshold of the table is partly luck")
 
 
 def _scores(scores: PrecisionRecallF1) -> str:
@@ -73,12 +71,12 @@ def _scores(scores: PrecisionRecallF1) -> str:
 def _print_agreement(agreement: Agreement, votes: int) -> None:
     alpha = "not defined: all votes are alike" if agreement.alpha is None else f"{agreement.alpha:.3f}"
     output().print("\n[bold]agreement of votes[/bold]")
-    output().print(
+    print_line(
         f"  Krippendorff's alpha {alpha}; {100 * agreement.unanimous:.1f} % of {agreement.sentences:,}"
         f" sentences unanimous; {100 * agreement.pairwise:.1f} % of pairs of votes agree"
     )
     counts = "  ".join(f"{number}:{sentences:,}" for number, sentences in agreement.by_count.items())
-    output().print(f"  sentences by essential votes of {votes}:  {counts}")
+    print_line(f"  sentences by essential votes of {votes}:  {counts}")
 
 
 def _print_reflection(changes: ReflectionChanges) -> None:
@@ -91,32 +89,30 @@ def _print_reflection(changes: ReflectionChanges) -> None:
     )
     if changes.before is not None and changes.after is not None:
         for one in (changes.before, changes.after):
-            output().print(f"  {one.name:<7} {_scores(one.strict_micro)}")
+            print_line(f"  {one.name:<7} {_scores(one.strict_micro)}")
 
 
 def _print_intents(scores: IntentScores) -> None:
     output().print("\n[bold]intents[/bold]")
-    output().print(
+    print_line(
         f"  accuracy {100 * scores.accuracy:.1f} ({100 * scores.accuracy_with_secondary:.1f} with the"
         f" secondary), macro F1 {100 * scores.macro_f1:.1f} on {scores.cases:,} cases"
     )
     wrong = {pair: number for pair, number in scores.confusion.items() if pair[0] != pair[1]}
     for (gold, made), number in sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:5]:
-        output().print(safe(f"  {gold} taken for {made}: {number:,}"))
+        print_line(f"  {gold} taken for {made}: {number:,}")
 
 
 def print_attribution(found: AttributionSweep) -> None:
     """A row for each threshold and each set of weights."""
     console = output()
-    console.print(
-        safe(f"{found.run}: {found.cases:,} cases attributed, {found.labelled_cases:,} of them in a key")
-    )
+    print_line(f"{found.run}: {found.cases:,} cases attributed, {found.labelled_cases:,} of them in a key")
     if not found.rows:
         console.print(_NO_KEY)
         return
-    console.print()
+    print_line()
     print_table(attribution_table(found), title="attribution threshold")
-    console.print(
+    print_line(
         "  weights: lexical/fuzzy/semantic; P, R, F1: cited against essential sentences, strict micro;"
         " lenient F1: as in 2025; cited F1: against what the clinician's answer cites; uncited: cases without"
         " a citation; * the recipe's"
@@ -126,16 +122,15 @@ def print_attribution(found: AttributionSweep) -> None:
 
 def print_verdicts(found: VerdictTables) -> None:
     """Each table of the paper with macro averages."""
-    console = output()
-    console.print(safe(f"{found.run}: {found.caption}"), soft_wrap=True)
+    print_line(f"{found.run}: {found.caption}", soft_wrap=True)
     if found.questions < FEW_CASES:
-        console.print(f"{found.questions} questions are few: see the intervals")
+        print_line(f"{found.questions} questions are few: see the intervals")
     for one in found.tables:
-        console.print()
+        print_line()
         table = verdict_table(one)
         print_table(table, title=table.title.lower())
         if one.left_out:
-            console.print(safe(f"  the run did not read far enough for {', '.join(one.left_out)}"))
+            print_line(f"  the run did not read far enough for {', '.join(one.left_out)}")
         if one.note:
-            console.print(safe(f"  {one.note}"))
-    console.print("\n3 and 2: number of answers; macro averages, and the 95 % interval of F1")
+            print_line(f"  {one.note}")
+    print_line("\n3 and 2: number of answers; macro averages, and the 95 % interval of F1")

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cli.terminal import output, print_table, safe
+from cli.terminal import output, print_line, print_table, safe
 from evals.compare.changes import CaseChange, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
 from evals.compare.differences import TaskDifferences, verdict
@@ -31,9 +31,9 @@ def print_comparison(comparison: Comparison, *, rows: int, page: Path | None) ->
     _settings(console, comparison, rows)
     _usage(console, comparison)
     for caution in comparison.cautions:
-        console.print(safe(f"! {caution}", "yellow"))
+        print_line(f"! {caution}", "yellow")
     for line in _next(comparison, gained, lost, page):
-        console.print(safe(line))
+        print_line(line)
 
 
 def _runs(console: Console, comparison: Comparison) -> None:

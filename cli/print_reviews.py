@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cli.terminal import output, print_json, print_table, safe
+from cli.terminal import print_json, print_line, print_table
 from evals.pages.tables import NO_VALUE, Column, Table, some
 from nodes.evidence.disagreement import contested
 from runs.folder import Line, RunFolder
@@ -27,7 +27,7 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
         print_json({"run": str(folder.path), "cases": rows})
         return
     if not rows:
-        output().print(safe("nothing waits for a person, and nothing is reviewed"))
+        print_line("nothing waits for a person, and nothing is reviewed")
         return
     shown = [
         [row["case_id"], row["status"], " ".join(row["contested"]) or NO_VALUE, _review_text(row)]
@@ -36,7 +36,7 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
     print_table(
         Table([Column(name, "text") for name in ("case", "status", "votes differ on", "review")], shown)
     )
-    output().print(safe(f"next: {_next_command(folder, rows)}"))
+    print_line(f"next: {_next_command(folder, rows)}")
 
 
 def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
@@ -46,9 +46,9 @@ def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
         print_json({"case_id": case_id, "reviews": [one.model_dump(mode="json") for one in history]})
         return
     for one in history:
-        output().print(safe(f"{one.reviewed_at} {one.reviewer}: {one.words}"))
+        print_line(f"{one.reviewed_at} {one.reviewer}: {one.words}")
         if one.comment:
-            output().print(safe(f"  {one.comment}"))
+            print_line(f"  {one.comment}")
 
 
 def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -> None:
@@ -56,15 +56,15 @@ def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -
     if as_json:
         print_json(made.model_dump(mode="json"))
         return
-    output().print(safe(f"case {made.case_id}: {made.words}"))
+    print_line(f"case {made.case_id}: {made.words}")
     if line["status"] != WAITING:
         return
     if made.labels is None:
-        output().print(safe("it still waits: --confirm its labels, or name --essential sentences"))
+        print_line("it still waits: --confirm its labels, or name --essential sentences")
     elif folder.manifest.status == "running":
-        output().print(safe("it goes on with the run"))
+        print_line("it goes on with the run")
     else:
-        output().print(safe(f"next: evigraph resume {folder.path}"))
+        print_line(f"next: evigraph resume {folder.path}")
 
 
 def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
@@ -72,10 +72,10 @@ def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(path), "cases": len(found.cases), "stale": list(found.stale)})
         return
-    output().print(safe(f"{len(found.cases)} reviewed cases in {path}"))
+    print_line(f"{len(found.cases)} reviewed cases in {path}")
     if found.stale:
         stale = some(found.stale, 10)
-        output().print(safe(f"reviewed on an earlier result of the run: {stale}", "yellow"))
+        print_line(f"reviewed on an earlier result of the run: {stale}", "yellow")
 
 
 def _review_row(line: Line, review: Review | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cli.terminal import output, print_table, safe
+from cli.terminal import output, print_line, print_table, safe
 from evals.bioasq.parts import Part
 from evals.bioasq.scores import PartScores
 from evals.pages.tables import NO_VALUE, POINTS, Column, Format, Table, columns, some
@@ -36,7 +36,7 @@ _BIOASQ: dict[Part, str] = {
 def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
     """Each task: sets, texts, what is missing and why, and the overall score if it is official."""
     console = output()
-    console.print(safe(origin))
+    print_line(origin)
     for one in scored:
         scores, intervals = one.scores, one.intervals()
         console.print(f"\n[bold]{_TITLES[scores.task]}[/bold]  {len(scores.cases):,} cases")
@@ -47,7 +47,7 @@ def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
             print_table(_texts(one, intervals), header=False, gap=4)
         _print_overall(one, intervals)
         for note in scores.notes:
-            console.print(safe(f"  {note}"), soft_wrap=True)
+            print_line(f"  {note}", soft_wrap=True)
 
 
 def _sets(values: Mapping[str, float], intervals: Mapping[str, Interval]) -> Table:
@@ -81,23 +81,21 @@ def _print_overall(one: ScoredTask, intervals: Mapping[str, Interval]) -> None:
         )
         return
     if scores.unscored:
-        console.print(
-            safe(
-                f"  no overall_score: {len(scores.unscored):,} cases of the key have no prediction"
-                f" ({some(scores.unscored)})"
-            )
+        print_line(
+            f"  no overall_score: {len(scores.unscored):,} cases of the key have no prediction"
+            f" ({some(scores.unscored)})"
         )
     if scores.mean_of_available is not None:
         named = ", ".join(name for name in TASKS[scores.task].averaged if name in scores.values)
         bracket = POINTS.bracket(intervals.get("mean_of_available"))
         line = f"  mean_of_available {scores.mean_of_available:.2f} {bracket} ({named}); no overall_score"
-        console.print(safe(line), soft_wrap=True)
+        print_line(line, soft_wrap=True)
 
 
 def print_verdicts(origin: str, scored: Sequence[VerdictScores]) -> None:
     """Each number of answers with its intervals."""
     console = output()
-    console.print(safe(origin))
+    print_line(origin)
     for one in scored:
         console.print(f"\n[bold]verdict: {_VERDICTS[one.classes]}[/bold]  {one.cases:,} cases")
         rows = [
@@ -108,27 +106,27 @@ def print_verdicts(origin: str, scored: Sequence[VerdictScores]) -> None:
         gold, given = (
             ", ".join(f"{count} {name}" for name, count in counts.items()) for counts in (one.gold, one.given)
         )
-        console.print(safe(f"  key: {gold}; given: {given}"))
+        print_line(f"  key: {gold}; given: {given}")
         if one.unscored:
-            console.print(safe(f"  {len(one.unscored):,} cases are not done ({some(one.unscored)})"))
+            print_line(f"  {len(one.unscored):,} cases are not done ({some(one.unscored)})")
         for note in one.notes:
-            console.print(safe(f"  {note}"), soft_wrap=True)
+            print_line(f"  {note}", soft_wrap=True)
 
 
 def print_bioasq(origin: str, scored: Sequence[PartScores]) -> None:
     """Each part with the interval of all questions, and the values of each type beside it."""
     console = output()
-    console.print(safe(origin))
+    print_line(origin)
     for one in scored:
         noun = "question" if one.of_all.questions == 1 else "questions"
         console.print(f"\n[bold]{_BIOASQ[one.part]}[/bold]  {one.of_all.questions:,} {noun}")
         print_table(_bioasq_table(one), header=len(one.groups) > 1, gap=4)
         if one.missing:
             how = "skipped, as BioASQ does" if one.definitions.bioasq_compat else "count as 0"
-            console.print(
-                safe(f"  {len(one.missing):,} without an answer {how} ({some(one.missing)})"), soft_wrap=True
+            print_line(
+                f"  {len(one.missing):,} without an answer {how} ({some(one.missing)})", soft_wrap=True
             )
-    console.print("\n0 to 1; brackets: 95 % intervals by bootstrap over questions")
+    print_line("\n0 to 1; brackets: 95 % intervals by bootstrap over questions")
 
 
 def _bioasq_table(one: PartScores) -> Table:

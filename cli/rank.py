@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from cli.options import ExampleFormat, ExamplesArgument, FormatOption, JsonOption, KeyOption
-from cli.terminal import messages, output, plural, print_json, safe
+from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evals.rankings.scores import RankingScores
     from ranking.cutoffs import Cutoff
     from ranking.examples import Example
-    from ranking.ranked_rows import RankedRow
+    from ranking.rank_file import RankedRow
 
 
 def rank(
@@ -91,7 +91,7 @@ def rank(
             file.finish(ROW)
     except KeyboardInterrupt:
         if file is not None:
-            messages().print(safe(f"saved in {file.partial}; the same command continues"), soft_wrap=True)
+            print_message(f"saved in {file.partial}; the same command continues", soft_wrap=True)
         raise
     finally:
         if file is not None:
@@ -173,28 +173,25 @@ def _print(
 ) -> None:
     from ranking.cutoffs import cutoff_text
 
-    console = output()
-    console.print(
-        safe(
-            f"{ranker}, cut-off {cutoff_text(rule)}: {plural(scores.examples, 'example')},"
-            f" {scores.selected:,} of {scores.sentences:,} sentences selected"
-        ),
+    print_line(
+        f"{ranker}, cut-off {cutoff_text(rule)}: {plural(scores.examples, 'example')},"
+        f" {scores.selected:,} of {scores.sentences:,} sentences selected",
         soft_wrap=True,
     )
     if scores.cut_sentences or scores.cut_queries:
         cut = f"{scores.cut_sentences:,} sentences and {scores.cut_queries:,} queries"
-        console.print(safe(f"over the ranker's limit of length, the end not read: {cut}", "yellow"))
+        print_line(f"over the ranker's limit of length, the end not read: {cut}", "yellow")
     if scores.weak:
-        console.print(safe(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow"))
+        print_line(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow")
     if scores.values:
         _print_values(scores)
     else:
-        console.print(safe("no scores: no example is labelled by people"))
+        print_line("no scores: no example is labelled by people")
     for path in (out, submission):
         if path is not None:
-            console.print(safe(str(path)), soft_wrap=True)
+            print_line(str(path), soft_wrap=True)
     if out is None and submission is None and not scores.values:
-        console.print(safe("nothing saved: --out FILE writes what is selected"))
+        print_line("nothing saved: --out FILE writes what is selected")
 
 
 def _print_values(scores: RankingScores) -> None:
@@ -213,6 +210,6 @@ def _refuse(faults: list[Fault]) -> None:
 
     for fault in faults:
         line = " ".join(f"{fault.severity}: {fault.line}. {fault.remedy}".split())
-        messages().print(safe(line, "red"), soft_wrap=True)
-    messages().print(safe("no submission written", "red"))
+        print_message(line, "red", soft_wrap=True)
+    print_message("no submission written", "red")
     raise typer.Exit(1)

@@ -16,7 +16,7 @@ from cli.options import (
     SearchedCorpusOption,
     VectorIndexOption,
 )
-from cli.terminal import output, print_json, safe
+from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from evals.search.report import SearchReport
@@ -79,8 +79,8 @@ def rankings(
     from evals.pages.page import write_page
     from evals.search.evaluate import Request, evaluate
     from evals.search.questions import Part
-    from evals.search.render import as_json as report_object
-    from evals.search.render import render
+    from evals.search.report import as_json as report_object
+    from evals.search.report import render
 
     request = Request(
         questions=tuple(questions),
@@ -105,9 +105,9 @@ def rankings(
     _print(report)
     for name, path in (("runs", runs), ("page", html)):
         if path is not None:
-            output().print(safe(f"{name}  {path}"), soft_wrap=True)
+            print_line(f"{name}  {path}", soft_wrap=True)
     if html is None:
-        output().print("next: the same command with --html FILE writes a page with plots")
+        print_line("next: the same command with --html FILE writes a page with plots")
 
 
 def _depths(text: str, deepest: int) -> tuple[int, ...]:
@@ -124,22 +124,19 @@ def _depths(text: str, deepest: int) -> tuple[int, ...]:
 def _print(report: SearchReport) -> None:
     """All tables."""
     from cli.terminal import print_table
-    from evals.search.render import table_of
+    from evals.search.report import table_of
 
-    console = output()
     part = "" if report.part is None else f"part {report.part}: "
-    console.print(
-        safe(
-            f"{part}{report.questions:,} questions with {report.relevant:,} relevant documents,"
-            f" {report.documents:,} documents searched"
-        ),
+    print_line(
+        f"{part}{report.questions:,} questions with {report.relevant:,} relevant documents,"
+        f" {report.documents:,} documents searched",
         soft_wrap=True,
     )
     if report.missing:
-        console.print(safe(f"relevant, and not in the corpus: {report.missing:,} documents", "yellow"))
+        print_line(f"relevant, and not in the corpus: {report.missing:,} documents", "yellow")
     if report.unjudged:
-        console.print(safe(f"without a relevant document, and left out: {report.unjudged:,} questions"))
+        print_line(f"without a relevant document, and left out: {report.unjudged:,} questions")
     for table in report.tables:
-        console.print()
-        console.print(safe(table.caption), soft_wrap=True)
+        print_line()
+        print_line(table.caption, soft_wrap=True)
         print_table(table_of(table), below=True)

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from cli.options import JsonOption
-from cli.terminal import output, print_json, safe
+from cli.terminal import output, print_json, print_line, safe
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -167,7 +167,7 @@ def _list(*, as_json: bool) -> None:
     for one in found:
         table.add_row(one["name"], one["system"], one["summary"])
     output().print(table)
-    output().print("next: evigraph recipes NAME prints one, with --fields what each field means")
+    print_line("next: evigraph recipes NAME prints one, with --fields what each field means")
 
 
 def _summary(recipe: Definition) -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 
 from cli.options import ExampleFormat, ExamplesArgument, FormatOption, HtmlOption, JsonOption, KeyOption
 from cli.rank import cutoff_rule
-from cli.terminal import messages, output, print_json, safe
+from cli.terminal import print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from evals.retrieval.report import Examples, RetrievalReport
@@ -53,9 +53,8 @@ def retrieval(
     Example: evigraph retrieval cases.xml --retriever similarity --html retrieval.html
     """
     from evals.pages.page import write_page
-    from evals.retrieval.render import as_json as report_object
-    from evals.retrieval.render import render
-    from evals.retrieval.report import evaluate
+    from evals.retrieval.report import as_json as report_object
+    from evals.retrieval.report import evaluate, render
     from ranking.load import load_ranker
     from ranking.prepared import load_acronyms
 
@@ -63,14 +62,13 @@ def retrieval(
     table = load_acronyms(acronyms)
     examples = _examples(data, reader, key)
     own: QueryMode | None = query if query in examples else None
-    console = messages()
     report = evaluate(
         load_ranker(retriever),
         examples,
         own,
         rule,
         table,
-        lambda text: console.print(safe(text), soft_wrap=True),
+        lambda text: print_message(text, soft_wrap=True),
     )
     if html is not None:
         write_page(html, render(report))
@@ -79,7 +77,7 @@ def retrieval(
         return
     _print(report)
     if html is not None:
-        output().print(safe(f"page  {html}"))
+        print_line(f"page  {html}")
 
 
 def _examples(
@@ -103,21 +101,18 @@ def _examples(
 def _print(report: RetrievalReport) -> None:
     """All tables; precision, recall and F1 without a word are micro."""
     from cli.terminal import print_table
-    from evals.retrieval.render import floor_table, short_table
+    from evals.retrieval.report import floor_table, short_table
 
-    console = output()
-    console.print(
-        safe(
-            f"{report.examples:,} labelled examples; {report.evidence:,} of {report.sentences:,} sentences"
-            f" are evidence; the longest document has {report.longest:,}"
-        ),
+    print_line(
+        f"{report.examples:,} labelled examples; {report.evidence:,} of {report.sentences:,} sentences"
+        f" are evidence; the longest document has {report.longest:,}",
         soft_wrap=True,
     )
     if report.unlabelled:
-        console.print(safe(f"not labelled by people, and left out: {report.unlabelled:,}", "yellow"))
+        print_line(f"not labelled by people, and left out: {report.unlabelled:,}", "yellow")
     for table in report.tables:
-        console.print()
-        console.print(safe(table.caption), soft_wrap=True)
+        print_line()
+        print_line(table.caption, soft_wrap=True)
         print_table(short_table(table))
-    console.print()
+    print_line()
     print_table(floor_table(report.floors))

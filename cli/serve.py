@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from cli.terminal import duration, messages, output, safe
+from cli.terminal import duration, output, print_line, print_message
 
 if TYPE_CHECKING:
     from serving.vllm_server.spec import ServeSpec
@@ -111,9 +111,9 @@ def _print_command(spec: ServeSpec) -> None:
     import shlex
 
     for note in spec.notes:
-        messages().print(safe(note), soft_wrap=True)
+        print_message(note, soft_wrap=True)
     variables = [f"{name}={shlex.quote(value)}" for name, value in spec.environment.items()]
-    output().print(safe(" ".join([*variables, shlex.join(spec.command)])), soft_wrap=True)
+    print_line(" ".join([*variables, shlex.join(spec.command)]), soft_wrap=True)
 
 
 def _serve(spec: ServeSpec, log: Path | None) -> None:
@@ -126,22 +126,20 @@ def _serve(spec: ServeSpec, log: Path | None) -> None:
         # What `nohup` has ignored stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    console = messages()
     for note in spec.notes:
-        console.print(safe(note), soft_wrap=True)
+        print_message(note, soft_wrap=True)
     with progress("server") as shown:
         server = start_server(spec, lambda text: shown.advance(details=text), log=log, every_s=0.5)
     with server:
         try:
-            results = output()
-            results.print(safe(f"ready after {duration(server.seconds)} (log: {server.log})"), soft_wrap=True)
-            results.print(safe(f"model    {server.model_string}"), soft_wrap=True)
+            print_line(f"ready after {duration(server.seconds)} (log: {server.log})", soft_wrap=True)
+            print_line(f"model    {server.model_string}", soft_wrap=True)
             next_command = f"evigraph run tamu CASES... --model {server.model_string}"
-            results.print(safe(f"next     {next_command}"), soft_wrap=True)
-            console.print("Ctrl-C ends it")
+            print_line(f"next     {next_command}", soft_wrap=True)
+            print_message("Ctrl-C ends it")
             fault = server.wait()
         except KeyboardInterrupt:
-            console.print("stopping vLLM")
+            print_message("stopping vLLM")
             return
-    console.print(safe(f"evigraph: {fault}"), soft_wrap=True)
+    print_message(f"evigraph: {fault}", soft_wrap=True)
     raise typer.Exit(1)

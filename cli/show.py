@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from cli.options import CaseArgument, JsonOption, RunFolderArgument
-from cli.terminal import output, print_json, safe
+from cli.terminal import output, print_json, print_line, safe
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -71,8 +71,8 @@ def _print_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool
     console.print(table)
     rest = sum(1 for _ in lines)
     if rest:
-        console.print(f"... and {rest} more: --rows {rows + rest} shows all")
-    console.print()
+        print_line(f"... and {rest} more: --rows {rows + rest} shows all")
+    print_line()
     summary.print()
 
 

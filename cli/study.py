@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import JsonOption
-from cli.terminal import duration, print_json
+from cli.terminal import duration, print_json, print_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,30 +89,29 @@ def study(
 
 def _print(plan: Plan, outcome: Outcome, made: StudyReport) -> None:
     """The headline of each table, how the trainings ended, and where the tables are."""
-    from cli.terminal import output, print_table, safe
+    from cli.terminal import print_table
     from evals.studies.render import table_of
 
-    console = output()
     for table in made.tables:
         for block in table.blocks:
-            console.print()
+            print_line()
             title = f"{table.title}: {block.title}" if block.title else table.title
-            console.print(safe(title), soft_wrap=True)
+            print_line(title, soft_wrap=True)
             print_table(table_of(block, table.unit, headline_only=True))
-    console.print()
+    print_line()
     for note in made.notes:
-        console.print(safe(note))
+        print_line(note)
     finished = sum(not job.missing for job in plan.jobs)
-    console.print(
+    print_line(
         f"{finished} of {len(plan.jobs)} trainings and baselines finished: {outcome.done} now,"
         f" {outcome.skipped} before, {len(outcome.failed)} failed"
     )
     for name, reason in outcome.failed.items():
-        console.print(safe(f"failed  {name}: {reason}"), soft_wrap=True)
+        print_line(f"failed  {name}: {reason}", soft_wrap=True)
     for title, path in (("tables", made.markdown), ("", made.csv), ("", made.json), ("page", made.page)):
-        console.print(safe(f"{title:8}{path}"), soft_wrap=True)
+        print_line(f"{title:8}{path}", soft_wrap=True)
     if made.curves is not None:
-        console.print(safe(f"{'curves':8}{made.curves}"), soft_wrap=True)
+        print_line(f"{'curves':8}{made.curves}", soft_wrap=True)
 
 
 def _as_object(plan: Plan, outcome: Outcome, made: StudyReport) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import JsonOption, RunFolderArgument, TaskName
-from cli.terminal import messages, output, print_json, safe
+from cli.terminal import print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from cases.submissions.task import Words
@@ -93,14 +93,12 @@ def submit(
         )
     elif not ready.refused:
         filled = f", {len(ready.filled)} of them empty" if ready.filled and task in ARCHEHR else ""
-        output().print(
-            safe(
-                f"{len(ready.entries)} {submission.words.case[len(ready.entries) != 1]}{filled} in {target}"
-            ),
+        print_line(
+            f"{len(ready.entries)} {submission.words.case[len(ready.entries) != 1]}{filled} in {target}",
             soft_wrap=True,
         )
         for number, command in enumerate(following):
-            output().print(safe(f"{'     ' if number else 'next:'} {command}"), soft_wrap=True)
+            print_line(f"{'     ' if number else 'next:'} {command}", soft_wrap=True)
     if ready.refused:
         raise typer.Exit(1)
 
@@ -109,25 +107,24 @@ def _report(folder: RunFolder, ready: RunSubmission, words: Words) -> None:
     """Print on standard error, a line each, what is wrong and what may surprise."""
     from cli.validate import counted
 
-    console = messages()
     for fault in ready.faults:
         remedy = f". {fault.remedy}" if fault.remedy else ""
         line = " ".join(f"{fault.severity}: {fault.line}{remedy}".split())
         colour = "red" if fault.severity == "refused" else "yellow"
-        console.print(safe(line, colour), soft_wrap=True)
+        print_message(line, colour, soft_wrap=True)
     if ready.refused:
-        console.print(safe(f"nothing written: {counted(ready.faults)}", "red"), soft_wrap=True)
+        print_message(f"nothing written: {counted(ready.faults)}", "red", soft_wrap=True)
         return
     if ready.filled:
         count = len(ready.filled)
         filled = f"{words.filled} {count} {words.case[count != 1]}: {', '.join(ready.filled)}"
-        console.print(safe(filled, "yellow"), soft_wrap=True)
+        print_message(filled, "yellow", soft_wrap=True)
     inputs = folder.manifest.inputs
     if inputs.cases == inputs.limit:
         limited = (
             f"the run was limited to {inputs.limit} {words.case[inputs.limit != 1]} (--limit){words.limited}"
         )
-        console.print(safe(limited), soft_wrap=True)
+        print_message(limited, soft_wrap=True)
 
 
 def _next(folder: RunFolder, target: Path, task: str) -> list[str]:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cases.errors import InputError
 from cli.terminal import duration, output, plural, safe
-from evals.scoring.recorded import gold_of_run
+from evals.scoring.gold import gold_of_run
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
 from runs.folder import RunFolder

@@ -64,6 +64,16 @@ def safe(text: str, style: str = "") -> Text:
     return Text(_UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), style=style)
 
 
+def print_line(text: str = "", style: str = "", *, soft_wrap: bool = False) -> None:
+    """Print text on standard output, never as markup; with `soft_wrap` on one line, however long."""
+    output().print(safe(text, style), soft_wrap=soft_wrap)
+
+
+def print_message(text: str, style: str = "", *, soft_wrap: bool = False) -> None:
+    """Print text on standard error, in the same way."""
+    messages().print(safe(text, style), soft_wrap=soft_wrap)
+
+
 def print_table(
     table: Table, *, title: str = "", below: bool = False, header: bool = True, gap: int = 2
 ) -> None:

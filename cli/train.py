@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import JsonOption
-from cli.terminal import messages, output, plural, print_json, safe
+from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ def train(
                 stopping=stopping.is_set,
             )
         except TrainingInterrupted as interrupted:
-            messages().print(safe(f"evigraph: {interrupted}"), soft_wrap=True)
+            print_message(f"evigraph: {interrupted}", soft_wrap=True)
             raise typer.Exit(130) from None
     _draw_curve(folder)
     _print(folder, manifest, as_json=as_json)
@@ -194,7 +194,7 @@ def _draw_curve(folder: Path) -> None:
     import json
 
     from cases.files import write_atomically
-    from evals.rankings.curves import curve_svg
+    from evals.rankings.scores import curve_svg
     from ranking.checkpoint import CURVE
 
     points = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
@@ -223,7 +223,7 @@ def _train_logistic(
     if (folder / CHECKPOINT).exists():
         raise RankerError(f"{folder}: holds a ranker already; give another --out")
     examples = load_examples(data, reader_name(reader))[:limit]
-    messages().print(f"{plural(len(examples), 'example')}: their sentences are embedded once", soft_wrap=True)
+    print_message(f"{plural(len(examples), 'example')}: their sentences are embedded once", soft_wrap=True)
     ranker = fit_logistic(examples, data=", ".join(path.name for path in data))
     ranker.save(folder)
     f1, count = ranker.weights.out_of_fold_f1, ranker.weights.learned_from.examples
@@ -238,12 +238,10 @@ def _train_logistic(
             }
         )
         return
-    output().print(
-        safe(
-            f"{ranker.identity}: fitted on {plural(count, 'example')}; micro F1 {f1} on examples left out"
-            f" in turn. It"
-            f" is in {folder}; next: evigraph rank {folder}"
-        ),
+    print_line(
+        f"{ranker.identity}: fitted on {plural(count, 'example')}; micro F1 {f1} on examples left out"
+        f" in turn. It"
+        f" is in {folder}; next: evigraph rank {folder}",
         soft_wrap=True,
     )
 
@@ -310,13 +308,11 @@ def _print(folder: Path, manifest: RankerManifest, *, as_json: bool) -> None:
             }
         )
         return
-    output().print(
-        safe(
-            f"{manifest.name}: trained on {plural(manifest.data.examples, 'example')}, best epoch"
-            f" {held_out.epoch};"
-            f" on {plural(manifest.split.examples, 'held-out example')} average precision"
-            f" {held_out.average_precision:.3f}, micro F1 {held_out.micro_f1:.3f} ({manifest.cutoff.rule},"
-            f" leave-one-out). It is in {folder}; next: evigraph rank {folder}"
-        ),
+    print_line(
+        f"{manifest.name}: trained on {plural(manifest.data.examples, 'example')}, best epoch"
+        f" {held_out.epoch};"
+        f" on {plural(manifest.split.examples, 'held-out example')} average precision"
+        f" {held_out.average_precision:.3f}, micro F1 {held_out.micro_f1:.3f} ({manifest.cutoff.rule},"
+        f" leave-one-out). It is in {folder}; next: evigraph rank {folder}",
         soft_wrap=True,
     )

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.options import CasesOption, JsonOption, KeyOption, TaskOption
-from cli.terminal import output, print_json, safe
+from cli.terminal import output, print_json, print_line, safe
 
 if TYPE_CHECKING:
     from cases.submissions.task import Fault, TaskName
@@ -70,9 +70,9 @@ def validate(
         console = output()
         print_faults(console, faults, rows)
         if skipped:
-            console.print(safe(f"not checked: {'; '.join(skipped)}"), soft_wrap=True)
+            print_line(f"not checked: {'; '.join(skipped)}", soft_wrap=True)
         what = f"{count} {submission.words.entry[count != 1]} for {task}" if task else "nothing read"
-        console.print(safe(f"{file}: {what}: {counted(faults) or 'no fault found'}"), soft_wrap=True)
+        print_line(f"{file}: {what}: {counted(faults) or 'no fault found'}", soft_wrap=True)
     if refused:
         raise typer.Exit(1)
 

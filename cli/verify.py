@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import HtmlOption, JsonOption
-from cli.terminal import print_json
+from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from evals.verification.report import Report
-    from evals.verification.texts import Source
+    from evals.verification.report import Report, Source
     from ranking.verify import Support, VerifiedLine
 
 _COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsupported": "red"}
@@ -95,7 +94,7 @@ def verify(
 
 
 def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str, ...], Source]:
-    from evals.verification.texts import read_lines, read_run, read_source
+    from evals.verification.report import read_lines, read_run, read_source
 
     if note.is_dir():
         if source is not None:
@@ -128,30 +127,27 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
         if line.evidence:
             console.print(Padding(_evidence(report, line, rows), (0, 0, 0, 5)))
         if len(line.evidence) > rows:
-            console.print(f"     ... and {len(line.evidence) - rows} more: --rows {len(line.evidence)}")
-    console.print()
+            print_line(f"     ... and {len(line.evidence) - rows} more: --rows {len(line.evidence)}")
+    print_line()
     counts = ", ".join(f"{found.count(support)} {support}" for support in _COLOURS)
     held = "" if found.threshold is None else f", from probability {found.threshold:g} on"
-    console.print(safe(f"{len(found.lines)} lines: {counts} (by {report.ranker}{held})"), soft_wrap=True)
+    print_line(f"{len(found.lines)} lines: {counts} (by {report.ranker}{held})", soft_wrap=True)
     if found.threshold is None:
-        console.print(
-            safe(
-                "its scores are no probabilities: what they name is a place to look, and no support", "yellow"
-            ),
+        print_line(
+            "its scores are no probabilities: what they name is a place to look, and no support",
+            "yellow",
             soft_wrap=True,
         )
     cut = sum(line.cut for line in found.lines)
     if found.cut_sentences or cut:
-        console.print(
-            safe(
-                f"over the ranker's limit of length, the end not read: {len(found.cut_sentences):,} sentences"
-                f" and {cut:,} lines",
-                "yellow",
-            ),
+        print_line(
+            f"over the ranker's limit of length, the end not read: {len(found.cut_sentences):,} sentences"
+            f" and {cut:,} lines",
+            "yellow",
             soft_wrap=True,
         )
     if html is not None:
-        console.print(safe(str(html)), soft_wrap=True)
+        print_line(str(html), soft_wrap=True)
 
 
 def _evidence(report: Report, line: VerifiedLine, rows: int) -> Table:

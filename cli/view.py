@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.terminal import messages, output, plural, safe
+from cli.terminal import plural, print_line, print_message
 
 if TYPE_CHECKING:
     from viewer.library import Library
@@ -69,14 +69,11 @@ def view(
     from viewer.library import Library
     from viewer.listening import forget, has_display, is_loopback, listen, open_page, serve
 
-    console = messages()
-    library = Library(_roots(runs), lambda text: console.print(text, markup=False))
+    library = Library(_roots(runs), lambda text: print_message(text))
     bound = listen(host, port)
     if not is_loopback(host):
-        console.print(
-            f"{host}: whoever has the link can now read case texts over the network, unencrypted.",
-            markup=False,
-            style="bold",
+        print_message(
+            f"{host}: whoever has the link can now read case texts over the network, unencrypted.", "bold"
         )
     _read_first(library)
     opened: list[Path | None] = []
@@ -84,7 +81,7 @@ def view(
     def started(link: str) -> None:
         count = len(library.names())
         typer.echo(f"{plural(count, 'run')}: {link}")
-        console.print("Ctrl-C ends the server.")
+        print_message("Ctrl-C ends the server.")
         if browser and has_display():
             opened.append(open_page(link))
 
@@ -109,10 +106,10 @@ def _bundle(roots: list[Path], out: Path, *, redact: bool, with_calls: bool) -> 
     with progress("cases") as shown:
         made = write_bundle(paths, out, redact=redact, with_calls=with_calls, advance=shown.advance)
     size = f"{made.bytes / 1e6:,.1f} MB in {plural(made.files, 'file')}"
-    output().print(safe(f"{plural(made.cases, 'case')} of {plural(made.runs, 'run')}, {size}"))
+    print_line(f"{plural(made.cases, 'case')} of {plural(made.runs, 'run')}, {size}")
     if not redact:
-        output().print(safe("these pages hold texts of cases: treat them like the cases themselves"))
-    output().print(safe(f"open {out / 'index.html'}"))
+        print_line("these pages hold texts of cases: treat them like the cases themselves")
+    print_line(f"open {out / 'index.html'}")
 
 
 def _roots(given: list[Path] | None) -> list[Path]:

@@ -21,10 +21,10 @@ from cases.submissions.bioasq import (
 from cases.submissions.task import Fault, SubmissionTask, TaskName, worst_first
 from cases.submissions.tasks import ARCHEHR, BIOASQ
 from evals.bioasq.scores import predictions_of_run
-from evals.scoring.recorded import predictions
+from evals.scoring.gold import predictions
 from nodes.retrieval.document_settings import DocumentSettings
 from ranking.examples import Example
-from ranking.ranked_rows import RankedRow
+from ranking.rank_file import RankedRow
 from runs.folder import Line, RunFolder
 from runs.manifest import recorded_cases, recorded_recipe
 

@@ -8,8 +8,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from graph.document_resources import AnsweredQuestions, DocumentReranker, SearchedDocuments
-from graph.inline import inline
-from graph.system import Builder, System
+from graph.system import Builder, System, inline
 from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
 from nodes.answer.answer_exactly import ANSWER_EXACTLY
 from nodes.answer.answer_ideally import ANSWER_IDEALLY, IdealSettings

@@ -7,9 +7,8 @@ from typing import Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
-from graph.inline import inline
 from graph.note_resources import Pool, PoolRecipe
-from graph.system import Builder, System
+from graph.system import Builder, System, inline
 from nodes.answer.answer_directly import ANSWER_DIRECTLY, DirectSettings
 from nodes.core.context import Context
 from nodes.core.records import AlignedAnswer, AnswerEvidence, AnswerLine

@@ -13,9 +13,9 @@ from cases.load import find_cases, packaged_path
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
 from nodes.answer.exact_settings import ExactSettings
-from nodes.answer.shots import ANSWERED_QUESTIONS, can_be_shown
+from nodes.answer.question_prompt import ANSWERED_QUESTIONS, can_be_shown
+from nodes.core.context import VECTORS
 from nodes.core.recipe import Recipe
-from nodes.core.vectors import VECTORS
 from nodes.question.question_type import QUESTION_TYPES
 from nodes.reading.read_passages import ENTAILMENT
 from nodes.reading.settings import ReadingSettings

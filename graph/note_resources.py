@@ -13,8 +13,8 @@ from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
 from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
 from nodes.answer.citations import CitationSettings
+from nodes.core.context import VECTORS
 from nodes.core.recipe import Recipe
-from nodes.core.vectors import VECTORS
 from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL

@@ -10,9 +10,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from pydantic import model_validator
 
-from graph.inline import inline
 from graph.note_resources import EvidenceRanker, Pool, PoolRecipe
-from graph.system import Builder, System
+from graph.system import Builder, System, inline
 from nodes.answer.align_answer import ALIGN_ANSWER, AlignmentSettings
 from nodes.answer.answer_rules import AnswerSettings
 from nodes.answer.check_answer import CHECK_ANSWER
@@ -45,8 +44,10 @@ from nodes.evidence.widen_evidence import WIDEN_EVIDENCE
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings
 from nodes.question.interpret_question import INTERPRET_QUESTION, QuestionSettings
-from nodes.retrieval.retrieve_answer_demonstrations import RETRIEVE_ANSWER_DEMONSTRATIONS
-from nodes.retrieval.retrieve_evidence_demonstrations import RETRIEVE_EVIDENCE_DEMONSTRATIONS
+from nodes.retrieval.retrieve_demonstrations import (
+    RETRIEVE_ANSWER_DEMONSTRATIONS,
+    RETRIEVE_EVIDENCE_DEMONSTRATIONS,
+)
 
 
 class TamuRecipe(PoolRecipe):

@@ -9,8 +9,7 @@ from langgraph.runtime import Runtime
 
 from cases.records import Verdict
 from graph.document_resources import PassageReader, SearchedDocuments
-from graph.inline import inline
-from graph.system import Builder, System
+from graph.system import Builder, System, inline
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.state import CaseInput, CaseState

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from langgraph.graph import END, START
 
 from cases.records import LabelSource
-from graph.inline import inline
-from graph.system import Builder, System
+from graph.system import Builder, System, inline
 from nodes.core.recipe import Recipe
 from nodes.core.records import (
     AnswerEvidence,

@@ -29,7 +29,7 @@ from runs.manifest import (
 )
 from runs.ordering import OrderedCases, window_size
 from runs.reviews import Review, Reviews, fingerprint
-from runs.trace import Line, Successors
+from runs.trace_file import Line, Successors
 from runs.watcher import Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient

@@ -15,7 +15,7 @@ from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
 from runs.manifest import DONE, FAILED, WAITING
 from runs.reviews import Review, fingerprint
-from runs.trace import CaseTrace, Line, Successors
+from runs.trace_file import CaseTrace, Line, Successors
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
 

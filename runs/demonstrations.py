@@ -1,4 +1,4 @@
-"""A pool of demonstrations from case files; intents that a key does not give are classified first."""
+"""Pools of demonstrations: of case files, of reviewed cases, and of what a run labelled weakly."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ from pathlib import Path
 
 from langgraph.runtime import Runtime
 
+from cases.archehr_key import read_archehr_key, write_archehr_key
+from cases.errors import InputError
 from cases.load import find_cases
-from cases.records import Case, Intent, RiskLevel
+from cases.records import Case, Gold, Intent, Label, RiskLevel
+from graph.note_resources import open_pool
+from graph.system import find_system, systems
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings, classify_intent
 from prompts import load_prompts
-from retrieval.demonstrations import Source, build_pool
+from retrieval.demonstrations import MANIFEST, REVIEWED, Source, build_pool
 from retrieval.embeddings import connect_embedder
 from runs.assemble import Report, connect_roles
+from runs.folder import Line, RunFolder
+from runs.manifest import RunError, recorded_cases
+from runs.reviewed_gold import reviewed_cases
 from runs.servers import Servers
 from serving.backends import Backend
 from serving.client import ModelClient
@@ -123,3 +130,141 @@ async def _classified(
     finally:
         await client.aclose()
         journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of adding.
+
+    Attributes:
+        count: Demonstrations in the new pool.
+        reviewed: Those of them whose gold comes from reviews.
+        replaced: Ids of cases that the old pool had with other labels or answers.
+    """
+
+    count: int
+    reviewed: int
+    replaced: tuple[str, ...]
+
+
+async def add_reviewed(
+    pool: Path | None, runs: Sequence[Path], folder: Path, *, embedding: str, report: Report
+) -> Added:
+    """Build a new pool of an old one and the reviewed cases of runs.
+
+    Where a case is in several, the last run counts. A pool excludes from its answers the case that asks, by
+    id and by text, so a reviewed case is no demonstration of itself.
+
+    Args:
+        pool: The old pool's folder; None for the packaged sample pool.
+        runs: Run folders with reviews.
+        folder: Of the new pool.
+        embedding: What the old pool was embedded with.
+        report: Told of what takes long, and of reviews on earlier results.
+
+    Raises:
+        RunError: A run has no reviews, or the new folder holds a pool: runs may refer to it.
+        InputError: A case file of a run cannot be read.
+        ModelError: The embedding, the old pool or the folder.
+    """
+    if (folder / MANIFEST).exists():
+        raise RunError(f"{folder}: a pool is there already, and runs may refer to it; choose another folder")
+    new: dict[str, Case] = {}
+    for path in runs:
+        found = reviewed_cases(RunFolder(path))
+        new |= {case.id: case for case in found.cases}
+        if found.stale:
+            report(f"{path}: {len(found.stale)} cases were reviewed on an earlier result of the run")
+    old = await open_pool(pool, embedding, report)
+    known = {one.case_id: one.source for one in old.neighbours()}
+    cases = {case_id: old.case(case_id) for case_id in known} | new
+    reviewed = new.keys() | {case_id for case_id, source in known.items() if source == REVIEWED}
+    count = await build_pool(folder, cases.values(), connect_embedder(embedding), reviewed=reviewed)
+    return Added(count, len(reviewed), tuple(sorted(known.keys() & new.keys())))
+
+
+_SOURCE = "label_source"
+"""The result of a run that says where its labels come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeakKey:
+    """What came of a run.
+
+    Attributes:
+        labelled: Cases in the key.
+        nothing_essential: Ids of those of them without an essential sentence.
+        left_alone: Ids of the cases that people had labelled already; they are not in the key.
+        failed: Ids of the cases that failed.
+        not_run: Cases that the run has not reached.
+    """
+
+    labelled: int
+    nothing_essential: tuple[str, ...]
+    left_alone: tuple[str, ...]
+    failed: tuple[str, ...]
+    not_run: int
+
+
+def write_weak_key(run: RunFolder, path: Path) -> WeakKey:
+    """Write every weakly labelled case with its clinician's answer; never a case that people labelled.
+
+    Raises:
+        RunError: The run is of another system, has labelled nothing, or its input has changed.
+        InputError: The file holds anything but weak labels, or a case file cannot be read.
+    """
+    lines = _lines_of(run)
+    weak = {case_id: line for case_id, line in lines.items() if line.get(_SOURCE) == "weak"}
+    failed = tuple(case_id for case_id, line in lines.items() if line["status"] == "failed")
+    if not weak:
+        reason = f"{len(failed)} cases failed" if failed else "no case was without labels of people"
+        raise RunError(f"{run.path}: no weak labels in this run: {reason}; see: evigraph show {run.path}")
+    _refuse_other_keys(path)
+    key = {
+        case.id: _weak(case.gold, weak[case.id]) for case in recorded_cases(run.manifest) if case.id in weak
+    }
+    write_archehr_key(path, key)
+    return WeakKey(
+        labelled=len(key),
+        nothing_essential=tuple(
+            id_ for id_, gold in key.items() if "essential" not in (gold.labels or {}).values()
+        ),
+        left_alone=tuple(id_ for id_ in lines if id_ not in weak and id_ not in failed),
+        failed=failed,
+        not_run=run.manifest.inputs.cases - len(lines),
+    )
+
+
+def _lines_of(run: RunFolder) -> dict[str, Line]:
+    manifest = run.manifest
+    if _SOURCE not in find_system(manifest.system).results:
+        makers = [name for name in systems() if _SOURCE in find_system(name).results]
+        raise RunError(
+            f"{run.path}: a run of {manifest.system!r} has no weak labels;"
+            f" make some: evigraph run {makers[0]} CASES --model STRING"
+        )
+    inputs = manifest.inputs
+    source = find_cases([Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys])
+    if source.check().sha256 != inputs.sha256:
+        # Sentences may be others now, and people may have labelled some.
+        raise RunError(f"{run.path}: its case files or keys have changed since; start a new run")
+    return {line["case_id"]: line for line in run.cases()}
+
+
+def _weak(gold: Gold, line: Line) -> Gold:
+    labels: dict[str, Label] = {
+        id_: "essential" if label == "essential" else "not-relevant" for id_, label in line["labels"].items()
+    }
+    return replace(gold, labels=labels, label_source="weak")
+
+
+def _refuse_other_keys(path: Path) -> None:
+    """A file of weak labels may be written anew; labels of people, and all else, must not be lost."""
+    if not path.exists():
+        return
+    try:
+        replaceable = all(gold.label_source == "weak" for gold in read_archehr_key(path).values())
+    except InputError:
+        replaceable = False
+    if not replaceable:
+        raise InputError(path, "exists, and holds more than weak labels", "Choose another name")

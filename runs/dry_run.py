@@ -22,7 +22,7 @@ from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.estimate import Correction, Estimate
 from runs.folder import CALLS
 from runs.servers import Servers
-from runs.trace import Successors
+from runs.trace_file import Successors
 from runs.watcher import Progress, Watcher
 from serving.backends import Backend
 from serving.backends.backend import CallParameters

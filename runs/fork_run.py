@@ -14,7 +14,7 @@ from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter
 from runs.manifest import Counts, Session, Status
 from runs.replay import Inherited, thread
-from runs.trace import CaseTrace
+from runs.trace_file import CaseTrace
 from runs.watcher import Progress, Watcher
 from serving.client import ModelClient
 from serving.journal import Journal

@@ -16,7 +16,7 @@ from nodes.core.context import Context
 from prompts import load_prompts
 from runs.assemble import Assembly, Report, tools_of
 from runs.folder import CALLS, Line, RunFolder
-from runs.fork_point import ForkPoint
+from runs.forks import ForkPoint
 from runs.manifest import Manifest
 from runs.replay import Inherited, RecordedCalls, recorded_backends, replay
 from serving.backends import Backend, connect

@@ -15,9 +15,9 @@ from cases.records import Case
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
 from runs.case_run import RECURSION_LIMIT, Graph, successors
-from runs.fork_point import ForkPoint
+from runs.forks import ForkPoint
 from runs.manifest import Model, RunError
-from runs.trace import CaseTrace, Line
+from runs.trace_file import CaseTrace, Line
 from serving.backends import Backend, CallParameters
 from serving.backends.backend import Server
 from serving.errors import CallError

@@ -14,9 +14,8 @@ from graph.system import find_system
 from prompts import load_prompts, replace_prompts
 from runs.assemble import Assembly, Request, assemble
 from runs.folder import RunFolder, RunWriter
-from runs.fork_point import ForkPoint, find_fork_point
 from runs.fork_run import run_fork
-from runs.forks import changes, new_folder, next_number
+from runs.forks import ForkPoint, changes, find_fork_point, new_folder, next_number
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
 from runs.recorded import close_backends, recorded_places, replay_run
 from runs.servers import Servers

@@ -17,10 +17,10 @@ PROVIDERS = {
     "embedded": "serving.embedded.backend:EMBEDDED",
     "vllm": "serving.backends.openai_compatible:VLLM",
     "vllm-offline": "serving.backends.vllm_offline:VLLM_OFFLINE",
-    "openai": "serving.backends.hosted_openai:OPENAI",
-    "anthropic": "serving.backends.hosted_anthropic:ANTHROPIC",
-    "google_genai": "serving.backends.hosted_google_genai:GOOGLE_GENAI",
-    "deepseek": "serving.backends.hosted_deepseek:DEEPSEEK",
+    "openai": "serving.backends.hosted_providers:OPENAI",
+    "anthropic": "serving.backends.hosted_providers:ANTHROPIC",
+    "google_genai": "serving.backends.hosted_providers:GOOGLE_GENAI",
+    "deepseek": "serving.backends.hosted_providers:DEEPSEEK",
     "scripted": "serving.backends.scripted:SCRIPTED",
 }
 """Where the `Provider` of each name is defined, in the order of the catalogue. It is imported when used."""

@@ -16,8 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from evals.verification.report import Report, render
-from evals.verification.texts import answer_and_note
+from evals.verification.report import Report, answer_and_note, render
 from ranking.ranker import Ranker
 from runs.folder import RunFolder
 from runs.manifest import WAITING, RunError

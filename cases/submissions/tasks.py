@@ -2,16 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from cases.submissions.archehr import ArchehrTask, Task
+from cases.submissions.archehr import (
+    ArchehrTask,
+    Found,
+    KnownIds,
+    Prediction,
+    Task,
+    id_faults,
+    kind_of,
+    quoted,
+)
 from cases.submissions.bioasq import BIOASQ_TASKS, BioasqPhase, BioasqTask, looks_like_bioasq, possible_phases
 from cases.submissions.cited_answers import CitedAnswerTask
-from cases.submissions.ids import EvidenceTask, LinkTask
-from cases.submissions.task import SubmissionTask, TaskName
+from cases.submissions.task import Fault, SubmissionTask, TaskName, named
 from cases.submissions.texts import PlainTextTask
+
+_SENTENCE = "sentence of the note"
+_ANSWER = "sentence of the clinician's answer"
+_NOTHING = KnownIds()
+
+
+class EvidenceTask(ArchehrTask):
+    """Subtask 2: a list of ids of the note's sentences."""
+
+    part = "evidence"
+
+    def value_of(self, prediction: Prediction) -> list[str]:
+        """The ids."""
+        return list(prediction.evidence or ())
+
+    def prediction_of(self, entry: Mapping[str, Any]) -> Prediction:
+        """Read ids, each once."""
+        return Prediction(entry["case_id"], evidence=tuple(dict.fromkeys(entry[self.field])))
+
+    def value_faults(self, value: object) -> Found:
+        """Find what is no list of ids."""
+        if not isinstance(value, list):
+            yield self.field, f"{kind_of(value)}, not a list of sentence ids", 'Write ["1", "2"]'
+        else:
+            yield from id_faults(value, self.field)
+
+    def rule_faults(self, entry: Mapping[str, Any], known: KnownIds | None) -> Iterator[Fault]:
+        """Find ids that are no sentence of the note."""
+        sentences = (known or _NOTHING).sentences
+        yield from _unknown_ids(entry["case_id"], self.field, entry[self.field], sentences, _SENTENCE)
+
+
+class LinkTask(ArchehrTask):
+    """Subtask 4: for each sentence of the clinician's answer, ids of the note sentences that support it."""
+
+    part = "links"
+    needs = ("sentences", "answer_sentences")
+
+    def value_of(self, prediction: Prediction) -> list[dict[str, Any]]:
+        """One object for each answer sentence."""
+        cited: dict[str, list[str]] = {}
+        for answer_id, evidence_id in prediction.links or ():
+            cited.setdefault(answer_id, []).append(evidence_id)
+        return [{"answer_id": answer_id, "evidence_id": ids} for answer_id, ids in cited.items()]
+
+    def prediction_of(self, entry: Mapping[str, Any]) -> Prediction:
+        """Read pairs, each once."""
+        pairs = ((item["answer_id"], id_) for item in entry[self.field] for id_ in item["evidence_id"])
+        return Prediction(entry["case_id"], links=tuple(dict.fromkeys(pairs)))
+
+    def value_faults(self, value: object) -> Found:
+        """Find what is no list of objects with an answer id and a list of ids."""
+        if not isinstance(value, list):
+            form = '[{"answer_id": "1", "evidence_id": ["1", "2"]}]'
+            yield self.field, f"{kind_of(value)}, not a list of objects", f"Write {form}"
+            return
+        for index, item in enumerate(value):
+            place = f"{self.field}[{index}]"
+            if not isinstance(item, dict):
+                yield place, f"{kind_of(item)}, not an object", ""
+                continue
+            for name in ("answer_id", "evidence_id"):
+                if name not in item:
+                    yield place, f"no field {name!r}", ""
+            answer_id, evidence = item.get("answer_id", ""), item.get("evidence_id", [])
+            if not isinstance(answer_id, str):
+                yield f"{place}.answer_id", f"{kind_of(answer_id)}, not text", quoted(answer_id)
+            if not isinstance(evidence, list):
+                yield f"{place}.evidence_id", f"{kind_of(evidence)}, not a list", 'Write ["1", "2"]'
+            else:
+                yield from id_faults(evidence, f"{place}.evidence_id")
+
+    def rule_faults(self, entry: Mapping[str, Any], known: KnownIds | None) -> Iterator[Fault]:
+        """Find ids that the answer or the note does not have."""
+        known = known or _NOTHING
+        for index, item in enumerate(entry[self.field]):
+            for name, ids, those, kind in (
+                ("answer_id", [item["answer_id"]], known.answer_sentences, _ANSWER),
+                ("evidence_id", item["evidence_id"], known.sentences, _SENTENCE),
+            ):
+                place = f"{self.field}[{index}].{name}"
+                yield from _unknown_ids(entry["case_id"], place, ids, those, kind)
+
+
+def _unknown_ids(
+    case: str, place: str, ids: Iterable[str], known: Collection[str] | None, kind: str
+) -> Iterator[Fault]:
+    unique = list(dict.fromkeys(ids))
+    blank = [id_ for id_ in unique if id_ != id_.strip() or not id_]
+    if blank:
+        # No key has such ids, so this needs none.
+        fault = f"blanks count as part of an id: {named(blank)} is no {kind}"
+        yield Fault("refused", case, place, fault, "Write ids without blanks")
+    unknown = [id_ for id_ in unique if known is not None and id_ not in known and id_ not in blank]
+    if unknown:
+        fault = f"{named(unknown)} is no {kind}"
+        yield Fault("refused", case, place, fault, "Name single ids, as the case has them")
+
 
 ARCHEHR: Mapping[Task, ArchehrTask] = {
     "2025": CitedAnswerTask("2025"),

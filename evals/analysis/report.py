@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evals.analysis.agreement import Agreement, vote_agreement
 from evals.analysis.intents import IntentScores, evidence_by_intent, intent_scores
 from evals.analysis.reflection import ReflectionChanges, reflection_changes
 from evals.analysis.sweep import (
@@ -19,7 +18,13 @@ from evals.analysis.sweep import (
     tune,
     tuned_elsewhere,
 )
-from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
+from evals.analysis.voted_cases import (
+    Agreement,
+    VotedCase,
+    evidence_settings,
+    read_voted_cases,
+    vote_agreement,
+)
 from evals.scoring.gold import GoldCase, ScoringError
 from runs.folder import RunFolder
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.live import Tap
 from evals.bench.measuring import scratch_folder
-from evals.bench.tap import Tap
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
 from serving.limits import Limits
 

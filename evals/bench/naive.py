@@ -15,9 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from evals.bench.benchmark import Part, Report, Result
-from evals.bench.live import Live, Repeats, ask, bare_client, fresh_salt, live_model, warm_up
+from evals.bench.live import (
+    Body,
+    Live,
+    Repeats,
+    Sent,
+    ask,
+    bare_client,
+    elapsed,
+    fresh_salt,
+    live_model,
+    warm_up,
+    written_tokens,
+)
 from evals.bench.measuring import scratch_folder, turns
-from evals.bench.tap import Body, Sent, elapsed, written_tokens
 from evals.bench.workload import demo_recipe, invented_cases, write_cases
 from nodes.evidence.reply_forms import label_schema
 from serving.limits import Limits

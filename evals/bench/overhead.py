@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.live import Body, Tap
 from evals.bench.measuring import Times, scratch_folder, turns
-from evals.bench.tap import Body, Tap
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
 from serving.limits import Limits
 

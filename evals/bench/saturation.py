@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.bench.benchmark import Part, Report, Result
-from evals.bench.live import Live, Repeats, live_model, replay, warm_up
+from evals.bench.live import Live, Repeats, elapsed, live_model, read_tokens, replay, warm_up, written_tokens
 from evals.bench.measuring import scratch_folder, turns
-from evals.bench.tap import elapsed, read_tokens, written_tokens
 from evals.bench.workload import demo_recipe, write_cases
 from serving.limits import Limits
 

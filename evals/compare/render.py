@@ -11,7 +11,7 @@ import numpy as np
 from evals.compare.changes import CaseChange, F1Pair, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
 from evals.compare.differences import MetricDifference, verdict
-from evals.compare.setups import Setting
+from evals.compare.outcomes import Setting
 from evals.pages.page import render_page
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, forest_plot
 from evals.pages.tables import NO_VALUE, POINTS, Cell, Column, Format, Row, Table, Tone, p_text

@@ -17,9 +17,8 @@ from evals.experiments.run import Cells
 from evals.experiments.tables import TASK_OF, PaperTable, make_table
 from evals.metrics.text_metric import MetricResources
 from evals.pages.page import FEW_CASES
-from evals.scoring.gold import GoldCase, ScoringError
+from evals.scoring.gold import GoldCase, ScoringError, gold_of_run, predictions
 from evals.scoring.measures import TaskScores
-from evals.scoring.recorded import gold_of_run, predictions
 from evals.scoring.score import score
 from evals.scoring.scored_tasks import score_predictions
 from runs.folder import RunFolder

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cases.errors import InputError
-from evals.metrics.local_models import check_model_folder, loading
 from evals.metrics.text_metric import (
     TEXT_TASKS,
     Loaded,
@@ -21,6 +20,8 @@ from evals.metrics.text_metric import (
     MetricSpec,
     NotComputed,
     TextPair,
+    check_model_folder,
+    loading,
     missing_packages,
 )
 

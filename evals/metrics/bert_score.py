@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cases.errors import InputError
-from evals.metrics.local_models import check_model_folder, loading
 from evals.metrics.text_metric import (
     TEXT_TASKS,
     Loaded,
@@ -20,6 +19,8 @@ from evals.metrics.text_metric import (
     MetricSpec,
     NotComputed,
     TextPair,
+    check_model_folder,
+    loading,
     missing_packages,
 )
 

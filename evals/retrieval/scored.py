@@ -13,8 +13,7 @@ from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.measures import Counts, PrecisionRecallF1, micro
 from ranking.prefixes import Floats, Integers, checked_scores, ranking_order
-from ranking.rank_file import rank_documents
-from ranking.ranked_rows import RankedRow, sentence_ids
+from ranking.rank_file import RankedRow, rank_documents, sentence_ids
 from ranking.ranker import Ranker
 
 FLOOR = 3

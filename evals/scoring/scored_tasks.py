@@ -12,9 +12,16 @@ from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import read_entries
 from cases.submissions.tasks import ARCHEHR, guess_task
 from evals.metrics.text_metric import MetricResources
-from evals.scoring.gold import GoldCase, ScoringError, only_cases, parse_case_ids, read_gold
+from evals.scoring.gold import (
+    GoldCase,
+    ScoringError,
+    gold_of_run,
+    only_cases,
+    parse_case_ids,
+    predictions,
+    read_gold,
+)
 from evals.scoring.measures import TaskScores, pair_scores
-from evals.scoring.recorded import gold_of_run, predictions
 from evals.scoring.score import gold_for, score
 from evals.scoring.tasks import TASKS
 from evals.statistics.bootstrap import Interval, intervals_of

@@ -15,8 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from cases.files import write_atomically
 from evals.spans.of_run import resource, traces
-from evals.spans.otlp import SpanExportError, json_lines
-from evals.spans.span import Span
+from evals.spans.otlp import Span, SpanExportError, json_lines
 from runs.folder import RunFolder
 
 if TYPE_CHECKING:

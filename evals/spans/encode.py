@@ -15,8 +15,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Status
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as EncodedSpan
 
-from evals.spans.otlp import batches
-from evals.spans.span import SCOPE, Attributes, Span, Value, whole_text
+from evals.spans.otlp import SCOPE, Attributes, Span, Value, batches, whole_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from evals.spans.span import Attributes, Span, Value, run_id, span_id, trace_id
+from evals.spans.otlp import Attributes, Span, Value, run_id, span_id, trace_id
 from graph.system import find_node
 from runs.folder import CALLS, Line, RunFolder
 from runs.manifest import Manifest

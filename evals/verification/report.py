@@ -1,15 +1,161 @@
-"""A verified text as JSON and as a page: its lines beside its source, nothing fetched."""
+"""What is verified against what, and a verified text as JSON and as a page: its lines beside its source."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from cases.errors import InputError
+from cases.files import opened
+from cases.load import find_cases
+from cases.records import Case, InvalidCase
 from evals.pages.page import render_page
 from ranking.verify import Evidence, Verification
+from runs.folder import RunFolder
+from runs.manifest import recorded_cases
+
+STANDARD_INPUT = "-"
+_CASE_FILES = (".xml", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What lines are verified against.
+
+    Attributes:
+        name: For people.
+        ids: Of the sentences.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+
+def read_lines(note: Path) -> tuple[str, ...]:
+    """Sentences of a text file, or of standard input for `-`.
+
+    Raises:
+        InputError: It cannot be read, is no text, or has no sentence.
+    """
+    name = "standard input" if str(note) == STANDARD_INPUT else str(note)
+    return _sentences(name, sys.stdin.buffer.read() if str(note) == STANDARD_INPUT else _bytes(note))
+
+
+def read_source(path: Path, case_id: str | None) -> Source:
+    """Sentences of a text file with their numbers from 1, or the note of a case with its own ids.
+
+    Args:
+        path: Text, or a case file (.xml, .jsonl).
+        case_id: Which case of a case file; may be left out where there is one.
+
+    Raises:
+        InputError: It cannot be read, is no text, has no sentence, or has no such case.
+    """
+    if path.suffix.lower() in _CASE_FILES:
+        return _of_case(str(path), _find(path, case_id))
+    if case_id is not None:
+        raise InputError(path, "is no case file, so --case has nothing to choose from")
+    sentences = _sentences(str(path), _bytes(path))
+    return Source(str(path), tuple(str(number) for number in range(1, len(sentences) + 1)), sentences)
+
+
+def read_run(run: Path, case_id: str) -> tuple[tuple[str, ...], Source]:
+    """A run's answer to a case, by sentences, and the case's note.
+
+    Raises:
+        RunError: It is no run, or the case has not ended in it.
+        InputError: The case has no answer, or its file has moved.
+    """
+    folder = RunFolder(run)
+    answer = folder.require_case(case_id).get("answer")
+    case = next((case for case in recorded_cases(folder.manifest) if case.id == case_id), None)
+    return answer_and_note(str(run), case_id, answer, case)
+
+
+def answer_and_note(
+    run: str, case_id: str, answer: str | None, case: Case | None
+) -> tuple[tuple[str, ...], Source]:
+    """An answer by sentences, and the note of its case.
+
+    Raises:
+        InputError: There is no answer, no case, or no note.
+    """
+    if not answer:
+        raise InputError(run, f"case {case_id!r} has no answer", "Run it with a recipe that answers")
+    if case is None:
+        raise InputError(run, f"case {case_id!r} is not in the run's case files any more")
+    return tuple(split_sentences(answer)), _of_case(run, case)
+
+
+def _bytes(path: Path) -> bytes:
+    with opened(path) as file:
+        return file.read()
+
+
+def _sentences(name: str, content: bytes) -> tuple[str, ...]:
+    if b"\0" in content:
+        raise InputError(name, "is no text file: it has null bytes", "Give text in UTF-8")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(name, f"not UTF-8 at byte {error.start + 1}", "Give text in UTF-8") from None
+    found = split_sentences(text)
+    if not found:
+        raise InputError(name, "has no sentence in it")
+    return tuple(found)
+
+
+def _of_case(name: str, case: Case) -> Source:
+    if not case.sentences:
+        raise InputError(name, f"case {case.id!r} has no note")
+    texts = tuple(sentence.text for sentence in case.sentences)
+    return Source(f"{name}, case {case.id}", case.sentence_ids, texts)
+
+
+def _find(path: Path, case_id: str | None) -> Case:
+    found: list[str] = []
+    for case in find_cases([path]):
+        found.append(case.id)
+        if case_id is not None and case.id == case_id:
+            return _usable(path, case)
+        only = case
+    if case_id is not None:
+        raise InputError(path, f"no case {case_id!r} in it", f"It has {_named(found)}")
+    if len(found) > 1:
+        raise InputError(path, f"has {len(found)} cases", f"Choose one with --case: {_named(found)}")
+    return _usable(path, only)
+
+
+def _usable(path: Path, case: Case | InvalidCase) -> Case:
+    if isinstance(case, InvalidCase):
+        raise InputError(*case.fault.split(": ", 1))
+    return case
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:5]) + (", ..." if ids[5:] else "")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of a text, stripped, in their order.
+
+    A line break always ends a sentence: notes are written in lines, and a list item has no full stop. Lines
+    without a letter or a digit, such as rules of dashes, are left out.
+    """
+    import sentencex
+
+    found: list[str] = []
+    for line in text.splitlines():
+        if any(character.isalnum() for character in line):
+            found += (sentence.strip() for sentence in sentencex.segment("en", line.strip()))
+    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
+
 
 _DIGITS = 6
 

@@ -17,13 +17,13 @@ from cases.records import Case
 from nodes.answer.exact_reply import FIELD, MAX_ENTRIES, Exact, exact_reply, exact_words
 from nodes.answer.exact_settings import ExactSettings
 from nodes.answer.question_prompt import (
+    ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,
     QUESTION_PROMPT_FACTS,
     QUESTION_PROMPT_FLAGS,
     Wording,
     question_prompt,
 )
-from nodes.answer.shots import ANSWERED_QUESTIONS
 from nodes.core.context import Context
 from nodes.core.facts import VOTE_FLAGS, Fact, Facts, Row, fault_classes, plain, withheld
 from nodes.core.failure import NodeFailure

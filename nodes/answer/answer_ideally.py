@@ -15,6 +15,7 @@ from nodes.answer.check_answer import BREAKS_RULES
 from nodes.answer.exact_reply import Exact
 from nodes.answer.exact_settings import ExactSettings
 from nodes.answer.question_prompt import (
+    ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,
     QUESTION_PROMPT_FACTS,
     QUESTION_PROMPT_FLAGS,
@@ -22,7 +23,6 @@ from nodes.answer.question_prompt import (
     Wording,
     question_prompt,
 )
-from nodes.answer.shots import ANSWERED_QUESTIONS
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply, DryCall, made_up_sentences
 from nodes.core.facts import plain, withheld

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from nodes.answer.answer_rules import split_sentences
 from nodes.answer.citations import NO_CITATIONS, CitationSettings, attributes
-from nodes.core.context import Context
+from nodes.core.context import VECTORS, Context
 from nodes.core.facts import LINKS, plain, whole, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.records import (
@@ -23,7 +23,6 @@ from nodes.core.records import (
     decision,
     same_evidence,
 )
-from nodes.core.vectors import VECTORS
 from nodes.core.wording import one_line
 from ranking.attribution import PARTS, Floats, Weights, attributed, combined, part_scores
 

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from cases.records import Case
 from nodes.core.recipe import AnySection, Recipe
 from prompts import PromptSet, Variables
+from ranking.vectors import TextVectors
 from serving.ask import Ask, Failure, Reply
 from serving.client import ModelClient
 from serving.messages import Message
@@ -102,3 +103,7 @@ class Context(Generic[AnyRecipe]):
         ask = Ask(role, case_id, messages, reply, (0,), temperature, limit, self.settings.seed)
         (outcome,) = await self.client.ask(ask)
         return outcome
+
+
+VECTORS: Tool[TextVectors] = Tool("vectors")
+"""Compares sentences by meaning."""

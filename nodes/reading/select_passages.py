@@ -10,11 +10,10 @@ import numpy as np
 from langgraph.runtime import Runtime
 from numpy.typing import NDArray
 
-from nodes.core.context import Context
+from nodes.core.context import VECTORS, Context
 from nodes.core.facts import plain
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.core.vectors import VECTORS
 from nodes.reading.settings import ReadingSettings, TopjOrder
 from nodes.retrieval.document_records import FoundDocument, Passage
 from ranking.vectors import TextVectors

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cases.citations import CitationTable, read_citations
 from cases.document_files import ReaderName, find_documents, reader_of
-from cases.documents import Document, Skipped
+from cases.documents import CitationTable, Document, Skipped, read_citations
 from cases.errors import InputError
 from cases.files import Meter, file_sha256
 from cases.texts import hash64

@@ -1,4 +1,4 @@
-"""Hosted models through LangChain's classes. All that is known of a provider is in a file of its own."""
+"""Hosted models through LangChain's classes. `hosted_providers` knows the providers."""
 
 from __future__ import annotations
 

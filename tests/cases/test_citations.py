@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cases.citations import read_citations
+from cases.documents import read_citations
 from cases.errors import InputError
 
 

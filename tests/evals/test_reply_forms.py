@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.reply_forms import NothingToCompare, cohen_kappa, compare_reply_forms, stage_seconds
+from evals.bench.replies import NothingToCompare, compare_reply_forms, stage_seconds
+from evals.compare.changes import cohen_kappa
 from runs import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, evigraph, write_cases
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from graph.system import find_system
-from nodes.answer.shots import ANSWERED_QUESTIONS
+from nodes.answer.question_prompt import ANSWERED_QUESTIONS
 from nodes.core.context import Context
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from serving.backends.scripted import made_up_reply

@@ -7,7 +7,7 @@ from typing import Literal, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
-from graph.inline import inline
+from graph.system import inline
 
 
 class _State(TypedDict):

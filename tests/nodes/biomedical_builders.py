@@ -9,7 +9,7 @@ from typing import Any
 from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet
 from cases.records import Case, Gold
 from graph.document_resources import group_by_type
-from nodes.answer.shots import ANSWERED_QUESTIONS
+from nodes.answer.question_prompt import ANSWERED_QUESTIONS
 from nodes.core.context import Context
 from nodes.retrieval.document_records import ChosenSnippet
 from tests.nodes.builders import Answering, Bench, script

@@ -11,8 +11,7 @@ import numpy as np
 
 from cases.documents import Document
 from cases.records import Case
-from nodes.core.context import Context
-from nodes.core.vectors import VECTORS
+from nodes.core.context import VECTORS, Context
 from nodes.reading.read_passages import ENTAILMENT
 from nodes.reading.verdict_votes import READINGS
 from nodes.retrieval.document_records import EvidencePassage, FoundDocument, Passage, Reading

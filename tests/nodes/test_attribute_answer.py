@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.answer.attribute_answer import attribute_answer, cited_at
+from nodes.core.context import VECTORS as VECTOR_TOOL
 from nodes.core.records import Attribution
-from nodes.core.vectors import VECTORS as VECTOR_TOOL
 from ranking.attribution import Weights
 from tests.nodes.builders import NOTE, TWO_SENTENCES, Bench, case, facts, flags, run_node
 from tests.ranking.test_attribution import Chosen

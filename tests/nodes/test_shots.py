@@ -16,7 +16,7 @@ from graph.recipe import RecipeError
 from graph.resource import Opened, ResourceRequest, open_resources
 from graph.system import find_system
 from graph.weak_labels import WeakLabelsRecipe
-from nodes.answer.shots import ANSWERED_QUESTIONS, can_be_shown, choose_shots
+from nodes.answer.question_prompt import ANSWERED_QUESTIONS, can_be_shown, choose_shots
 from tests.nodes.biomedical_builders import answered, asking
 
 POOL = [answered(f"s{number}") for number in range(20)]

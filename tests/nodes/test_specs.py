@@ -19,11 +19,10 @@ from graph import document_resources, note_resources
 from graph.recipe import RECIPES, load_recipe
 from graph.resource import ResourceRequest, open_resources
 from graph.system import System, find_system, systems
-from nodes.answer.shots import ANSWERED_QUESTIONS
-from nodes.core.context import Context, Tool
+from nodes.answer.question_prompt import ANSWERED_QUESTIONS
+from nodes.core.context import VECTORS, Context, Tool
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.core.vectors import VECTORS
 from nodes.reading.read_passages import ENTAILMENT
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from nodes.retrieval.retrieve_sentences import ACRONYMS, RETRIEVER

@@ -11,8 +11,7 @@ import pytest
 from cases.errors import InputError
 from ranking.cutoffs import TopK
 from ranking.examples import Example
-from ranking.rank_file import ROW, PartialFile, rank_examples
-from ranking.ranked_rows import read_row
+from ranking.rank_file import ROW, PartialFile, rank_examples, read_row
 from tests.ranking.word_ranker import SourceWordRanker, WordRanker
 
 BEST = TopK(k=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runs.fork_point import ForkPoint, find_fork_point
+from runs.forks import ForkPoint, find_fork_point
 from runs.manifest import RunError
 
 NODES = ("__start__", "label_evidence", "reflect_on_labels", "widen_evidence", "generate_answer")

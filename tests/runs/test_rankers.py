@@ -16,9 +16,8 @@ from rich.console import Console
 
 from cli.show_case import show_case
 from evals.analysis.report import analyse
-from evals.frames.export import export
-from evals.frames.tables import NamedRun
-from evals.scoring.recorded import gold_of_run, predictions
+from evals.frames.tables import NamedRun, export
+from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from graph.recipe import RecipeError, make_recipe
 from graph.system import find_system

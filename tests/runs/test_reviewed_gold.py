@@ -13,9 +13,9 @@ from cases.plain_jsonl import read_jsonl
 from cases.records import AnswerSentence, Case, Gold, Label
 from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import connect_embedder
+from runs.demonstrations import Added, add_reviewed
 from runs.folder import RunFolder
 from runs.manifest import RunError
-from runs.reviewed_demonstrations import Added, add_reviewed
 from runs.reviewed_gold import export_reviewed, reviewed_cases
 from runs.reviews import Reviews, make_review
 from tests.evigraph import write_cases

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from serving.backends import hosted_deepseek
+from serving.backends import hosted_providers
 from tests.serving.asks import PROMPT, SCHEMA
 from tests.serving.hosted_models import KEY, Connected, answers, call, point_at
 from tests.serving.hosted_server import (
@@ -183,7 +183,7 @@ async def test_deepseeks_strict_tools_go_to_its_beta_address(
     hosted: HostedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DEEPSEEK_API_BASE")
-    monkeypatch.setattr(hosted_deepseek, "BETA", f"{hosted.url}/beta")
+    monkeypatch.setattr(hosted_providers, "BETA", f"{hosted.url}/beta")
     hosted.default = completion(function_call(TEXT), reason="tool_calls")
     await answers("deepseek", call("tool"))
     assert hosted.paths == ["/beta/chat/completions"]

@@ -89,9 +89,9 @@ def source_files() -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text("utf-8") for path in files}
 
 
-def test_a_hosted_provider_is_named_in_its_own_file_and_in_the_table() -> None:
+def test_a_hosted_provider_is_named_in_one_file_and_in_the_table() -> None:
     homes = {path for path, text in source_files().items() if '"deepseek' in text}
-    assert homes == {"serving/model_name.py", "serving/backends/hosted_deepseek.py"}
+    assert homes == {"serving/model_name.py", "serving/backends/hosted_providers.py"}
 
 
 def test_nothing_but_tests_imports_the_scripted_model() -> None:

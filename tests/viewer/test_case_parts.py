@@ -11,10 +11,9 @@ from tests.viewer.case_runs import GRAPH, line, step
 from viewer.case_parts.answers import read_answers, split_by_citations
 from viewer.case_parts.ballots import read_ballots, read_threshold
 from viewer.case_parts.demonstrations import read_demonstrations
-from viewer.case_parts.facts import read_facts
 from viewer.case_parts.graph import GAP, draw_graph, in_lines, lay_out, width_of
 from viewer.case_parts.note import mark_phrases, read_note
-from viewer.case_parts.timeline import WIDTH, read_route, read_steps
+from viewer.case_parts.timeline import WIDTH, read_facts, read_route, read_steps
 
 
 def marked(narrative: str, *phrases: tuple[str, int | None]) -> list[str]:

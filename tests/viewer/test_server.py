@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from starlette.testclient import TestClient
 
-from evals.scoring.recorded import gold_of_run, predictions
+from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from runs.folder import RunFolder, RunWriter
 from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows

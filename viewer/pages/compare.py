@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from cases.records import Case
 from evals.compare.changes import CaseChange, case_change
-from evals.compare.outcomes import CaseOutcome, Usage
-from evals.compare.setups import differing_settings
+from evals.compare.outcomes import CaseOutcome, Usage, differing_settings
 from evals.scoring.gold import Labels
 from runs.reading import Run
 from runs.trace_file import Line

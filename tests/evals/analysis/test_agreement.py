@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evals.analysis.agreement import vote_agreement
+from evals.analysis.voted_cases import vote_agreement
 from tests.evals.analysis.examples import voted
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evals.bench import live, naive, saturation
-from evals.bench.tap import Tap
+from evals.bench.live import Tap
 from evals.bench.workload import instant_server, invented_cases, ready, run_cases, six_calls, write_cases
 from serving.limits import Limits
 

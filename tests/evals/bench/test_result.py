@@ -7,6 +7,7 @@ import pytest
 from evals.bench.benchmark import BENCHMARKS, BenchError, Part, Result, load, option_names, run
 from evals.bench.latency import Options as LatencyOptions
 from evals.bench.latency import result as latency_result
+from evals.bench.live import Sent
 from evals.bench.measuring import Times
 from evals.bench.memory import Options as MemoryOptions
 from evals.bench.memory import result as memory_result
@@ -16,7 +17,6 @@ from evals.bench.overhead import Options as OverheadOptions
 from evals.bench.overhead import result as overhead_result
 from evals.bench.saturation import Options as SaturationOptions
 from evals.bench.saturation import result as saturation_result
-from evals.bench.tap import Sent
 
 LIGHT = [name for name in BENCHMARKS if name not in {"embedded", "fusion"}]
 

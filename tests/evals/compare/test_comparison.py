@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evals.compare.setups import Setting
+from evals.compare.outcomes import Setting
 from runs.manifest import Model
 from tests.evals.compare.builders import compared, gold, outcome, run
 

@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cases.errors import InputError
-from evals.frames.export import export
 from evals.frames.inspect_log import write_inspect_log
-from evals.frames.tables import SCHEMAS, NamedRun
-from evals.scoring.recorded import gold_of_run, predictions
+from evals.frames.tables import SCHEMAS, NamedRun, export
+from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from ranking.measures import scores as case_scores
 from runs.folder import RunFolder, RunWriter
@@ -100,7 +99,7 @@ def test_a_failed_write_leaves_nothing_behind(run: RunFolder, tmp_path: Path) ->
 def test_many_rows_are_written_in_groups(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evals.frames.export._ROWS", 7)
+    monkeypatch.setattr("evals.frames.tables._ROWS", 7)
     written = export([NamedRun("a", run, {})], tmp_path)
     file = pq.ParquetFile(tmp_path / "votes.parquet")
     assert file.metadata.num_row_groups > 1

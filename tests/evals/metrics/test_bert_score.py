@@ -10,8 +10,7 @@ from transformers import AutoTokenizer, DistilBertModel
 
 from cases.errors import InputError
 from evals.metrics.bert_score import BertScore
-from evals.metrics.local_models import loading
-from evals.metrics.text_metric import TextPair
+from evals.metrics.text_metric import TextPair, loading
 from tests.evals.metrics.tiny_models import save_distilbert
 
 _BASELINE = 0.6014007

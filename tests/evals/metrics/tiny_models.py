@@ -17,7 +17,7 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from evals.metrics.local_models import loading
+from evals.metrics.text_metric import loading
 
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _WORDS = ["the", "pump", "was", "stopped", "because", "he", "became", "drowsy", "oral", "given", "instead"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evals.rankings.scores import score_rows
-from ranking.ranked_rows import RankedRow
+from ranking.rank_file import RankedRow
 
 
 def row(selected: str, gold: str | None, *, weak: bool = False) -> RankedRow:

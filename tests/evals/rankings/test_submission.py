@@ -10,7 +10,7 @@ from cases.errors import InputError
 from cases.submissions.tasks import ARCHEHR
 from evals.submissions import check_target, write_ranked
 from ranking.examples import Example
-from ranking.ranked_rows import RankedRow
+from ranking.rank_file import RankedRow
 
 CASE = Example("7", "q", ("a", "b"), None, "7", "7", sentence_ids=("1", "2"))
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from evals.retrieval.render import as_json, render
-from evals.retrieval.report import Examples, RetrievalReport, evaluate
+from evals.retrieval.report import Examples, RetrievalReport, as_json, evaluate, render
 from evals.retrieval.scored import FLOORS
 from ranking.cutoffs import Surprise, TopK
 from ranking.errors import RankerError

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cases.submissions.archehr import CitedSentence, Prediction
-from evals.scoring.recorded import prediction_of, predictions
+from evals.scoring.gold import prediction_of, predictions
 from tests.evals.scoring.runs import done, failed, make_run
 
 SENTENCES = [{"id": "1", "text": "He was ill."}, {"id": "2", "text": "It helped."}]

@@ -15,8 +15,7 @@ from cases.errors import InputError
 from evals.search.evaluate import Request, evaluate, write_runs
 from evals.search.questions import load_questions
 from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
-from evals.search.render import as_json, render
-from evals.search.report import MAP, NDCG, SearchReport, reranking_table, retrieval_table
+from evals.search.report import MAP, NDCG, SearchReport, as_json, render, reranking_table, retrieval_table
 from evals.search.retrievers import Retrievers
 from ranking.bm25 import Bm25Ranker
 from ranking.ranker import Ranked

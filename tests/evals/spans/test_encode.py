@@ -10,8 +10,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from evals.spans.encode import requests, span_count
-from evals.spans.otlp import MAX_BYTES, SpanExportError, json_lines, require_otel
-from evals.spans.span import Span, Value
+from evals.spans.otlp import MAX_BYTES, Span, SpanExportError, Value, json_lines, require_otel
 
 
 def span(**attributes: Value) -> Span:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from evals.spans.of_run import traces
-from evals.spans.span import Span
+from evals.spans.otlp import Span
 from runs.folder import RunFolder
 from runs.trace_file import TRACE, pack
 

@@ -1,0 +1,143 @@
+"""The hosted providers: for each, how a request is written, and what is known of it beforehand."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from serving.backends.backend import CallParameters, Entry
+from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
+from serving.backends.openai_protocol import TOP_LOGPROBS, schema_fields
+from serving.backends.reply_schemas import without_keywords
+
+
+def _openai_arguments(call: CallParameters) -> dict[str, Any]:
+    """Of a request to LangChain's class, and to those derived from it."""
+    arguments: dict[str, Any] = {"temperature": call.temperature, "max_tokens": call.max_tokens}
+    if len(call.samples) > 1:
+        arguments["n"] = len(call.samples)
+    if call.seed is not None:
+        arguments["seed"] = call.seed
+    if call.logprobs:
+        arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    if fields := schema_fields(call):
+        # As `response_format` LangChain would parse the reply itself, and raise where it is cut or broken.
+        arguments["extra_body"] = fields
+    return arguments
+
+
+OPENAI = hosted(
+    HostedProvider(
+        name="openai",
+        package="langchain-openai",
+        key="OPENAI_API_KEY",
+        arguments=_openai_arguments,
+        constraints=("json_schema", "json_object", "none"),
+        max_samples=128,
+        takes_seed=True,
+        logprobs=True,
+        # The Responses API has neither `n` nor a seed.
+        settings=lambda: {**own_http_client(), "use_responses_api": False},
+        speaks_openai=True,
+    ),
+    Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server"),
+)
+
+
+def _anthropic_arguments(call: CallParameters) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"temperature": call.temperature, "max_tokens": call.max_tokens}
+    if call.schema is not None and call.constraint == "json_schema":
+        # Goes out as `output_config.format`; LangChain leaves out what Anthropic cannot hold a reply to.
+        arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": call.schema}}
+    if call.schema is not None and call.constraint == "tool":
+        arguments["tools"] = [
+            {"name": call.schema_name, "description": TOOL_DESCRIPTION, "input_schema": call.schema}
+        ]
+        arguments["tool_choice"] = {
+            "type": "tool",
+            "name": call.schema_name,
+            "disable_parallel_tool_use": True,
+        }
+    return arguments
+
+
+ANTHROPIC = hosted(
+    HostedProvider(
+        name="anthropic",
+        package="langchain-anthropic",
+        key="ANTHROPIC_API_KEY",
+        other_keys=("ANTHROPIC_AUTH_TOKEN",),
+        checks_key=False,
+        arguments=_anthropic_arguments,
+        constraints=("json_schema", "tool", "none"),
+    )
+)
+
+
+def _google_arguments(call: CallParameters) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"temperature": call.temperature, "max_output_tokens": call.max_tokens}
+    if len(call.samples) > 1:
+        arguments["candidate_count"] = len(call.samples)
+    if call.seed is not None:
+        arguments["seed"] = call.seed
+    if call.schema is not None and call.constraint in ("json_schema", "json_object"):
+        arguments["response_mime_type"] = "application/json"
+    if call.schema is not None and call.constraint == "json_schema":
+        arguments["response_json_schema"] = without_keywords(call.schema, ("uniqueItems",))
+    return arguments
+
+
+def _google_settings() -> dict[str, Any]:
+    # langchain-core reads the response of a failure as if it were httpx's; Google's is aiohttp's.
+    warnings.filterwarnings("ignore", "coroutine 'ClientResponse.json' was never awaited", RuntimeWarning)
+    return {}
+
+
+GOOGLE_GENAI = hosted(
+    HostedProvider(
+        name="google_genai",
+        package="langchain-google-genai",
+        key="GOOGLE_API_KEY",
+        arguments=_google_arguments,
+        # The API has log-probabilities, and LangChain's class drops them.
+        constraints=("json_schema", "json_object", "none"),
+        max_samples=8,
+        takes_seed=True,
+        settings=_google_settings,
+    )
+)
+
+
+BETA = "https://api.deepseek.com/beta"
+"""Where DeepSeek constrains a tool's input to its schema; elsewhere it ignores `strict`."""
+
+
+def _deepseek_arguments(call: CallParameters) -> dict[str, Any]:
+    arguments = _openai_arguments(call)
+    if call.schema is not None and call.constraint == "tool":
+        schema = without_keywords(call.schema, ("uniqueItems", "minItems", "maxItems"))
+        function = {
+            "name": call.schema_name,
+            "description": TOOL_DESCRIPTION,
+            "strict": True,
+            "parameters": schema,
+        }
+        arguments["tools"] = [{"type": "function", "function": function}]
+        arguments["tool_choice"] = {"type": "function", "function": {"name": call.schema_name}}
+    return arguments
+
+
+DEEPSEEK = hosted(
+    HostedProvider(
+        name="deepseek",
+        package="langchain-deepseek",
+        key="DEEPSEEK_API_KEY",
+        arguments=_deepseek_arguments,
+        constraints=("tool", "json_object", "none"),
+        logprobs=True,
+        settings=own_http_client,
+        speaks_openai=True,
+        tool_url=lambda: None if os.environ.get("DEEPSEEK_API_BASE") else BETA,
+    )
+)
