@@ -91,11 +91,6 @@ def part_scores(answer: Sequence[str], source: Sequence[str], vectors: TextVecto
     return np.round(scores, _DIGITS)
 
 
-def lexical_score(answer: str, source: str) -> float:
-    """Weighted F-measures of ROUGE-1, -2 and -L, as `rouge_score` counts them without its stemmer."""
-    return _lexical(_words(answer), _words(source))
-
-
 def fuzzy_score(answer: str, source: str) -> float:
     """Mean of rapidfuzz's `ratio` and `partial_ratio`, from 0 to 1."""
     from rapidfuzz.fuzz import partial_ratio, ratio

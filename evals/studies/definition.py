@@ -153,14 +153,9 @@ class Study(Section):
         )
 
 
-_KIND = DefinitionKind(
+STUDIES = DefinitionKind(
     "study", "studies", resources.files("evals").joinpath("studies", "packaged"), StudyError
 )
-
-
-def packaged_studies() -> list[str]:
-    """Names of the studies that come with the package."""
-    return _KIND.packaged_names()
 
 
 def load_study(name_or_path: str) -> Study:
@@ -169,8 +164,8 @@ def load_study(name_or_path: str) -> Study:
     Raises:
         StudyError: It does not exist, is no YAML, or a field is unknown or wrong.
     """
-    read = _KIND.read(name_or_path)
-    study = _KIND.check(Study, read.values, name_or_path)
+    read = STUDIES.read(name_or_path)
+    study = STUDIES.check(Study, read.values, name_or_path)
     rows = {
         row: values.model_copy(update={"recipe": _located(values.recipe, read.folder)})
         for row, values in study.rows.items()

@@ -171,29 +171,6 @@ def write_citations(sentences: Sequence[CitedSentence]) -> str:
     return "\n".join(f"{one.text} |{', '.join(one.cited)}|" if one.cited else one.text for one in sentences)
 
 
-def place_citations(sentence: str, shown: Sequence[str] = (), *, strict_compat: bool = False) -> str:
-    """One sentence with its citations where they belong.
-
-    Args:
-        sentence: As a model wrote it.
-        shown: Ids that the prompt showed; the released code does not ask for them.
-        strict_compat: Do exactly what the released code does.
-    """
-    if not strict_compat:
-        return write_citations(read_citations(sentence, shown).sentences)
-    formed = re.sub(r"\|[^|]*\|", lambda mark: mark[0] if _IN_FORM.fullmatch(mark[0]) else "", sentence)
-    found = _AT_END.fullmatch(formed.strip())
-    assert found is not None
-    body = found["body"].strip()
-    if not body.endswith((".", "|")):
-        body += "."
-    return f"{body} {found['mark'] or '||'}"
-
-
-_IN_FORM = re.compile(r"\|\d+(?:,\s*\d+)*\|")
-_AT_END = re.compile(rf"(?P<body>.*?)\s*(?P<mark>{_IN_FORM.pattern})?\.?", re.DOTALL)
-
-
 def _take_out(text: str, known: Collection[str]) -> tuple[str, list[_Mark]]:
     """The text without citations, and the citations; one without ids is malformed."""
     parts: list[str] = []

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-RankingStage = Literal["retrieved", "cross_encoder", "llm", "ensemble"]
-
 
 class RankedDocument(TypedDict):
     """A document's place in a ranking; `score` is None where the ranking gives places alone."""

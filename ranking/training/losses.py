@@ -85,23 +85,6 @@ def listwise_loss(scores: Tensor, labels: Tensor) -> Tensor | None:
     return -(target / positive * functional.log_softmax(scores, dim=0)).sum()
 
 
-def masked_pointwise_loss(scores: Tensor, labels: Tensor, mask: Tensor, pos_weight: float = 1.0) -> Tensor:
-    """Binary cross-entropy of a padded batch, mean over the sentences that are there (Abridge 2025).
-
-    Args:
-        scores: Logits, shape (cases, sentences).
-        labels: 1 or true for evidence, same shape.
-        mask: True where there is a sentence, same shape.
-        pos_weight: Of a positive sentence.
-
-    Returns:
-        A scalar, 0 where the mask is empty. What stands in the padding, NaN included, has no influence.
-    """
-    kept = mask.to(torch.bool)
-    scores = _precise(scores)[kept]
-    return pointwise_loss(scores, labels[kept], pos_weight) if scores.numel() else scores.sum()
-
-
 def _precise(scores: Tensor) -> Tensor:
     """Half precision loses what a margin of 0.2 is about."""
     return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores

@@ -133,14 +133,9 @@ class TrainingRecipe(Section):
         return values_sha256(self)
 
 
-_KIND = DefinitionKind(
+TRAINING_RECIPES = DefinitionKind(
     "training recipe", "recipes", resources.files("ranking").joinpath("recipes"), RankerError
 )
-
-
-def packaged_training_recipes() -> list[str]:
-    """Names of the recipes that come with the package."""
-    return _KIND.packaged_names()
 
 
 def load_training_recipe(name_or_path: str) -> TrainingRecipe:
@@ -149,16 +144,7 @@ def load_training_recipe(name_or_path: str) -> TrainingRecipe:
     Raises:
         RankerError: It does not exist, is no YAML, or has an unknown field or a wrong value.
     """
-    return _KIND.load(TrainingRecipe, name_or_path)
-
-
-def make_training_recipe(values: Mapping[str, Any], origin: str) -> TrainingRecipe:
-    """Check values.
-
-    Raises:
-        RankerError: Names the first wrong field, and the nearest known one for a typo.
-    """
-    return _KIND.check(TrainingRecipe, values, origin)
+    return TRAINING_RECIPES.load(TrainingRecipe, name_or_path)
 
 
 def override(recipe: TrainingRecipe, changes: Mapping[str, Any], origin: str) -> TrainingRecipe:
@@ -172,4 +158,4 @@ def override(recipe: TrainingRecipe, changes: Mapping[str, Any], origin: str) ->
     Raises:
         RankerError: A new value is wrong.
     """
-    return _KIND.override(recipe, changes, origin)
+    return TRAINING_RECIPES.override(recipe, changes, origin)

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases.archehr_xml import read_archehr_xml, write_archehr_xml
+from cases.archehr_xml import read_archehr_xml
 from cases.errors import InputError
 from cases.records import Case, InvalidCase, Phrase, Sentence
 from tests.cases.strategies import xml_cases
+from tests.cases.xml_writer import write_archehr_xml
 
 FULL = """<?xml version='1.0' encoding='UTF-8'?>
 <annotations>

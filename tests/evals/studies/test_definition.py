@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.studies.definition import Study, adjusted, load_study, packaged_studies
+from evals.studies.definition import STUDIES, Study, adjusted, load_study
 from evals.studies.errors import StudyError
 
 
@@ -14,7 +14,7 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", packaged_studies())
+@pytest.mark.parametrize("name", STUDIES.packaged_names())
 def test_packaged_studies_are_sound(name: str) -> None:
     study = load_study(name)
     assert study.about

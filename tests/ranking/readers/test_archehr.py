@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cases.archehr_key import write_archehr_key
-from cases.archehr_xml import write_archehr_xml
 from cases.records import Case, Gold, Label, LabelSource, Sentence
 from ranking.examples import Example
 from ranking.readers.archehr import ArchehrOptions
 from ranking.readers.load import load_examples
+from tests.cases.xml_writer import write_archehr_xml
 from tests.ranking.readers.files import fault, write_lines
 
 LABELS: dict[str, Label] = {"1": "essential", "2": "supplementary", "3": "not-relevant"}

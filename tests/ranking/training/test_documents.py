@@ -13,7 +13,7 @@ from ranking.models.fusions import build_model
 from ranking.training.documents import prepare, query_groups
 from ranking.training.loop import PhasePlan, Session, accumulate_gradients, epoch_order
 from ranking.training.progress import SilentWatcher
-from ranking.training.recipe import ObjectiveSettings, make_training_recipe
+from ranking.training.recipe import TRAINING_RECIPES, ObjectiveSettings, TrainingRecipe
 from ranking.training.state import Position
 from tests.ranking.models.tiny import encoder, tokenizer
 from tests.ranking.training.tiny import examples
@@ -45,7 +45,7 @@ def test_a_long_document_keeps_all_evidence_in_order() -> None:
 
 def gradients(max_pairs: int, model: Any, of: list[Example] | None = None) -> list[torch.Tensor]:
     (document,) = prepare(of or same_document(3), tokenizer(), ModelConfig()).documents
-    recipe = make_training_recipe({"max_pairs": max_pairs}, "tiny")
+    recipe = TRAINING_RECIPES.check(TrainingRecipe, {"max_pairs": max_pairs}, "tiny")
     plan = PhasePlan("train", (document,), 1, ObjectiveSettings())
     session = Session(
         recipe=recipe,

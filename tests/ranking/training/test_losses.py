@@ -8,7 +8,6 @@ from ranking.examples import Example
 from ranking.training.losses import (
     balanced_pos_weight,
     listwise_loss,
-    masked_pointwise_loss,
     objective_loss,
     pairwise_loss,
     pointwise_loss,
@@ -147,26 +146,6 @@ def test_half_precision_is_computed_in_single(objective: Objective) -> None:
 def test_confident_logits_stay_finite(objective: Objective) -> None:
     loss = needed(loss_of(objective, torch.tensor([-1e4, 1e4]), torch.tensor([1, 0])))
     assert torch.isfinite(loss)
-
-
-def test_masked_mean_of_a_padded_batch() -> None:
-    logits = torch.tensor([[2, -1, 0.5], [0, 1, 9]])
-    labels = torch.tensor([[1, 0, 0], [0, 1, 0]])
-    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
-    assert masked_pointwise_loss(logits, labels, mask).item() == pytest.approx(0.4841, abs=5e-5)
-
-
-def test_nan_in_the_padding_reaches_neither_loss_nor_gradient() -> None:
-    logits = torch.tensor([[2.0, float("nan")]], requires_grad=True)
-    loss = masked_pointwise_loss(logits, torch.tensor([[1, 0]]), torch.tensor([[1, 0]]))
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss.item() == approx(0.126928)
-    assert logits.grad is not None
-    assert logits.grad[0, 1] == 0
-
-
-def test_an_empty_mask_gives_zero() -> None:
-    assert masked_pointwise_loss(torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, 2)).item() == 0
 
 
 def example(*labels: bool) -> Example:

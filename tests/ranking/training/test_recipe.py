@@ -5,27 +5,22 @@ from pathlib import Path
 import pytest
 
 from ranking.errors import RankerError
-from ranking.training.recipe import (
-    load_training_recipe,
-    make_training_recipe,
-    override,
-    packaged_training_recipes,
-)
+from ranking.training.recipe import TRAINING_RECIPES, TrainingRecipe, load_training_recipe, override
 
 
-@pytest.mark.parametrize("name", packaged_training_recipes())
+@pytest.mark.parametrize("name", TRAINING_RECIPES.packaged_names())
 def test_packaged_recipes_load(name: str) -> None:
     assert load_training_recipe(name).sha256
 
 
 def test_a_typo_names_the_nearest_field() -> None:
     with pytest.raises(RankerError, match=r"unknown field 'epoch'; did you mean 'epochs'\?"):
-        make_training_recipe({"epoch": 3}, "mine")
+        TRAINING_RECIPES.check(TrainingRecipe, {"epoch": 3}, "mine")
 
 
 def test_a_typo_in_a_section_names_the_nearest_field() -> None:
     with pytest.raises(RankerError, match=r"unknown field 'model\.contxt'; did you mean 'context'\?"):
-        make_training_recipe({"model": {"contxt": "lstm"}}, "mine")
+        TRAINING_RECIPES.check(TrainingRecipe, {"model": {"contxt": "lstm"}}, "mine")
 
 
 def test_an_unknown_name_names_the_nearest_recipe() -> None:
@@ -41,7 +36,7 @@ def test_a_wrong_value_names_its_field(tmp_path: Path) -> None:
 
 def test_the_weight_of_evidence_has_one_place() -> None:
     with pytest.raises(RankerError, match="set pos_weight beside objective"):
-        make_training_recipe({"objective": {"pos_weight": 2}}, "mine")
+        TRAINING_RECIPES.check(TrainingRecipe, {"objective": {"pos_weight": 2}}, "mine")
 
 
 def test_an_override_reaches_into_sections_that_were_not_there() -> None:

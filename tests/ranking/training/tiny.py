@@ -7,7 +7,7 @@ from typing import Any
 
 from ranking.examples import Example
 from ranking.training.job import TrainingData, TrainingJob
-from ranking.training.recipe import make_training_recipe
+from ranking.training.recipe import TRAINING_RECIPES, TrainingRecipe
 from tests.ranking.models.tiny import WORDS, encoder
 
 
@@ -51,7 +51,9 @@ def job(encoder_folder: str, **values: Any) -> TrainingJob:
         "precision": "float32",
         "split": {"held_out": 0.3, "seed": 1},
     }
-    return TrainingJob(name="tiny", recipe=make_training_recipe({**recipe, **values}, "tiny"))
+    return TrainingJob(
+        name="tiny", recipe=TRAINING_RECIPES.check(TrainingRecipe, {**recipe, **values}, "tiny")
+    )
 
 
 def data(count: int = 10) -> TrainingData:
