@@ -39,7 +39,7 @@ def read_documents_jsonl(path: Path, start: int, meter: Meter) -> Iterator[Docum
     Args:
         path: `.jsonl` or `.jsonl.gz`.
         start: So many records are passed over without a look at them.
-        meter: Told how far the file has been read.
+        meter: Called with how far the file has been read.
 
     Raises:
         InputError: The file cannot be opened.

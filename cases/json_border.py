@@ -1,4 +1,4 @@
-"""What the JSON formats share: types of their fields, and faults told in one line."""
+"""What the JSON formats share: types of their fields, and faults in one line."""
 
 from __future__ import annotations
 

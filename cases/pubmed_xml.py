@@ -31,7 +31,7 @@ def read_pubmed_xml(path: Path, start: int, meter: Meter) -> Iterator[Document |
     Args:
         path: `.xml` or `.xml.gz`, in UTF-8.
         start: So many records are passed over without being parsed.
-        meter: Told how far the file has been read.
+        meter: Called with how far the file has been read.
 
     Raises:
         InputError: The file cannot be opened.

@@ -76,7 +76,7 @@ class ForkSummary:
         grid.add_column(style="bold")
         grid.add_column(overflow="fold")
         grid.add_row("fork", safe(f"case {forked.case_id} from {forked.node}, step {forked.step}"))
-        grid.add_row("changed", safe("\n".join(_told(forked))))
+        grid.add_row("changed", safe("\n".join(_changes(forked))))
         grid.add_row(
             "steps",
             f"{self.inherited} inherited, {self.new} new: {session.calls:,} calls,"
@@ -134,12 +134,12 @@ def list_forks(console: Console, run: RunFolder, case_id: str) -> None:
         return
     console.print()
     for fork, forked in of_case:
-        told = "; ".join(_told(forked))
-        line = f"fork {fork.path} from {forked.node}, step {forked.step}: {told}"
+        changed = "; ".join(_changes(forked))
+        line = f"fork {fork.path} from {forked.node}, step {forked.step}: {changed}"
         console.print(safe(line if fork.manifest.status == "finished" else f"{line} (not ended)"))
 
 
-def _told(forked: ForkedFrom) -> Sequence[str]:
+def _changes(forked: ForkedFrom) -> Sequence[str]:
     return [f"{name}: {_shown(old)} -> {_shown(new)}" for name, (old, new) in forked.changes.items()]
 
 

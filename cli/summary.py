@@ -196,7 +196,7 @@ def _evidence(folder: RunFolder) -> tuple[list[Counts], list[Counts], int]:
     try:
         gold = gold_of_run(folder)
     except InputError:
-        # The inputs may have moved since; counts can be told without them.
+        # The inputs may have moved since; counts need none of them.
         return [], [], 0
     strict, lenient = [], []
     weak = 0

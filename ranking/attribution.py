@@ -34,7 +34,13 @@ _OF_ROUGE = (0.375, 0.375, 0.25)
 
 
 class Weights(Section):
-    """Weights of the parts; they add up to 1."""
+    """Weights of the parts; they add up to 1.
+
+    Attributes:
+        lexical: Of shared words and sequences of words.
+        fuzzy: Of like spelling.
+        semantic: Of like meaning, by sentence vectors.
+    """
 
     lexical: float = Field(0.4, ge=0, le=1)
     fuzzy: float = Field(0.3, ge=0, le=1)

@@ -22,7 +22,7 @@ Part = Literal["patient", "clinician"]
 QueryMode = Literal["patient", "clinician", "both"]
 
 BOTH = "Patient Narrative: {patient}\nClinician Question: {clinician}"
-"""The released code's own words; no model is told to treat it as a query."""
+"""As in the released code; encoders get it without an instruction for queries."""
 
 
 class Query(NamedTuple):

@@ -42,7 +42,7 @@ class SourceVectors:
             encoder: Makes what is not there.
             sentences: Of the source.
             folder: Where files are kept; None keeps vectors in memory alone.
-            report: Is told how many sentences are encoded.
+            report: Called with the number of sentences encoded.
         """
         self._encoder = encoder
         self._report = report
@@ -83,7 +83,7 @@ class SourceVectors:
         return self._source
 
     def _encode(self) -> Embedded:
-        """In parts, so that somebody can be told how far it is; equal sentences once."""
+        """In parts, so that progress can be shown; equal sentences once."""
         distinct = list(self._places)
         parts = []
         for start in range(0, max(1, len(distinct)), _AT_ONCE):
@@ -152,7 +152,7 @@ def with_source(
         ranker: Any.
         sentences: Of the source.
         folder: Where vectors are kept; None for memory alone.
-        report: Is told how many sentences of the source are encoded.
+        report: Called with the number of sentences of the source encoded.
 
     Returns:
         A ranker that scores the same, and the vectors; None where the ranker keeps none.

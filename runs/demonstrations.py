@@ -160,7 +160,7 @@ async def add_reviewed(
         runs: Run folders with reviews.
         folder: Of the new pool.
         embedding: What the old pool was embedded with.
-        report: Told of what takes long, and of reviews on earlier results.
+        report: Called with a line about what takes long, or about reviews on earlier results.
 
     Raises:
         RunError: A run has no reviews, or the new folder holds a pool: runs may refer to it.

@@ -112,7 +112,7 @@ async def _count_calls(
 ) -> Estimate:
     tallies: Tallies = {}
     foreseen: dict[str, dict[str, str]] = {}
-    # Nobody reviews a dry run, and a case that waits would leave out the calls after its review.
+    # A dry run has no reviewer, and a case that waits would leave out the calls after its review.
     assembly = replace(assembly, recipe=assembly.recipe.without_waiting())
     write = writer(assembly.system, assembly.recipe, foreseen)
     # One rehearsal a model, however many roles share it.

@@ -43,7 +43,7 @@ async def run_fork(
         case: The case.
         limits: How hard servers may be pressed.
         stop: Ends it early.
-        watcher: Told how it goes.
+        watcher: Shows how it goes.
     """
     manifest = folder.manifest
     session = Session(command="rerun", started=_now())

@@ -98,7 +98,7 @@ class RunIndex:
         """Take in what the run has written since.
 
         Args:
-            report: Told in a line of what takes long.
+            report: Called with a line about what takes long.
 
         Returns:
             Whether anything was new.

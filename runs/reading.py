@@ -24,7 +24,7 @@ class Run:
 
         Args:
             path: The run folder.
-            report: Told in a line of what takes long: the first reading of a large run.
+            report: Called with a line about what takes long: the first reading of a large run.
 
         Raises:
             RunError: No run, or one of another version, or damaged.

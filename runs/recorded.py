@@ -45,7 +45,7 @@ async def replay_run(
         case: The case.
         point: Where the fork begins.
         recorded: The case's trace, its end line aside.
-        report: Told of what takes long.
+        report: Called with a line about what takes long.
 
     Raises:
         RunError: What is inherited does not come out as the trace tells.

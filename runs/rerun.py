@@ -66,7 +66,7 @@ async def rerun(
         limits: How hard servers may be pressed.
         probe: Whether servers are asked first what they can do.
         stop: Ends the fork early.
-        watcher: Told how it goes.
+        watcher: Shows how it goes.
 
     Raises:
         RunError: The node did not run, the original is a fork, its case files have changed, or its journal

@@ -39,7 +39,7 @@ async def start(
         out: The run's folder.
         options: How to run.
         stop: Ends the run early, resumable.
-        watcher: Told how it goes.
+        watcher: Shows how it goes.
         servers: Started already, and left running for further runs.
         journal: A call journal to share with other runs; the folder links to it.
 
@@ -111,7 +111,7 @@ def _indexed(path: Path) -> RunFolder:
     """The ended run, with an index for its readers; one that was stopped is not held up by that."""
     folder = RunFolder(path)
     if folder.manifest.status == "finished":
-        # What fails now is tried and told again when somebody reads the run.
+        # What fails now is tried again, and reported, when the run is next read.
         with contextlib.suppress(RunError, OSError), contextlib.closing(RunIndex(folder)) as index:
             index.refresh()
     return folder
@@ -136,7 +136,7 @@ def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[
 
     Args:
         folder: The run.
-        report: Told of reviews that were given on another result.
+        report: Called with a line about reviews that were given on another result.
 
     Raises:
         RunError: The file of reviews cannot be read.

@@ -131,7 +131,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
         "decisions": decision(
             "answer_exactly",
             f"{ballot.usable} of {settings.votes} votes on one prompt of style {settings.style} with"
-            f" {prompt.told}",
+            f" {prompt.sources}",
             {
                 "question_type": type_,
                 "style": settings.style,

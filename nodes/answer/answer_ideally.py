@@ -160,7 +160,7 @@ def _hint(context: Context, type_: QuestionType, answer: str) -> str:
 
 def _because(written: WrittenText, prompt: QuestionPrompt, *, hinted: bool) -> str:
     hint = "with the exact answer as a hint" if hinted else "without a hint"
-    words = f"{len(written.text.split())} words from {prompt.told}, {hint}"
+    words = f"{len(written.text.split())} words from {prompt.sources}, {hint}"
     if written.cut:
         corrections = len(written.faults) - 1
         return f"{words}; cut after {corrections} corrections: {'; '.join(written.faults[-1])}"

@@ -27,6 +27,9 @@ class AnswerRules(RecipeSection):
     """What an answer is held to, and how it is asked for.
 
     Attributes:
+        max_words: Most words of the answer.
+        min_sentences: Fewest sentences of the answer.
+        max_sentences: Most sentences of the answer.
         corrections: How often a faulty answer is sent back before it is repaired and flagged.
     """
 

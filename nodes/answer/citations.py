@@ -21,7 +21,7 @@ _SEPARATORS = re.compile(r"[,;\s]+")
 _NUMBERS = re.compile(r"\s*\d+(?:\s*[-\u2013,;\s]\s*\d+)*\s*")
 _BRACKETS = re.compile(rf"[ \t]*(?:\[{_NUMBERS.pattern}\]|\({_NUMBERS.pattern}\))")
 _CUT_OFF = re.compile(r"\|[\s\w,;-]{0,40}$")
-"""A citation that the token limit has cut; which id it was to be cannot be told."""
+"""A citation that the token limit has cut; which id it was to be is unknown."""
 
 _BETWEEN_LINES = " \t\r\n-*\u2022\u2013"
 _BULLET = re.compile(rf"^[{re.escape(_BETWEEN_LINES)}]+")

@@ -140,7 +140,7 @@ class QuestionPrompt:
         }
 
     @property
-    def told(self) -> str:
+    def sources(self) -> str:
         """What the prompt shows, for readers."""
         snippets = f"{self.shown_snippets} snippet{'' if self.shown_snippets == 1 else 's'}"
         return f"{snippets} and {len(self.shots)} shot{'' if len(self.shots) == 1 else 's'}"

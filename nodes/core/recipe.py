@@ -23,6 +23,8 @@ class RecipeSection(Section):
     Attributes:
         word_for: The field that a single word in the place of the section stands for; None takes no word.
         options: Fields by the option of the command line that sets them.
+        temperature: Sampling temperature of the model; 0 takes the likeliest token.
+        max_tokens: Most tokens of a reply.
     """
 
     word_for: ClassVar[str | None] = None

@@ -80,8 +80,8 @@ def adopt(given: Sequence[Snippet]) -> Adopted:
 
 def _because(given: int, adopted: Adopted) -> str:
     if not adopted.snippets:
-        told = f"none of {given} snippets has a text" if given else "the question comes without snippets"
-        return f"{told}: it is answered from what the models know"
+        reason = f"none of {given} snippets has a text" if given else "the question comes without snippets"
+        return f"{reason}: it is answered from what the models know"
     counted = ((adopted.empty, "empty"), (adopted.repeated, "repeated"))
     left_out = [f"{count} {word}" for count, word in counted if count]
     without = f", {' and '.join(left_out)} left out" if left_out else ""

@@ -44,7 +44,7 @@ async def combine_rankings(state: CombineRankingsInput, runtime: Runtime[Context
         facts: dict[str, Any] = {"ensemble": None}
     else:
         made = _combined(settings, first, second)
-        because = f"{len(made)} documents {_told(settings)}"
+        because = f"{len(made)} documents {_weighting(settings)}"
         facts = _facts(settings)
     return {
         "document_ranking": made,
@@ -99,7 +99,7 @@ def _facts(settings: DocumentSettings) -> dict[str, Any]:
     }
 
 
-def _told(settings: DocumentSettings) -> str:
+def _weighting(settings: DocumentSettings) -> str:
     if settings.ensemble == "nomination":
         return f"by nomination: {settings.nominated} of the cross-encoder, then those of the model"
     if settings.ensemble == "llm":

@@ -148,7 +148,7 @@ class RerankByModelUpdate(TypedDict):
 
 
 @dataclass(slots=True)
-class _Told:
+class _Outcome:
     """What came of the windows, from the last documents to the first."""
 
     calls: list[CallRecord] = field(default_factory=list)
@@ -172,33 +172,33 @@ async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) 
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     texts = {id_: _candidate(documents[id_], settings.passage_words) for id_ in before}
     order = list(before)
-    told = _Told()
+    result = _Outcome()
     starts = window_starts(len(order), settings.window, settings.step)
     for start in starts:
         window = order[start : start + settings.window]
-        best = await _ask(context, state["case_id"], question, window, texts, told)
+        best = await _ask(context, state["case_id"], question, window, texts, result)
         order[start : start + settings.window] = list(dict.fromkeys([*best, *window]))
     kept = order[: settings.kept]
     return {
         "llm_ranking": ranked(kept, [None] * len(kept)),
         "decisions": decision(
             "rerank_by_model",
-            _because(told, len(before), len(starts), len(kept)),
+            _because(result, len(before), len(starts), len(kept)),
             {
                 "order": kept,
                 "before": before,
                 "windows": len(starts),
-                "unknown_ids": told.unknown,
-                "repeated": told.repeated,
-                "padded": told.padded,
-                "failed_windows": told.failed,
-                "dropped_documents": told.dropped,
+                "unknown_ids": result.unknown,
+                "repeated": result.repeated,
+                "padded": result.padded,
+                "failed_windows": result.failed,
+                "dropped_documents": result.dropped,
             },
-            told.calls,
+            result.calls,
             flags=[
-                *(["failed_ranking"] if told.failed else []),
-                *(["mended_ranking"] if told.unknown or told.repeated else []),
-                *(["dropped_documents"] if told.dropped else []),
+                *(["failed_ranking"] if result.failed else []),
+                *(["mended_ranking"] if result.unknown or result.repeated else []),
+                *(["dropped_documents"] if result.dropped else []),
             ],
         ),
     }
@@ -218,30 +218,30 @@ async def _ask(
     question: str,
     window: Sequence[str],
     texts: Mapping[str, str],
-    told: _Told,
+    result: _Outcome,
 ) -> list[str]:
     """The best of a window; none where the model gives no order."""
     settings = context.section(DocumentSettings)
     try:
         prompt = await _prompt(context, question, window, texts)
     except NodeFailure as failure:
-        told.failed.append(f"{failure.error_class}: {failure}")
+        result.failed.append(f"{failure.error_class}: {failure}")
         return []
-    told.dropped += prompt.dropped
+    result.dropped += prompt.dropped
     if len(prompt.kept) < 2:
-        told.failed.append("context_length: the prompt has no room for two documents")
+        result.failed.append("context_length: the prompt has no room for two documents")
         return []
     outcome = await context.ask(
         "label", case_id, prompt.messages, ranking_reply(prompt.kept, settings.kept), settings
     )
-    told.calls += outcome.calls
+    result.calls += outcome.calls
     if isinstance(outcome, Failure):
-        told.failed.append(f"{outcome.error.error_class}: {outcome.error}")
+        result.failed.append(f"{outcome.error.error_class}: {outcome.error}")
         return []
     said: Permutation = outcome.value
-    told.unknown += said.unknown
-    told.repeated += said.repeated
-    told.padded += min(settings.kept, len(prompt.kept)) - len(said.ids)
+    result.unknown += said.unknown
+    result.repeated += said.repeated
+    result.padded += min(settings.kept, len(prompt.kept)) - len(said.ids)
     return said.ids
 
 
@@ -271,19 +271,19 @@ def _candidate(document: FoundDocument, words: int) -> str:
     return passage(document["title"], shortened(document["text"], words))
 
 
-def _because(told: _Told, candidates: int, windows: int, kept: int) -> str:
+def _because(result: _Outcome, candidates: int, windows: int, kept: int) -> str:
     if not windows:
         return f"{candidates} documents leave nothing to order"
-    if len(told.failed) == windows:
+    if len(result.failed) == windows:
         return f"the order of the cross-encoder stands: the model gave none for {candidates} documents"
     prompts = "1 prompt" if windows == 1 else f"{windows} prompts"
     parts = [f"the best {kept} of {candidates} documents, asked for in {prompts}"]
-    if told.unknown or told.repeated:
-        parts.append(f"{len(told.unknown)} unknown and {told.repeated} repeated ones were dropped")
-    if told.padded:
-        parts.append(f"{told.padded} places were filled in the order of the cross-encoder")
-    if told.failed:
-        parts.append(f"{len(told.failed)} prompts gave no order")
+    if result.unknown or result.repeated:
+        parts.append(f"{len(result.unknown)} unknown and {result.repeated} repeated ones were dropped")
+    if result.padded:
+        parts.append(f"{result.padded} places were filled in the order of the cross-encoder")
+    if result.failed:
+        parts.append(f"{len(result.failed)} prompts gave no order")
     return "; ".join(parts)
 
 

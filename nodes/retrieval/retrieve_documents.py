@@ -138,18 +138,18 @@ def _records(lists: Sequence[_Found], ranking: Sequence[Fused]) -> list[FoundDoc
 
 def _because(retriever: str, lists: Sequence[_Found], different: int, kept: int) -> str:
     if not kept:
-        return f"the search by {_told(retriever)} found no document"
+        return f"the search by {_kind(retriever)} found no document"
     if len(lists) == 1:
-        return f"{kept:,} documents by {_told(retriever)}"
+        return f"{kept:,} documents by {_kind(retriever)}"
     queries = len({one.query for one in lists})
     asked = "the question" if queries == 1 else f"{queries} queries"
     return (
-        f"the best {kept:,} of {different:,} documents by {_told(retriever)} for {asked}: {len(lists)} lists,"
+        f"the best {kept:,} of {different:,} documents by {_kind(retriever)} for {asked}: {len(lists)} lists,"
         " fused by rank"
     )
 
 
-def _told(retriever: str) -> str:
+def _kind(retriever: str) -> str:
     return {"dense": "vectors", "words": "words", "hybrid": "vectors and words"}[retriever]
 
 

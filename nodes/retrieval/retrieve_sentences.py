@@ -36,8 +36,8 @@ ACRONYMS: Tool[Mapping[str, str]] = Tool("acronyms")
 
 
 _DIGITS = 4
-_TOLD = 60
-"""Scores that a decision tells; the longest note of ArchEHR-QA has 54 sentences."""
+_SHOWN_IN_TRACE = 60
+"""Scores that a decision lists; the longest note of ArchEHR-QA has 54 sentences."""
 
 
 class RetrievalSettings(RecipeSection):
@@ -165,14 +165,14 @@ async def retrieve_sentences(
                 "k_of_cutoff": ranking.by_rule,
                 "sentences": len(case.sentences),
                 "ranked": len(ids),
-                "retrieved": ids[: min(ranking.kept, _TOLD)],
-                "scores": {id_: scored[id_] for id_ in ids[:_TOLD]},
+                "retrieved": ids[: min(ranking.kept, _SHOWN_IN_TRACE)],
+                "scores": {id_: scored[id_] for id_ in ids[:_SHOWN_IN_TRACE]},
                 "query": list(query.parts),
                 "cutoff": settings.cutoff.model_dump(),
                 "clean": settings.clean,
                 "retriever": context.tool(RETRIEVER).identity,
                 "reranker": _identity(context.find(RERANKER)),
-                "cut_sentences": [case.sentence_ids[position] for position in ranking.cut[:_TOLD]],
+                "cut_sentences": [case.sentence_ids[position] for position in ranking.cut[:_SHOWN_IN_TRACE]],
             },
             flags=flags,
         ),

@@ -149,7 +149,7 @@ def read_evidence_inference(path: Path, options: EvidenceInferenceOptions) -> It
     """Make an example of each question with evidence.
 
     Evidence is every sentence that a valid span overlaps; valid is what the data set's verifiers confirmed in
-    label and reasoning. Questions without such a sentence are left out: nobody has said that there is none.
+    label and reasoning. Questions without such a sentence are left out, as its absence is not annotated.
     Examples are of the group of their article; `sentence_ids` are character offsets into it, `start-end`.
 
     Args:

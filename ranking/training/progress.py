@@ -39,7 +39,7 @@ class TrainingProgress:
 
 
 class TrainingWatcher(Protocol):
-    """Is told what happens; must not take long."""
+    """Shows what happens; must not take long."""
 
     def update(self, progress: TrainingProgress) -> None:
         """After every step."""

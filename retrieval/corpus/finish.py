@@ -104,7 +104,7 @@ def finish(
         folder: Of the corpus; holds the table of its terms for a while.
         parts: All of them.
         settings: Of the corpus.
-        report: Told how many parts have their scores.
+        report: Called with the number of parts that have their scores.
     """
     name = scores_name(parts, settings)
     tables = [folder / f".{table}.tmp" for table in ("terms", "frequencies")]

@@ -71,7 +71,7 @@ async def build_index(
         folder: Of the index.
         options: How.
         embedder: In the place of the one that the options name, where it is open already.
-        report: Told of the progress.
+        report: Called with the progress.
 
     Raises:
         InputError: The corpus, or `folder`: it holds something else, is being built by another process, or

@@ -35,7 +35,7 @@ async def encode(
     Args:
         embedder: Makes the vectors.
         texts: At least one.
-        report: Told how many texts are done.
+        report: Called with the number of texts done.
 
     Raises:
         CallError: The embedding's server does not answer.
