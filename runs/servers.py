@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable
-from types import TracebackType
 
 from serving.model_name import ModelName
 from serving.vllm_server.find import find_vllm, inspect_vllm
@@ -63,9 +62,7 @@ class Servers:
     def __enter__(self) -> Servers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -6,7 +6,6 @@ import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -118,9 +117,7 @@ class Collector:
     def __enter__(self) -> Collector:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
 

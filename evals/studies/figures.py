@@ -9,8 +9,7 @@ import numpy as np
 from evals.statistics.case_totals import Floats
 from evals.studies.data import TUNING
 from evals.studies.layouts import Rule, Tuned
-from evals.studies.measures import case_numbers
-from evals.studies.stored import LabelledCase
+from evals.studies.measures import LabelledCase, case_numbers
 from ranking.cutoffs import Cutoff
 from ranking.ranker import Scores
 from ranking.training.stack import fit_stack

@@ -13,7 +13,7 @@ from cases.files import json_bytes, write_atomically
 from evals.studies.data import TUNING, Examples, StudyData, training_part
 from evals.studies.definition import Baseline, Row, Study
 from evals.studies.errors import StudyError
-from evals.studies.stored import labelled_cases, write_cases
+from evals.studies.measures import labelled_cases, write_cases
 from ranking.examples import data_sha256
 from ranking.training.recipe import TrainingRecipe, load_training_recipe, override
 

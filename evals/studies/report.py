@@ -14,8 +14,8 @@ from evals.studies.data import HELD_OUT, TUNING, domain_set
 from evals.studies.definition import TableName
 from evals.studies.figures import Scored, SetScores, stacked_scores
 from evals.studies.jobs import Job, Plan, cases_file, scores_file
+from evals.studies.measures import LabelledCase, read_cases, read_scores
 from evals.studies.render import as_csv, as_markdown, as_object, as_page
-from evals.studies.stored import LabelledCase, read_cases, read_scores
 from evals.studies.tables import StudyTable, make_table
 
 _NOTES: Mapping[TableName, str] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from evals.studies.baselines import make_baseline
 from evals.studies.jobs import Job, scores_file
-from evals.studies.stored import write_scores
+from evals.studies.measures import write_scores
 from ranking.examples import Example
 from ranking.ranker import Ranker, Scores
 

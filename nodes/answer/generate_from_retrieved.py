@@ -14,12 +14,12 @@ from langgraph.runtime import Runtime
 from cases.records import Case
 from nodes.answer.answer_rules import AnswerRules, all_faults, made_up_answer
 from nodes.answer.citations import CitationSettings, attributes
-from nodes.answer.fit_sentences import FittedSentences, fit_sentences
 from nodes.answer.generate_answer import ANSWER_REPLY, Attempt
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply, DryCall, made_up_sentences
 from nodes.core.facts import plain, whole
 from nodes.core.failure import NodeFailure
+from nodes.core.fitting import FittedSentences, fit_sentences
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Retrieved, decision

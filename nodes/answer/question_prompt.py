@@ -13,11 +13,10 @@ from typing import Any
 from cases.biomedical import QuestionType
 from cases.records import Case
 from nodes.answer.exact_settings import ExactSettings
-from nodes.answer.fit_sentences import fit_sentences
 from nodes.core.context import Context, Tool
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS, Fact
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.fitting import Fitted, fit_prompt, fit_sentences
 from nodes.core.wording import one_line
 from serving.messages import Message
 from serving.model_name import Role

@@ -1,4 +1,4 @@
-"""Demonstrations are left out before a prompt overflows its context window; note sentences never are."""
+"""Prompts that fit the context window: demonstrations, or retrieved sentences, are left out of them."""
 
 from __future__ import annotations
 
@@ -53,3 +53,76 @@ async def fit_prompt(
         f"the case alone is {reply_tokens - (room or 0)} tokens longer than the context window"
         f" of {client.backends[role].name}",
     )
+
+
+SLACK_TOKENS = 100
+"""Left free, as in the released code of heiDS: token counts of chat templates are not always exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedSentences:
+    """A prompt that fits: the ids that it shows, the best first, and how many were left out."""
+
+    messages: tuple[Message, ...]
+    shown: list[str]
+    dropped: int
+
+
+async def fit_sentences(
+    client: ModelClient,
+    role: Role,
+    found: Sequence[str],
+    render: Callable[[Sequence[str]], tuple[Message, ...]],
+    *,
+    reply_tokens: int,
+    later_tokens: int,
+    what: str = "sentence of its note",
+) -> FittedSentences:
+    """Show as many as fit, in their order, by halving: the tokenizer counts a dozen prompts at most.
+
+    Args:
+        client: Knows the context window, or not; then everything is shown.
+        role: Whose window it is.
+        found: Ids of sentences, the best first; at least one.
+        render: Ids to the messages.
+        reply_tokens: Room that the reply itself needs.
+        later_tokens: Room for later turns of the conversation; it is given up where not one sentence fits.
+        what: What is found, for messages.
+
+    Raises:
+        NodeFailure: The case does not fit with a single sentence.
+    """
+    for needed in dict.fromkeys((reply_tokens + later_tokens + SLACK_TOKENS, reply_tokens)):
+        count = await _most(client, role, found, render, needed)
+        if count:
+            return FittedSentences(render(found[:count]), list(found[:count]), len(found) - count)
+    raise NodeFailure(
+        "context_length",
+        f"the case is longer than the context window of {client.backends[role].name}, even with one {what}"
+        " alone",
+    )
+
+
+async def _most(
+    client: ModelClient,
+    role: Role,
+    found: Sequence[str],
+    render: Callable[[Sequence[str]], tuple[Message, ...]],
+    needed: int,
+) -> int:
+    """The largest number of sentences that leaves room, 0 where none does."""
+
+    async def fits(count: int) -> bool:
+        room = await client.room(role, render(found[:count]), needed)
+        return room is None or room >= needed
+
+    if await fits(len(found)):
+        return len(found)
+    low, high = 0, len(found)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if await fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

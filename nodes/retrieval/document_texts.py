@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from cases.documents import Document
 from nodes.core.context import Tool
 from nodes.core.facts import Fact, Facts, Row
 from nodes.core.wording import one_line
@@ -47,6 +48,21 @@ def ranked(ids: Iterable[str], scores: Iterable[float | None]) -> list[RankedDoc
         RankedDocument(id=id_, rank=rank, score=None if score is None else round(score, SCORE_DIGITS))
         for rank, (id_, score) in enumerate(zip(ids, scores, strict=True), start=1)
     ]
+
+
+def found_document(document: Document, rank: int, score: float, digits: int = SCORE_DIGITS) -> FoundDocument:
+    """A document as a search found it."""
+    return FoundDocument(
+        id=document.id,
+        rank=rank,
+        score=round(score, digits),
+        title=document.title,
+        text=document.text,
+        year=document.year,
+        citations=document.citations,
+        study_types=list(document.study_types),
+        source=document.source,
+    )
 
 
 def of_documents(documents: Iterable[FoundDocument]) -> list[RankedDocument]:

@@ -24,8 +24,8 @@ from nodes.retrieval.document_texts import (
     FOUND_DOCUMENTS,
     INDEX,
     NOTHING_FOUND,
-    SCORE_DIGITS,
     SHOWN_IN_TRACE,
+    found_document,
     of_documents,
 )
 from ranking.ensembles import Fused, reciprocal_rank_fusion
@@ -119,21 +119,7 @@ def _ranking(lists: Sequence[_Found], k: int) -> list[Fused]:
 
 def _records(lists: Sequence[_Found], ranking: Sequence[Fused]) -> list[FoundDocument]:
     by_id = {hit.document.id: hit.document for one in reversed(lists) for hit in one.hits}
-    return [
-        FoundDocument(
-            id=fused.id,
-            rank=rank,
-            score=round(fused.score, SCORE_DIGITS),
-            title=document.title,
-            text=document.text,
-            year=document.year,
-            citations=document.citations,
-            study_types=list(document.study_types),
-            source=document.source,
-        )
-        for rank, fused in enumerate(ranking, start=1)
-        for document in (by_id[fused.id],)
-    ]
+    return [found_document(by_id[one.id], rank, one.score) for rank, one in enumerate(ranking, start=1)]
 
 
 def _because(retriever: str, lists: Sequence[_Found], different: int, kept: int) -> str:

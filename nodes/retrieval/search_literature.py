@@ -13,8 +13,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import LiteratureSettings
 from nodes.retrieval.document_records import FoundDocument
-from nodes.retrieval.document_texts import CORPUS, FOUND_DOCUMENTS, NOTHING_FOUND
-from retrieval.protocols import Hit
+from nodes.retrieval.document_texts import CORPUS, FOUND_DOCUMENTS, NOTHING_FOUND, found_document
 
 _DIGITS = 4
 
@@ -42,7 +41,7 @@ async def search_literature(
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     wanted = context.section(LiteratureSettings).searched
     hits = await asyncio.to_thread(literature.search, question, wanted)
-    found = [_record(hit) for hit in hits]
+    found = [found_document(hit.document, hit.rank, hit.score, _DIGITS) for hit in hits]
     return {
         "found_documents": found,
         "decisions": decision(
@@ -59,21 +58,6 @@ async def search_literature(
             flags=[] if found else ["nothing_found"],
         ),
     }
-
-
-def _record(hit: Hit) -> FoundDocument:
-    document = hit.document
-    return FoundDocument(
-        id=document.id,
-        rank=hit.rank,
-        score=round(hit.score, _DIGITS),
-        title=document.title,
-        text=document.text,
-        year=document.year,
-        citations=document.citations,
-        study_types=list(document.study_types),
-        source=document.source,
-    )
 
 
 SEARCH_LITERATURE = NodeSpec(

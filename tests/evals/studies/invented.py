@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.studies.definition import Study, TableName
 from evals.studies.figures import Cases, SetScores
-from evals.studies.stored import LabelledCase
+from evals.studies.measures import LabelledCase
 from ranking.ranker import Scores
 
 SURE = 3.0
