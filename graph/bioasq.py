@@ -12,11 +12,10 @@ from graph.system import Builder, System, inline
 from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
 from nodes.answer.answer_exactly import ANSWER_EXACTLY
 from nodes.answer.answer_ideally import ANSWER_IDEALLY, IdealSettings
-from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.exact_settings import ExactSettings, type_of
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.state import CaseInput, CaseState
-from nodes.question.question_type import type_of
 from nodes.retrieval.adopt_snippets import ADOPT_SNIPPETS
 from nodes.retrieval.combine_rankings import COMBINE_RANKINGS
 from nodes.retrieval.document_records import (

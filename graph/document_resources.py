@@ -12,11 +12,10 @@ from cases.errors import InputError
 from cases.load import find_cases, packaged_path
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
-from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.exact_settings import QUESTION_TYPES, ExactSettings
 from nodes.answer.question_prompt import ANSWERED_QUESTIONS, can_be_shown
 from nodes.core.context import VECTORS
 from nodes.core.recipe import Recipe
-from nodes.question.question_type import QUESTION_TYPES
 from nodes.reading.read_passages import ENTAILMENT
 from nodes.reading.settings import ReadingSettings
 from nodes.retrieval.document_settings import DocumentSettings

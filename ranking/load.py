@@ -14,7 +14,7 @@ from ranking.logistic import CHECKPOINT, LOGISTIC, SUPPORT, LogisticRanker, pack
 from ranking.ranker import Ranker
 from ranking.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
 from ranking.sequence_classifier import SequenceClassifierRanker
-from ranking.similarity import OF_A_FOLDER, SIMILARITY, SimilarityRanker, packaged_similarity
+from ranking.similarity import OF_A_FOLDER, SIMILARITY, SimilarityRanker
 
 
 def _open_neural(folder: Path) -> Ranker:
@@ -28,7 +28,7 @@ _PACKAGED: Mapping[str, Callable[[], Ranker]] = {
     LOGISTIC: packaged_logistic,
     SUPPORT: partial(packaged_logistic, SUPPORT),
     BM25: Bm25Ranker,
-    SIMILARITY: packaged_similarity,
+    SIMILARITY: SimilarityRanker,
 }
 _KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open, "neural": _open_neural}
 """What opens a checkpoint folder, by the `kind` of its `ranker.json`."""

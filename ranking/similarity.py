@@ -99,12 +99,3 @@ class SimilarityRanker:
 def _products(vectors: Vectors, query: Vectors) -> Scores:
     # Row by row: a matrix product may round equal rows differently, and equal sentences would change places.
     return np.asarray(np.einsum("ij,j->i", vectors, query), dtype=np.float32)
-
-
-def packaged_similarity() -> SimilarityRanker:
-    """By the packaged encoder.
-
-    Raises:
-        WeightsError: It is not installed.
-    """
-    return SimilarityRanker()

@@ -180,23 +180,11 @@ class EncoderVectors:
             return self._encoder
 
 
-class MiniLmVectors(EncoderVectors):
-    """Mean over the token states of all-MiniLM-L6-v2."""
-
-    def __init__(self) -> None:
-        """Find the weights.
-
-        Raises:
-            WeightsError: The package is not installed.
-        """
-        super().__init__(MINILM, encoder_folder(MINILM), SentenceEncoding("mean", MAX_TOKENS))
+_shared: EncoderVectors | None = None
 
 
-_shared: MiniLmVectors | None = None
-
-
-def shared_vectors() -> MiniLmVectors:
-    """The one copy of the encoder in this process.
+def shared_vectors() -> EncoderVectors:
+    """The one copy in this process of all-MiniLM-L6-v2, with the mean over its token states.
 
     Raises:
         WeightsError: The package is not installed.
@@ -204,7 +192,7 @@ def shared_vectors() -> MiniLmVectors:
     global _shared
     with LOADING:
         if _shared is None:
-            _shared = MiniLmVectors()
+            _shared = EncoderVectors(MINILM, encoder_folder(MINILM), SentenceEncoding("mean", MAX_TOKENS))
         return _shared
 
 

@@ -7,7 +7,6 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from runs.manifest import (
     RunStopped,
     Session,
     Status,
+    utc_now,
 )
 from runs.ordering import OrderedCases, window_size
 from runs.reviews import Review, Reviews, fingerprint
@@ -140,7 +140,7 @@ async def run_batch(
         waiting=sum(status == WAITING for status in statuses.values()),
     )
     manifest.budget = manifest.budget.replaced_by(options.budget)
-    session = Session(command=options.command, started=_now())
+    session = Session(command=options.command, started=utc_now())
     manifest.sessions.append(session)
     manifest.status = "running"
     status: Status = "stopped"
@@ -176,11 +176,7 @@ async def run_batch(
     finally:
         manifest.status = status
         manifest.counts = _counts(statuses)
-        session.finished = _now()
-        session.calls, session.replayed = progress.usage.calls, progress.usage.replayed
-        session.input_tokens = progress.usage.input_tokens
-        session.output_tokens = progress.usage.output_tokens
-        session.cached_tokens, session.cost = progress.usage.cached_tokens, progress.usage.cost
+        session.end(progress.usage)
         _save_if_possible(folder)
     return status
 
@@ -331,7 +327,3 @@ def _explain(path: Path, error: Exception) -> str:
     return (
         f"{path}: cannot write: {reason}; all cases that ended are kept, go on with: evigraph resume {path}"
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

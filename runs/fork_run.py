@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from cases.records import Case
@@ -12,7 +11,7 @@ from nodes.core.failure import NodeFailure, as_failure
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter
-from runs.manifest import Counts, Session, Status
+from runs.manifest import Counts, Session, Status, utc_now
 from runs.replay import Inherited, thread
 from runs.trace_file import CaseTrace
 from runs.watcher import Progress, Watcher
@@ -46,7 +45,7 @@ async def run_fork(
         watcher: Shows how it goes.
     """
     manifest = folder.manifest
-    session = Session(command="rerun", started=_now())
+    session = Session(command="rerun", started=utc_now())
     manifest.sessions.append(session)
     progress = Progress(total=1)
     status: Status = "stopped"
@@ -74,11 +73,8 @@ async def run_fork(
             watcher.update(progress)
     finally:
         journal.close()
-        manifest.status, session.finished = status, _now()
-        usage = progress.usage
-        session.calls, session.replayed = usage.calls, usage.replayed
-        session.input_tokens, session.output_tokens = usage.input_tokens, usage.output_tokens
-        session.cached_tokens, session.cost = usage.cached_tokens, usage.cost
+        manifest.status = status
+        session.end(progress.usage)
         folder.save_manifest()
 
 
@@ -156,7 +152,3 @@ def _counts(line: Line) -> Counts:
     if line["error"] is None:
         return Counts(done=1)
     return Counts(failed=1, errors={line["error"]["class"]: 1})
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

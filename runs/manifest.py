@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cases.load import find_cases
 from cases.records import Case
 from nodes.core.recipe import Recipe
+from serving.ask import Usage
 from serving.backends.backend import Constraint
 from serving.budget import Prices
 from serving.model_name import Role, parse_model_name
@@ -123,6 +125,11 @@ class GraphShape(_Record):
     edges: list[Edge]
 
 
+def utc_now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
@@ -139,6 +146,13 @@ class Session(_Record):
     cached_tokens: int = 0
     cost: float | None = None
     stopped_by: str | None = None
+
+    def end(self, usage: Usage) -> None:
+        """Record that it has ended now, and what it used."""
+        self.finished = utc_now()
+        self.calls, self.replayed = usage.calls, usage.replayed
+        self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
+        self.cached_tokens, self.cost = usage.cached_tokens, usage.cost
 
 
 class ForkedFrom(_Record):

@@ -11,12 +11,11 @@ from langgraph.runtime import Runtime
 
 from cases.biomedical import QuestionType
 from nodes.answer.exact_reply import MAX_ENTRIES, Exact
-from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.exact_settings import ExactSettings, demand_type
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, plain, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.question.question_type import demand_type
 from nodes.retrieval.document_records import ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 

@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 from cases.biomedical import ExactAnswer, QuestionType
 from cases.records import Case
 from nodes.answer.exact_reply import FIELD, MAX_ENTRIES, Exact, exact_reply, exact_words
-from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.exact_settings import ExactSettings, demand_type
 from nodes.answer.question_prompt import (
     ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,
@@ -29,7 +29,6 @@ from nodes.core.facts import VOTE_FLAGS, Fact, Facts, Row, fault_classes, plain,
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.question.question_type import demand_type
 from nodes.retrieval.document_records import ChosenSnippet, ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract

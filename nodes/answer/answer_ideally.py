@@ -13,7 +13,7 @@ from nodes.answer.answer_exactly import first_synonyms
 from nodes.answer.answer_rules import AnswerRules, find_faults, shorten
 from nodes.answer.check_answer import BREAKS_RULES
 from nodes.answer.exact_reply import Exact
-from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.exact_settings import ExactSettings, demand_type
 from nodes.answer.question_prompt import (
     ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,
@@ -31,7 +31,6 @@ from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
 from nodes.core.written_text import Rules, WrittenText, write_text
-from nodes.question.question_type import demand_type
 from nodes.retrieval.document_records import ChosenSnippet
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract

@@ -20,7 +20,7 @@ from ranking.logistic import CHECKPOINT, LogisticRanker, fit_logistic
 from ranking.measures import count_sentences, micro
 from ranking.ranker import Ranker
 from ranking.tuning import ScoredCase, Tuned, best_cutoff
-from ranking.vectors import MAX_TOKENS, Embedded, MiniLmVectors, shared_vectors
+from ranking.vectors import MAX_TOKENS, Embedded, EncoderVectors, shared_vectors
 
 NOTE = ("Heparin was stopped on day 3.", "Platelets fell to 40.", "Diet was regular.")
 
@@ -197,7 +197,7 @@ def test_vectors_have_length_one_and_are_the_same_for_the_same_text() -> None:
 
 
 def test_the_encoder_is_loaded_once_a_process() -> None:
-    assert isinstance(shared_vectors(), MiniLmVectors)
+    assert isinstance(shared_vectors(), EncoderVectors)
     assert shared_vectors() is shared_vectors()
 
 
