@@ -15,7 +15,8 @@ from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
 from nodes.answer.check_answer import CHECK_ANSWER
 from nodes.answer.citations import CitationSettings
 from nodes.answer.generate_answer import Attempt
-from nodes.answer.generate_from_retrieved import GENERATE_CITED_ANSWER, GENERATE_UNCITED_ANSWER
+from nodes.answer.generate_cited_answer import GENERATE_CITED_ANSWER
+from nodes.answer.generate_uncited_answer import GENERATE_UNCITED_ANSWER
 from nodes.answer.validate_citations import VALIDATE_CITATIONS
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe

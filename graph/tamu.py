@@ -44,10 +44,8 @@ from nodes.evidence.widen_evidence import WIDEN_EVIDENCE
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings
 from nodes.question.interpret_question import INTERPRET_QUESTION, QuestionSettings
-from nodes.retrieval.retrieve_demonstrations import (
-    RETRIEVE_ANSWER_DEMONSTRATIONS,
-    RETRIEVE_EVIDENCE_DEMONSTRATIONS,
-)
+from nodes.retrieval.retrieve_answer_demonstrations import RETRIEVE_ANSWER_DEMONSTRATIONS
+from nodes.retrieval.retrieve_evidence_demonstrations import RETRIEVE_EVIDENCE_DEMONSTRATIONS
 
 
 class TamuRecipe(PoolRecipe):

@@ -23,7 +23,7 @@ from nodes.evidence.settings import EvidenceSettings
 from nodes.evidence.voting import ask_for_votes, vote_tokens
 from nodes.question.adopt_patient_question import patient_question
 from nodes.retrieval.demonstration_search import POOL
-from nodes.retrieval.retrieve_demonstrations import choose_by_similarity, compared_text
+from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
 from prompts import Contract
 from retrieval.demonstrations import DemonstrationPool
 from serving.messages import Message

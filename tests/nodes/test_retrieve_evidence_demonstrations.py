@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nodes.retrieval.retrieve_demonstrations import retrieve_evidence_demonstrations
+from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from tests.nodes.builders import NEAREST_FIRST, POOL, SECONDARY, Bench, case, facts, gold, pool_of, run_node
 
 STATE = {"case_id": "q"}

@@ -49,6 +49,11 @@ HEALTH = Path(__file__).parents[2] / "cases" / "samples" / "health"
 
 
 @pytest.mark.parametrize(("system", "node"), NODES)
+def test_a_node_has_a_file_of_its_name(system: System, node: NodeSpec) -> None:
+    assert node.run.__module__.rpartition(".")[2] == node.name
+
+
+@pytest.mark.parametrize(("system", "node"), NODES)
 def test_sections_that_a_node_reads_are_in_the_systems_recipe(system: System, node: NodeSpec) -> None:
     recipe = system.recipe.model_validate({})
     assert [kind.__name__ for kind in node.sections if recipe.find_section(kind) is None] == []

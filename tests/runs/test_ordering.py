@@ -14,7 +14,7 @@ from nodes.core.context import Context
 from nodes.core.node import CaseKey, CaseKeys
 from nodes.evidence.label_evidence import LABEL_EVIDENCE
 from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
-from nodes.retrieval.retrieve_demonstrations import retrieve_evidence_demonstrations
+from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from prompts import load_prompts
 from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import LexicalEmbedder, Vectors

@@ -1,22 +1,18 @@
-"""An answer from retrieved sentences, with citations or without (heiDS 2025, section 2.4).
-
-One node asks for citations. The other numbers no sentences: its answer is attributed afterwards.
-"""
+"""What the nodes that answer from retrieved sentences share (heiDS 2025, section 2.4)."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
 from cases.records import Case
-from nodes.answer.answer_rules import AnswerRules, all_faults, made_up_answer
-from nodes.answer.citations import CitationSettings, attributes
-from nodes.answer.generate_answer import ANSWER_REPLY, Attempt
+from nodes.answer.answer_rules import AnswerRules, all_faults
+from nodes.answer.citations import CitationSettings
+from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
-from nodes.core.dry_run import CorrectedReply, DryCall, made_up_sentences
+from nodes.core.dry_run import CorrectedReply, DryCall
 from nodes.core.facts import plain, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import FittedSentences, fit_sentences
@@ -26,17 +22,10 @@ from nodes.core.records import Decision, Retrieved, decision
 from nodes.core.wording import CASE_VARIABLES, one_line
 from prompts import Contract
 from serving.ask import Failure
-from serving.made_up_replies import numbered_ids
 from serving.messages import Message
-from serving.reply import CITED_TEXT, ReplyFormat, free_text
+from serving.reply import ReplyFormat, free_text
 
 _NOTHING = "(none)"
-
-CITED_ANSWER_REPLY = CITED_TEXT
-"""Name of the reply's format."""
-
-_CITED_SENTENCES = 2
-"""Note sentences for each sentence of a made-up answer; 2.0 on average in the packaged cases."""
 
 
 class RetrievedAnswerInput(TypedDict):
@@ -56,7 +45,7 @@ class RetrievedAnswerUpdate(TypedDict):
     decisions: list[Decision]
 
 
-async def _answer_from_retrieved(
+async def answer_from_retrieved(
     node: str,
     reply: str,
     line: Callable[[str, str], str],
@@ -147,49 +136,22 @@ def _because(prompt: FittedSentences, rejected: Sequence[Attempt]) -> str:
     return because
 
 
-async def generate_cited_answer(
-    state: RetrievedAnswerInput, runtime: Runtime[Context]
-) -> RetrievedAnswerUpdate:
-    """Ask for whole sentences with `|id|` behind each."""
-    return await _answer_from_retrieved(
-        "generate_cited_answer", CITED_ANSWER_REPLY, _numbered, state, runtime.context
-    )
-
-
-def _numbered(id_: str, text: str) -> str:
-    return f"{id_}: '{text}'"
-
-
-async def generate_uncited_answer(
-    state: RetrievedAnswerInput, runtime: Runtime[Context]
-) -> RetrievedAnswerUpdate:
-    """Ask for plain sentences."""
-    return await _answer_from_retrieved(
-        "generate_uncited_answer", ANSWER_REPLY, _plain, state, runtime.context
-    )
-
-
-def _plain(id_: str, text: str) -> str:
-    return f"'{text}'"
-
-
-def _made_up(call: DryCall) -> str:
-    rules = call.recipe.section(AnswerRules)
-    ids = numbered_ids([message.text for message in call.messages])
-    cited = itertools.cycle(ids)
-    return "\n".join(
-        f"{sentence} |{', '.join(itertools.islice(cited, _CITED_SENTENCES))}|" if ids else sentence
-        for sentence in made_up_sentences(rules.max_words, rules.max_sentences, rules.min_sentences)
-    )
-
-
-def _spec(
+def retrieved_answer_spec(
     run: Callable[[RetrievedAnswerInput, Runtime[Context]], Awaitable[RetrievedAnswerUpdate]],
     name: str,
     reply: str,
     made_up: Callable[[DryCall], str],
     is_off: Callable[[Recipe], bool],
 ) -> NodeSpec:
+    """A node that writes such an answer.
+
+    Args:
+        run: The node.
+        name: Of the node, and of its prompt.
+        reply: Name of the reply's format.
+        made_up: Writes a reply in a dry run.
+        is_off: Whether a recipe that answers asks another node.
+    """
     return NodeSpec(
         run=run,
         sections=(AnswerRules, CitationSettings),
@@ -208,16 +170,3 @@ def _spec(
         ),
         is_off=lambda recipe: not recipe.answers or is_off(recipe),
     )
-
-
-GENERATE_CITED_ANSWER = _spec(
-    generate_cited_answer, "generate_cited_answer", CITED_ANSWER_REPLY, _made_up, attributes
-)
-
-GENERATE_UNCITED_ANSWER = _spec(
-    generate_uncited_answer,
-    "generate_uncited_answer",
-    ANSWER_REPLY,
-    made_up_answer,
-    lambda recipe: not attributes(recipe),
-)
