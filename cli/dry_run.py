@@ -46,7 +46,7 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
         "dry_run": True,
         "system": estimate.system,
         "cases": estimate.cases,
-        "rehearsed": estimate.ended,
+        "estimated": estimate.ended,
         "failed": estimate.failed.total(),
         "errors": dict(sorted(estimate.failed.items())),
         "models": dict(estimate.models),
@@ -102,7 +102,7 @@ def _print(estimate: Estimate) -> None:
 def _notes(estimate: Estimate) -> list[tuple[str, str]]:
     total, correction = estimate.total, estimate.correction
     failed = ", ".join(f"{count} {name}" for name, count in sorted(estimate.failed.items()))
-    cases = f"{estimate.ended} of {estimate.cases} rehearsed; no model was asked, no run folder was made"
+    cases = f"{estimate.ended} of {estimate.cases} estimated; no model was asked, no run folder was made"
     notes = [
         ("cases", cases + (f"; would fail: {failed}" if failed else "")),
         ("models", ", ".join(dict.fromkeys(estimate.models.values()))),

@@ -115,17 +115,17 @@ async def _count_calls(
     # A dry run has no reviewer, and a case that waits would leave out the calls after its review.
     assembly = replace(assembly, recipe=assembly.recipe.without_waiting())
     write = writer(assembly.system, assembly.recipe, foreseen)
-    # One rehearsal a model, however many roles share it.
-    rehearsed = {id(one): without_model(one, write, tallies) for one in assembly.backends.values()}
-    backends = {role: rehearsed[id(one)] for role, one in assembly.backends.items()}
+    # One backend without a model each, however many roles share it.
+    dry = {id(one): without_model(one, write, tallies) for one in assembly.backends.values()}
+    backends = {role: dry[id(one)] for role, one in assembly.backends.items()}
     progress = Progress(total=assembly.manifest.inputs.cases)
-    rehearsal = _DryRun(replace(assembly, backends=backends), foreseen, progress, watcher)
+    dry_run = _DryRun(replace(assembly, backends=backends), foreseen, progress, watcher)
     with TemporaryDirectory(prefix="evigraph-") as folder:
         journal = Journal(Path(folder) / CALLS)
         limits = Limits(max_connections=options.limits.max_connections, max_retries=0)
         client = ModelClient(backends, journal, limits, progress.usage)
         try:
-            await rehearsal.run(client, stop)
+            await dry_run.run(client, stop)
             correction = await _correction(assembly, backends["answer"], tallies)
         finally:
             await client.aclose()
@@ -136,7 +136,7 @@ async def _count_calls(
         cases=inputs.cases,
         input_cases=await asyncio.to_thread(_count, assembly) if inputs.limit else inputs.cases,
         ended=progress.done + progress.failed,
-        failed=rehearsal.failed,
+        failed=dry_run.failed,
         models={role: str(one.name) for role, one in backends.items()},
         priced_as={role: one.name.identity for role, one in backends.items()},
         tallies={

@@ -1,4 +1,4 @@
-"""What a run would take, by a rehearsal of its cases. Arithmetic only."""
+"""What a run would take, by a dry run of its cases. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Estimate:
         system: The graph.
         cases: Those that the run would take, by its limit.
         input_cases: All cases of the input.
-        ended: How many were rehearsed.
+        ended: How many came to an end in the dry run.
         failed: Those that would fail for certain, by error class.
         models: Model string of each role, and its name in a price file.
         tallies: What each role would use.
@@ -84,7 +84,7 @@ class Estimate:
         return self._within(self.budget.max_cost, self.cost)
 
     def scaled(self, number: int) -> int:
-        """A number of the rehearsed cases, for all cases of the input."""
+        """A number of those cases, for all cases of the input."""
         return round(number * self.input_cases / self.ended) if self.ended else 0
 
     def _within(self, cap: float | None, used: float | None) -> int | None:

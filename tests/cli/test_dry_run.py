@@ -98,7 +98,7 @@ def test_corrections_are_not_counted_but_bounded(dry: dict[str, Any]) -> None:
 
 def test_a_limit_is_scaled_to_the_whole_input(folder: Path, server: FakeServer) -> None:
     summary = dry_run(folder, server, BATCH, "--limit", "3", "--json").summary
-    assert (summary["cases"], summary["rehearsed"], summary["calls"]) == (3, 3, 24)
+    assert (summary["cases"], summary["estimated"], summary["calls"]) == (3, 3, 24)
     whole = summary["whole_input"]
     assert (whole["cases"], whole["calls"]) == (12, 96)
     assert whole["input_tokens"] == 4 * summary["input_tokens"]

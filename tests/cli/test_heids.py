@@ -1,4 +1,4 @@
-"""heiDS from the command line: what runs keep, refuse, rehearse, submit and report of their thresholds."""
+"""heiDS from the command line: what runs keep, refuse, estimate, submit and report of their thresholds."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_sweep_at_the_runs_threshold_is_its_score(folder: Path) -> None:
     assert own["cited"] == sum(label == "essential" for one in labels for label in one.values())
 
 
-def test_a_rehearsal_cites_what_it_is_shown(folder: Path) -> None:
+def test_a_dry_run_cites_what_it_is_shown(folder: Path) -> None:
     ended = run(folder, "--retriever", "bm25", "--dry-run", "--json")
     # A correction would be a third call.
     assert (ended.code, ended.summary["calls"]) == (0, 2)
