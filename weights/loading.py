@@ -45,6 +45,19 @@ def no_progress_bars() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
+@contextmanager
+def no_warnings() -> Iterator[None]:
+    """Keep the warnings of transformers to itself, and set back what was shown."""
+    from transformers.utils import logging
+
+    shown = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(shown)
+
+
 def readable(text: str) -> str:
     """The beginning of a text, without lone surrogates, on which tokenizers fail."""
     return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode()

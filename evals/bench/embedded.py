@@ -26,7 +26,7 @@ from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.engine import Engine
 from serving.embedded.request import Reply, Request
 from weights.loading import no_progress_bars
-from weights.registry import resolve
+from weights.pull import resolve
 
 _TEMPERATURE = 0.7
 _MAX_NEW_TOKENS = 600

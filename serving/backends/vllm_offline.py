@@ -17,7 +17,8 @@ from serving.errors import CallError, ModelError
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
 from serving.privacy import switch_off_telemetry
-from weights.registry import REGISTRY, fingerprint, resolve
+from weights.pull import resolve
+from weights.registry import REGISTRY, fingerprint
 
 OPTIONS_VARIABLE = "EVIGRAPH_VLLM_ARGS"
 

@@ -13,7 +13,9 @@ from serving.embedded.worker import worker_for
 from serving.errors import ModelError
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
-from weights.registry import REGISTRY, fingerprint, is_ready, resolve
+from weights.gguf_file import unsupported_layers
+from weights.pull import resolve
+from weights.registry import REGISTRY, fingerprint, is_ready
 
 MAX_CONNECTIONS = 8
 """Requests at once; the engine decodes them in one batch."""
@@ -31,12 +33,18 @@ def connect_embedded(name: ModelName) -> Backend:
     inference and without a network. It is no measure of quality.
 
     Raises:
-        ModelError: The extra is not installed.
+        ModelError: The extra is not installed, or the engine cannot run the model.
         WeightsError: The name is unknown, or the weights are not there.
     """
     if _state() != "ready":
         raise ModelError(f"model {str(name)!r} needs an extra: pip install {_EXTRA}")
     folder = resolve(name.name)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if reason := unsupported_layers(config):
+        raise ModelError(
+            f"{str(name)!r} cannot be run in this process, because {reason}: "
+            "serve it with vLLM and pass `vllm:NAME@http://HOST:8000/v1`"
+        )
 
     async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         def prepare(chat: ChatFormat) -> Request:
@@ -66,7 +74,6 @@ def connect_embedded(name: ModelName) -> Backend:
         # The first call loads the tokenizer.
         return await asyncio.to_thread(lambda: len(chat_format(folder).encode(_turns(messages))))
 
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return Backend(
         name=name,
         servers=(Server(str(name), complete),),
@@ -91,13 +98,19 @@ def _state() -> str:
 
 def _catalogue() -> list[Entry]:
     entries = []
-    for name, packaged in REGISTRY.items():
+    for name, model in REGISTRY.items():
         state = _state()
         if state == "ready" and not is_ready(name):
             state = f"not fetched: evigraph models pull {name}"
-        described = f"in process, {packaged.megabytes} MB download, {packaged.licence}"
+        described = f"in process, {model.megabytes:,} MB download, licence {model.licence}"
         entries.append(Entry(f"embedded:{name}", state, described))
-    return [*entries, Entry("embedded:/path/to/model", _state(), "a local Llama-like model, in process")]
+    return [
+        *entries,
+        Entry(
+            "embedded:/path/to/model", _state(), "a local folder of a decoder with full attention, in process"
+        ),
+        Entry("embedded:FILE.gguf", _state(), "the same in one file, converted once into the cache"),
+    ]
 
 
 EMBEDDED = Provider(connect_embedded, _catalogue)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache
 
+from weights.gguf_file import unsupported_layers
 from weights.loading import no_progress_bars
 
 GROUPED_ATTENTION = "evigraph_grouped"
@@ -91,16 +92,15 @@ def check_supported(config: PreTrainedConfig, folder: Path) -> None:
     Raises:
         UnsupportedModel: The model has layers other than full attention.
     """
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    narrow = window is not None and window < config.max_position_embeddings
-    plain = all(
+    reason = unsupported_layers(config.to_dict())
+    if not all(
         hasattr(config, name) for name in ("num_key_value_heads", "num_attention_heads", "num_hidden_layers")
-    )
-    if kinds != {"full_attention"} or narrow or not plain:
+    ):
+        reason = reason or "its configuration does not say how many heads and layers there are"
+    if reason:
         raise UnsupportedModel(
-            f"{folder} ({config.model_type}) has layers other than full attention, which the embedded engine "
-            "cannot run: serve it with vLLM and pass `vllm:NAME@http://HOST:8000/v1`"
+            f"{folder} ({config.model_type}) cannot be run by the embedded engine, because {reason}: "
+            "serve it with vLLM and pass `vllm:NAME@http://HOST:8000/v1`"
         )
 
 

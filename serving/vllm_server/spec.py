@@ -12,7 +12,8 @@ from pathlib import Path
 from serving.errors import ModelError
 from serving.vllm_server.find import Installation
 from serving.vllm_server.recipes import Flag, ServeRecipe, packaged_recipe, packaged_recipes, render_flags
-from weights.registry import REGISTRY, WeightsError, resolve
+from weights.pull import resolve
+from weights.registry import REGISTRY, WeightsError
 
 LOOPBACK = "127.0.0.1"
 

@@ -132,6 +132,28 @@ def test_models_list_names_every_provider(tmp_path: Path) -> None:
     assert providers == {"embedded", "vllm", "vllm-offline", "scripted", *hosted}
 
 
+def test_models_list_says_size_licence_and_whether_weights_are_here(tmp_path: Path) -> None:
+    environment = {"EVIGRAPH_CACHE": str(tmp_path)}
+    listed = evigraph("models", "list", "--json", folder=tmp_path, environment=environment).summary["models"]
+    (entry,) = [entry for entry in listed if entry["model"] == "embedded:qwen2.5-coder-0.5b"]
+    assert entry["state"] == "not fetched: evigraph models pull qwen2.5-coder-0.5b"
+    assert "491 MB" in entry["description"] and "Apache-2.0" in entry["description"]
+
+
+def test_a_pull_takes_no_file_of_another_model(tmp_path: Path) -> None:
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    ended = evigraph(
+        *("models", "pull", "qwen2.5-coder-0.5b", "--file", "other.gguf"),
+        folder=tmp_path,
+        environment={"EVIGRAPH_CACHE": str(tmp_path / "cache")},
+    )
+    assert ended.code == 2
+    assert "other.gguf has 4 bytes of 491,400,064" in ended.line
+    assert evigraph("models", "pull", "none", folder=tmp_path).line.startswith(
+        "unknown embedded model 'none'"
+    )
+
+
 def test_demos_build_list_query(tmp_path: Path) -> None:
     embedding = ("--embedding", "lexical:256")
     built = evigraph("demos", "build", SAMPLES / "pool.xml", "--to", "pool", *embedding, folder=tmp_path)

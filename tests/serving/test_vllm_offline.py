@@ -25,7 +25,7 @@ from serving.messages import Answer
 from serving.model_name import parse_model_name
 from serving.probe import probe
 from tests.serving.test_vllm import IDS, PROMPT, SCHEMA, label_ask, parse
-from weights.registry import resolve
+from weights.pull import resolve
 
 # One engine serves all tests: it takes half a minute to start.
 pytestmark = [

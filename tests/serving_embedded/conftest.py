@@ -9,12 +9,12 @@ from serving.embedded.chat_format import ChatFormat, chat_format
 from serving.embedded.engine import Engine
 from serving.model_name import ModelName
 from tests.serving_embedded.cases import MODEL
-from weights.registry import pull
+from weights.pull import pull
 
 
 @pytest.fixture(scope="session")
 def folder() -> Path:
-    return pull(MODEL, lambda line: None)
+    return pull(MODEL)
 
 
 @pytest.fixture(scope="session")

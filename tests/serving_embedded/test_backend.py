@@ -11,10 +11,11 @@ from serving.backends.backend import exchange
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.request import Request
 from serving.embedded.worker import worker_for
-from serving.errors import CallError
+from serving.errors import CallError, ModelError
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
 from tests.serving_embedded.cases import IDS, PROMPT, label_map
+from tests.weights.tiny_gguf import POSITIONS, write_tiny_gguf
 from weights.registry import WeightsError
 
 FRANCE = (Message("user", "What is the capital of France?"),)
@@ -33,6 +34,21 @@ async def answers(
 ) -> list[Answer]:
     call = CallParameters("label", "7", samples, temperature, max_tokens, schema, "labels", seed, "grammar")
     return await backend.servers[0].complete(messages, call)
+
+
+async def test_a_gguf_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVIGRAPH_CACHE", str(tmp_path / "cache"))
+    mine = connect(ModelName("embedded", str(write_tiny_gguf(tmp_path / "mine.gguf"))))
+    found = await answers(mine, (Message("user", "Hi."),), max_tokens=5, schema={"enum": ["a", "b"]})
+    assert found[0].text in ('"a"', '"b"')
+    assert (mine.context_length, found[0].finish_reason) == (POSITIONS, "stop")
+
+
+def test_a_folder_with_sliding_windows_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
+    config = {"model_type": "mistral", "sliding_window": 64, "max_position_embeddings": 128}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"because its attention sees 64 of 128 tokens.*vllm:"):
+        connect(ModelName("embedded", str(tmp_path)))
 
 
 async def test_one_request_gives_several_replies_in_the_schema(backend: Backend) -> None:

