@@ -75,7 +75,7 @@ class ModelClient:
         if not self.dispatcher.is_up(backend):
             return None
         try:
-            async with asyncio.timeout(self.limits.timeout):
+            async with asyncio.timeout(backend.servers[0].time_limit(self.limits.timeout)):
                 return backend.context_length - await backend.count_tokens(messages)
         except (CallError, TimeoutError):
             # The request itself will show, with its retries.

@@ -74,7 +74,9 @@ class Dispatcher:
     def _endpoint(self, backend: Backend, server: Server) -> Endpoint:
         width = self._limits.max_connections or backend.max_connections
         start = min(self._limits.start_connections or backend.start_connections, width)
-        look = Look(server.is_up, partial(_answers_a_word, server, min(_WORD_S, self._limits.timeout)))
+        # What runs in this process cannot be away, and a look at it would wait behind its own queue.
+        thorough = partial(_answers_a_word, server, min(_WORD_S, self._limits.timeout))
+        look = None if server.in_process else Look(server.is_up, thorough)
         endpoint = Endpoint(
             server.endpoint,
             AdaptiveLimiter(float(start), width),
@@ -83,7 +85,7 @@ class Dispatcher:
             rate(self._limits.tpm),
         )
         if not server.reached:
-            endpoint.mark_down(CallError("connection", "it did not answer at the start"), look.thorough)
+            endpoint.mark_down(CallError("connection", "it did not answer at the start"), thorough)
         return endpoint
 
     async def send(self, backend: Backend, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
@@ -108,7 +110,7 @@ class Dispatcher:
         except CallError as error:
             if error.error_class == "connection":
                 for endpoint in endpoints:
-                    endpoint.spent = True
+                    endpoint.spent = endpoint.look is not None
             raise
         raise AssertionError("tenacity ends by a result or an exception")
 

@@ -44,14 +44,14 @@ class Endpoint:
     Attributes:
         address: Names it.
         limiter: How many requests it gets at once.
-        look: How to find out whether it is well.
+        look: How to find out whether it is well; None for a model in this process, which is never away.
         spent: A request has used up its attempts and none has succeeded since. Each request then gets a
             single attempt, so that a batch soon ends where a service only fails.
     """
 
     address: str
     limiter: AdaptiveLimiter
-    look: Look
+    look: Look | None
     rpm: AsyncLimiter | None = None
     tpm: AsyncLimiter | None = None
     spent: bool = False
@@ -106,10 +106,11 @@ class Endpoint:
     async def failed(self, error: CallError) -> None:
         """After a failure that may be the server's: is it down, or stuck? Simultaneous looks are shared."""
         self._timeouts = self._timeouts + 1 if error.error_class == "timeout" else 0
-        if self.down:
+        if self.down or self.look is None:
             return
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_at_it(error, self._timeouts >= MAX_TIMEOUTS))
+            thoroughly = self._timeouts >= MAX_TIMEOUTS
+            self._looking = asyncio.create_task(self._look_at_it(self.look, error, thoroughly))
         await asyncio.shield(self._looking)
 
     def succeeded(self, work: float) -> None:
@@ -118,18 +119,18 @@ class Endpoint:
         self.spent = False
         self.limiter.succeeded(work)
 
-    async def _look_at_it(self, error: CallError, thoroughly: bool) -> None:
-        if self.look.quick is not None:
+    async def _look_at_it(self, look: Look, error: CallError, thoroughly: bool) -> None:
+        if look.quick is not None:
             try:
-                if not await self.look.quick():
-                    self.mark_down(error, self.look.quick)
+                if not await look.quick():
+                    self.mark_down(error, look.quick)
                     return
             except CallError as reason:
                 # The look knows more than the request, which may have been cut off without a reason.
-                self.mark_down(reason.at(self.address), self.look.quick)
+                self.mark_down(reason.at(self.address), look.quick)
                 return
-        if thoroughly and not await self.look.thorough():
-            self.mark_down(error, self.look.thorough)
+        if thoroughly and not await look.thorough():
+            self.mark_down(error, look.thorough)
 
     def mark_down(self, reason: CallError, is_back: Callable[[], Awaitable[bool]]) -> None:
         """Send it no requests until `is_back` is true."""

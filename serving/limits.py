@@ -34,7 +34,7 @@ class Limits:
         rpm: Limit of requests a minute.
         tpm: Limit of tokens a minute; a request counts with its prompt and its token limit.
         max_retries: Further attempts of a failed request; 0 means none.
-        timeout: Seconds after which a request without a complete reply fails.
+        timeout: Seconds after which a request to a server without a complete reply fails.
         max_outage: Seconds for which requests wait for a server that is down, such as during a restart;
             without retries they do not wait.
     """

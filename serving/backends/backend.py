@@ -57,6 +57,8 @@ class Server:
         close: Closes connections, None where there are none.
         reached: Whether it answered at the start; the others are asked once they come up.
         start: Makes it ready, None where it needs no time; without it the first request does.
+        in_process: Whether it is part of this process. It then works as long as the process does: what
+            takes long is its own queue, so no time limit applies, and it is never away.
     """
 
     endpoint: str
@@ -65,6 +67,11 @@ class Server:
     close: Callable[[], Awaitable[None]] | None = None
     reached: bool = True
     start: Callable[[], Awaitable[None]] | None = None
+    in_process: bool = False
+
+    def time_limit(self, seconds: float) -> float | None:
+        """The limit of one exchange, None for no limit."""
+        return None if self.in_process else seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +144,15 @@ async def exchange(
         server: The one to ask.
         messages: The conversation.
         call: What is asked for.
-        limit_s: Seconds for the whole exchange, even where a server sends a byte now and then.
+        limit_s: Seconds for the whole exchange, even where a server sends a byte now and then; a model in
+            this process has no limit.
         retries: How many attempts went before this one.
 
     Raises:
         CallError: The provider's failure, whatever its exception was.
     """
     started = time.perf_counter()
-    deadline = asyncio.timeout(limit_s)
+    deadline = asyncio.timeout(server.time_limit(limit_s))
     try:
         async with deadline:
             answers = await server.complete(messages, call)

@@ -126,13 +126,6 @@ class Engine:
             raise CallError("connection", f"{self.name}: vLLM's engine ended a request without an answer")
         return last
 
-    async def is_up(self) -> bool:
-        """Whether it can answer, or will once it is asked."""
-        if self._starting is None or not self._starting.done():
-            return not self._closed
-        failed = self._starting.cancelled() or self._starting.exception() is not None
-        return not failed and not self._starting.result().errored
-
     async def close(self) -> None:
         """End its processes; one that is still loading is not waited for."""
         self._closed = True

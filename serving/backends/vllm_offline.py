@@ -93,7 +93,7 @@ def connect_vllm_offline(name: ModelName) -> Backend:
     _try_template(name, prompt)
     return Backend(
         name=name,
-        servers=(Server(str(name), complete, engine.is_up, engine.close, start=engine.start),),
+        servers=(Server(str(name), complete, close=engine.close, start=engine.start, in_process=True),),
         revision=found.revision,
         constraints=("grammar", "json_schema", "json_object", "none"),
         many_samples=True,

@@ -76,7 +76,7 @@ def connect_embedded(name: ModelName) -> Backend:
 
     return Backend(
         name=name,
-        servers=(Server(str(name), complete),),
+        servers=(Server(str(name), complete, in_process=True),),
         revision=fingerprint(folder),
         constraints=("grammar",),
         many_samples=True,
