@@ -154,8 +154,10 @@ def main() -> None:
     """Run a command. Exit codes: 0 all done, 1 some failed or not run, 2 wrong input, 130 interrupted."""
     from cli.terminal import show_log
     from serving.privacy import switch_off_telemetry
+    from weights.loading import let_threads_sleep
 
     switch_off_telemetry()
+    let_threads_sleep()
     arguments = sys.argv[1:]
     debug, verbose = "--debug" in arguments, "--verbose" in arguments
     try:

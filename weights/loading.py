@@ -28,6 +28,17 @@ def stay_offline() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
+def let_threads_sleep() -> None:
+    """Keep threads of matrix products from spinning while they wait. Has to run before torch is imported.
+
+    A thread that spins takes its core from the one it waits for, as soon as other processes keep the cores
+    busy. Values of the user stay.
+    """
+    # GNU's OpenMP, which torch and scikit-learn bring along, and Intel's, which torch loads on some systems.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
+
+
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
     """Switch the loading bars of transformers off, and back to what they were.

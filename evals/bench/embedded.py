@@ -24,6 +24,7 @@ from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import turns
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.engine import Engine
+from serving.embedded.precision import Precision, precision_of
 from serving.embedded.request import Reply, Request
 from weights.loading import no_progress_bars
 from weights.pull import resolve
@@ -122,20 +123,26 @@ def time_plain(folder: Path, chat: ChatFormat, options: Options) -> tuple[float,
     return time.perf_counter() - start, sum(written)
 
 
-def time_engine(folder: Path, chat: ChatFormat, options: Options) -> tuple[float, Reply, list[Reply]]:
-    """Seconds with the engine, and what it answered."""
-    engine = Engine(folder, chat.tokenizer)
+def warm_engine(folder: Path, chat: ChatFormat, precision: Precision, sentences: int) -> Engine:
+    """An engine that has answered once, with the grammar compiled."""
+    engine = Engine(folder, chat.tokenizer, precision=precision)
+    prompt = tuple(chat.encode([{"role": "user", "content": "warm up"}]))
+    _replies(engine, [Request(prompt=prompt, max_new_tokens=4, schema=schema(sentences))])
+    return engine
 
-    def ask(turns: Sequence[ChatTurn], samples: int, max_new_tokens: int = _MAX_NEW_TOKENS) -> Request:
+
+def time_engine(engine: Engine, chat: ChatFormat, options: Options) -> tuple[float, Reply, list[Reply]]:
+    """Seconds with a warm engine, and what it answered."""
+
+    def ask(turns: Sequence[ChatTurn], samples: int) -> Request:
         return Request(
             prompt=tuple(chat.encode(turns)),
             samples=tuple(range(samples)),
             temperature=_TEMPERATURE,
-            max_new_tokens=max_new_tokens,
+            max_new_tokens=_MAX_NEW_TOKENS,
             schema=schema(options.sentences),
         )
 
-    _replies(engine, [ask([{"role": "user", "content": "warm up"}], 1, max_new_tokens=4)])
     start = time.perf_counter()
     (votes,) = _replies(engine, [ask(conversation(options.sentences), options.votes)])
     reflections = _replies(
@@ -159,7 +166,8 @@ def measure(options: Options, report: Report) -> Result:
             seconds, details["plain_output_tokens"] = time_plain(folder, chat, options)
             plain_seconds.append(seconds)
         else:
-            seconds, votes, reflections = time_engine(folder, chat, options)
+            engine = warm_engine(folder, chat, precision_of(folder), options.sentences)
+            seconds, votes, reflections = time_engine(engine, chat, options)
             engine_seconds.append(seconds)
             details |= _engine_details(votes, reflections)
     return Result(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server, installed
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
+from serving.embedded.precision import precision_of, revision_of
 from serving.embedded.request import Request
 from serving.embedded.worker import worker_for
 from serving.errors import ModelError
@@ -33,7 +34,8 @@ def connect_embedded(name: ModelName) -> Backend:
     inference and without a network. It is no measure of quality.
 
     Raises:
-        ModelError: The extra is not installed, or the engine cannot run the model.
+        ModelError: The extra is not installed, the engine cannot run the model, or EVIGRAPH_PRECISION asks for
+            what cannot be had.
         WeightsError: The name is unknown, or the weights are not there.
     """
     if _state() != "ready":
@@ -45,6 +47,7 @@ def connect_embedded(name: ModelName) -> Backend:
             f"{str(name)!r} cannot be run in this process, because {reason}: "
             "serve it with vLLM and pass `vllm:NAME@http://HOST:8000/v1`"
         )
+    precision = precision_of(folder)
 
     async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         def prepare(chat: ChatFormat) -> Request:
@@ -57,7 +60,7 @@ def connect_embedded(name: ModelName) -> Backend:
                 seed=call.seed or 0,
             )
 
-        reply = await asyncio.wrap_future(worker_for(folder).submit(prepare))
+        reply = await asyncio.wrap_future(worker_for(folder, precision).submit(prepare))
         return [
             Answer(
                 text=sample.text,
@@ -77,7 +80,7 @@ def connect_embedded(name: ModelName) -> Backend:
     return Backend(
         name=name,
         servers=(Server(str(name), complete, in_process=True),),
-        revision=fingerprint(folder),
+        revision=revision_of(fingerprint(folder), precision),
         constraints=("grammar",),
         many_samples=True,
         takes_seed=True,

@@ -11,9 +11,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AttentionInterface,
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers.cache_utils import Cache
 
+from serving.embedded.int8 import load_int8
+from serving.embedded.precision import Precision
 from weights.gguf_file import unsupported_layers
 from weights.loading import no_progress_bars
 
@@ -31,16 +39,15 @@ class UnsupportedModel(Exception):
 class CausalModel:
     """Weights with the keys and values of their rows. Not thread-safe.
 
-    On CUDA where there is one, otherwise on the CPU, in bf16: float32 takes twice the time for a prompt.
+    On CUDA where there is one, otherwise on the CPU, in bf16, where large models have their linear layers in
+    int8: float32 takes twice the memory.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, precision: Precision) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         with no_progress_bars():
-            model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=torch.bfloat16, attn_implementation=GROUPED_ATTENTION, local_files_only=True
-            )
-        check_supported(model.config, folder)
+            check_supported(AutoConfig.from_pretrained(folder, local_files_only=True), folder)
+            model = _load(folder, precision)
         self._model = nn.Module.to(model, self.device)
         config = model.config
         self.context_length = int(config.max_position_embeddings)
@@ -86,6 +93,15 @@ class CausalModel:
         return logits.float().cpu()
 
 
+def _load(folder: Path, precision: Precision) -> PreTrainedModel:
+    if precision == "int8":
+        return load_int8(folder, GROUPED_ATTENTION)
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.bfloat16, attn_implementation=GROUPED_ATTENTION, local_files_only=True
+    )
+    return model
+
+
 def check_supported(config: PreTrainedConfig, folder: Path) -> None:
     """Refuse what the mask of `causal_mask` would run, but wrongly.
 
@@ -125,9 +141,11 @@ class KeyValueRows(Cache):
         super().__init__(layers=[])
         heads = config.num_key_value_heads
         dimension = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._store = torch.zeros(
-            (config.num_hidden_layers, 2, 0, 0, heads, dimension), dtype=dtype, device=device
-        )
+        # One tensor a layer, so that growing needs room for one layer more and not for all.
+        self._store = [
+            torch.zeros((2, 0, 0, heads, dimension), dtype=dtype, device=device)
+            for _ in range(config.num_hidden_layers)
+        ]
         self._first = 0
         self._positions = torch.zeros((0, 0), dtype=torch.long, device=device)
         self._rows = torch.zeros((0, 1), dtype=torch.long, device=device)
@@ -136,20 +154,21 @@ class KeyValueRows(Cache):
     @property
     def bytes_per_token(self) -> int:
         """Memory of one token of one row."""
-        layers, pair, _, _, heads, dimension = self._store.shape
-        return layers * pair * heads * dimension * self._store.element_size()
+        pair, _, _, heads, dimension = self._store[0].shape
+        return len(self._store) * pair * heads * dimension * self._store[0].element_size()
 
     def reserve(self, rows: int, slots: int) -> None:
         """Make room. Growing copies, so it goes in steps."""
-        layers, pair, has_rows, has_slots, heads, dimension = self._store.shape
+        pair, has_rows, has_slots, heads, dimension = self._store[0].shape
         if rows <= has_rows and slots <= has_slots:
             return
         slots = max(has_slots, -(-slots // _SLOTS_STEP) * _SLOTS_STEP)
         rows = max(has_rows, -(-rows // _ROWS_STEP) * _ROWS_STEP)
-        # Zeros, not empty memory: a masked slot still takes part in a product, and NaN * 0 is NaN.
-        grown = self._store.new_zeros((layers, pair, rows, slots, heads, dimension))
-        grown[:, :, :has_rows, :has_slots] = self._store
-        self._store = grown
+        for index, layer in enumerate(self._store):
+            # Zeros, not empty memory: a masked slot still takes part in a product, and NaN * 0 is NaN.
+            grown = layer.new_zeros((pair, rows, slots, heads, dimension))
+            grown[:, :has_rows, :has_slots] = layer
+            self._store[index] = grown
 
     def aim(self, first: int, positions: Tensor, slots: int) -> None:
         """Set where the next forward pass writes.
@@ -177,15 +196,17 @@ class KeyValueRows(Cache):
 
     def read(self, row: int, start: int, end: int) -> Tensor:
         """A copy of a stretch of a row."""
-        return self._store[:, :, row, start:end].clone()
+        return torch.stack([layer[:, row, start:end] for layer in self._store])
 
     def write(self, row: int, stretch: Tensor) -> None:
         """Fill the start of a row."""
-        self._store[:, :, row, : stretch.shape[2]] = stretch
+        for layer, part in zip(self._store, stretch, strict=True):
+            layer[:, row, : stretch.shape[2]] = part
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Copy the start of a row to another row."""
-        self._store[:, :, target, :length] = self._store[:, :, source, :length]
+        for layer in self._store:
+            layer[:, target, :length] = layer[:, source, :length]
 
 
 def grouped_attention(

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from serving.embedded.causal_model import CausalModel
 from serving.embedded.grammar import Grammar, GrammarCompiler
+from serving.embedded.precision import Precision
 from serving.embedded.prefix_cache import PrefixCache
 from serving.embedded.request import (
     ContextLengthExceeded,
@@ -34,8 +35,9 @@ MAX_ROWS = 16
 _PREFILL_CHUNK = 512
 _SHORT_PROMPT = 128
 _PREFIX_TOKENS = 40_000
-_PREFIX_BYTES = 1 << 30
-_ROWS_BYTES = 4 << 30
+_PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 256 << 20}
+_ROWS_BYTES: dict[Precision, int] = {"bf16": 4 << 30, "int8": 256 << 20}
+"""Where weights are kept small, keys and values are too; few rows are enough for full speed in int8."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,20 +78,29 @@ class Engine:
     prompts come from the prefix cache. Loading takes 0.3 s once torch is imported (5 s).
 
     Where other processes keep both cores busy, torch's threads wait for each other at every small product:
-    the same work took 31 s, and 16 s with `OMP_WAIT_POLICY=PASSIVE` in the environment (7.2 s when idle).
+    the same work took 31 s, and 16 s with `OMP_WAIT_POLICY=PASSIVE`, which commands set (7.2 s when idle).
     """
 
-    def __init__(self, folder: Path, tokenizer: PreTrainedTokenizerBase, *, max_rows: int = MAX_ROWS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        precision: Precision = "bf16",
+        max_rows: int = MAX_ROWS,
+    ) -> None:
         """Load the weights.
 
         Raises:
             UnsupportedModel: The model has layers other than full attention.
+            ModelError: The weights cannot be read in this precision.
         """
-        self._model = CausalModel(folder)
+        self._model = CausalModel(folder, precision)
         self._tokenizer = tokenizer
         self._max_rows = max_rows
         self._grammars = GrammarCompiler(tokenizer, self._model.vocabulary, sorted(self._model.stop_tokens))
-        bound = min(_PREFIX_TOKENS, _PREFIX_BYTES // self._model.rows.bytes_per_token)
+        self._rows_bytes = _ROWS_BYTES[precision]
+        bound = min(_PREFIX_TOKENS, _PREFIX_BYTES[precision] // self._model.rows.bytes_per_token)
         self._prefixes = PrefixCache(bound)
         self._active: list[_Active] = []
         self._should_stop = threading.Event()
@@ -194,7 +205,7 @@ class Engine:
         """Rows that a job may take, none if the buffer would outgrow its bound; one is always granted."""
         taken = [*self._active, *(active for samples in group for active in samples)]
         longest = max([job.slots, *(active.job.slots for active in taken)])
-        fitting = max(1, _ROWS_BYTES // (longest * self._model.rows.bytes_per_token))
+        fitting = max(1, self._rows_bytes // (longest * self._model.rows.bytes_per_token))
         return max(0, min(self._max_rows, fitting) - len(taken))
 
     def _begin(self, job: _Job, sample: int) -> _Active:

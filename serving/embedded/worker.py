@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from serving.embedded.chat_format import ChatFormat, chat_format
+from serving.embedded.precision import Precision
 from serving.embedded.request import GenerationStopped, Outcome, Reply, Request, Ticket
 from weights.loading import LOADING, stay_offline
 
@@ -26,8 +27,9 @@ _EXIT_SECONDS = 20.0
 class EngineWorker:
     """Runs every request for one model folder on one thread, so that concurrent callers share batches."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, precision: Precision) -> None:
         self._folder = folder
+        self._precision: Precision = precision
         self._calls: SimpleQueue[tuple[Prepare, Future[Reply]] | None] = SimpleQueue()
         self._open: set[Future[Reply]] = set()
         self._should_stop = threading.Event()
@@ -101,16 +103,17 @@ class EngineWorker:
                 stay_offline()
                 from serving.embedded.engine import Engine
 
-                self._engine = Engine(self._folder, chat_format(self._folder).tokenizer)
+                tokenizer = chat_format(self._folder).tokenizer
+                self._engine = Engine(self._folder, tokenizer, precision=self._precision)
         return self._engine
 
 
-def worker_for(folder: Path) -> EngineWorker:
+def worker_for(folder: Path, precision: Precision = "bf16") -> EngineWorker:
     """The worker of a model folder: one in a process, however many chat models name the folder."""
     with _workers_lock:
-        if folder not in _workers:
-            _workers[folder] = EngineWorker(folder)
-        return _workers[folder]
+        if (folder, precision) not in _workers:
+            _workers[folder, precision] = EngineWorker(folder, precision)
+        return _workers[folder, precision]
 
 
 def _settle(future: Future[Reply], outcome: Outcome) -> None:
@@ -123,7 +126,7 @@ def _settle(future: Future[Reply], outcome: Outcome) -> None:
         future.set_result(outcome)
 
 
-_workers: dict[Path, EngineWorker] = {}
+_workers: dict[tuple[Path, Precision], EngineWorker] = {}
 _workers_lock = threading.Lock()
 
 

@@ -48,6 +48,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "index",
         "corpus",
         "embedded",
+        "precision",
     }
 
 
