@@ -16,7 +16,7 @@ from typing import Any
 
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import peak_mb, processor_seconds, run_child, turns
-from weights.registry import resolve
+from weights.pull import resolve
 
 
 @dataclass(frozen=True, slots=True)

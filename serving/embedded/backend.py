@@ -34,8 +34,8 @@ def connect_embedded(name: ModelName) -> Backend:
     inference and without a network. It is no measure of quality.
 
     Raises:
-        ModelError: The extra is not installed, the engine cannot run the model, or EVIGRAPH_PRECISION asks for
-            what cannot be had.
+        ModelError: The extra is not installed, the engine cannot run the model, or EVIGRAPH_PRECISION asks
+            for what cannot be had.
         WeightsError: The name is unknown, or the weights are not there.
     """
     if _state() != "ready":

@@ -35,7 +35,7 @@ MAX_ROWS = 16
 _PREFILL_CHUNK = 512
 _SHORT_PROMPT = 128
 _PREFIX_TOKENS = 40_000
-_PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 256 << 20}
+_PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 192 << 20}
 _ROWS_BYTES: dict[Precision, int] = {"bf16": 4 << 30, "int8": 256 << 20}
 """Where weights are kept small, keys and values are too; few rows are enough for full speed in int8."""
 
