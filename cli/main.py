@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 _PANELS = {
     "Run cases": ("run", "resume", "retry", "rerun", "review"),
     "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
-    "Measure": ("score", "compare", "analyse", "experiment", "study", "submit", "validate", "bench"),
+    "Measure": (
+        "score",
+        "compare",
+        "analyse",
+        "calibrate",
+        "experiment",
+        "study",
+        "submit",
+        "validate",
+        "bench",
+    ),
     "Data and rankers": (
         *("demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
     ),
@@ -181,6 +191,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     """The line to print and the code to exit with."""
     from cases.errors import InputError
     from evals.bench.benchmark import BenchError
+    from evals.calibration.errors import CalibrationError
     from evals.experiments.errors import ExperimentError
     from evals.scoring.gold import ScoringError
     from evals.spans.otlp import SpanExportError
@@ -198,7 +209,15 @@ def _explain(error: Exception) -> tuple[str, int]:
         return line, 1
     of_input = (InputError, OSError, RecipeError, PromptError)
     of_models = (ModelError, CallError, JournalError, WeightsError, RankerError)
-    of_work = (RunError, BenchError, ScoringError, ExperimentError, StudyError, SpanExportError)
+    of_work = (
+        RunError,
+        BenchError,
+        ScoringError,
+        CalibrationError,
+        ExperimentError,
+        StudyError,
+        SpanExportError,
+    )
     if isinstance(error, (*of_input, *of_models, *of_work)):
         return line, 2
     return f"internal error: {type(error).__name__}: {line} (run again with --debug for the traceback)", 1

@@ -29,6 +29,7 @@ from nodes.core.records import (
 from nodes.core.state import CaseInput, CaseState
 from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
 from nodes.evidence.await_review import AWAIT_REVIEW
+from nodes.evidence.calibration import CalibrationSettings
 from nodes.evidence.check_votes import CHECK_VOTES
 from nodes.evidence.choose_answer_evidence import CHOOSE_ANSWER_EVIDENCE
 from nodes.evidence.disagreement import needs_review
@@ -58,6 +59,7 @@ class TamuRecipe(PoolRecipe):
         intent: What kind of answer a question asks for.
         evidence: Who votes on evidence, demonstrations, votes and reflection.
         review: When a case waits for a person.
+        calibration: What `evidence.rule` was chosen with, as `evigraph calibrate` writes it.
         answer: Demonstrations, evidence and rules of the answer.
         alignment: Which sentences of the note support the answer.
     """
@@ -68,6 +70,7 @@ class TamuRecipe(PoolRecipe):
     intent: IntentSettings = IntentSettings()
     evidence: EvidenceSettings = EvidenceSettings()
     review: ReviewSettings = ReviewSettings()
+    calibration: CalibrationSettings | None = None
     answer: AnswerSettings = AnswerSettings()
     alignment: AlignmentSettings = AlignmentSettings()
 
@@ -79,11 +82,21 @@ class TamuRecipe(PoolRecipe):
         if self.stop_after == "question" and aligned != "none":
             raise ValueError(f"alignment.answer is {aligned!r}, but stop_after is 'question'")
         if self.stop_after == "question" and self.waits_for_people:
-            raise ValueError("review.disagreement is set, but stop_after is 'question' and no one votes")
+            raise ValueError("review is set, but stop_after is 'question' and no one votes")
         if self.stop_after == "evidence" and aligned == "generated":
             raise ValueError(
                 "alignment.answer is 'generated', but stop_after is 'evidence' and leaves none;"
                 " align the 'clinician' answer or none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _knows_how_sure_it_is(self) -> TamuRecipe:
+        rule = self.evidence.rule
+        if self.review.confidence is not None and (rule is None or rule.slope is None):
+            raise ValueError(
+                "review.confidence is set, but evidence.rule has no slope to tell confidence by; calibrate"
+                " the recipe: evigraph calibrate RUN --risk 0.1"
             )
         return self
 
@@ -99,11 +112,11 @@ class TamuRecipe(PoolRecipe):
 
     @property
     def waits_for_people(self) -> bool:
-        """Whether votes may differ too much."""
-        return self.review.disagreement is not None
+        """Whether labels may be too uncertain."""
+        return self.review.asks
 
     def without_waiting(self) -> Self:
-        """No share of votes that differ is too large."""
+        """No label is too uncertain."""
         return self.model_copy(update={"review": ReviewSettings()})
 
     @property
@@ -168,6 +181,8 @@ class TamuState(CaseState, total=False):
     """That of a ranker counts with its weight, here and in `vote_counts`."""
     label_confidence: dict[str, float | None]
     """Mean P(essential) by sentence id."""
+    case_confidence: float
+    """The share of right labels that a calibrated rule expects."""
     evidence: dict[AnswerEvidence, list[str]]
     """Sentence ids of each evidence setting."""
     review: ReviewRecord
@@ -285,8 +300,10 @@ def after_vote_check(state: TamuState) -> Literal["label_evidence", "aggregate_v
 
 def contested_case(state: TamuState, context: Context[TamuRecipe]) -> bool:
     """Whether a person is to look, and has not yet."""
-    review = context.settings.review
-    return "review" not in state and needs_review(review, state["vote_counts"], state["usable_votes"])
+    if "review" in state:
+        return False
+    counts, usable = state["vote_counts"], state["usable_votes"]
+    return needs_review(context.settings.review, counts, usable, state.get("case_confidence"))
 
 
 def after_votes(state: TamuState, runtime: TamuRuntime) -> list[Literal["await_review", "__end__"]]:
@@ -300,7 +317,7 @@ def after_votes(state: TamuState, runtime: TamuRuntime) -> list[Literal["await_r
 def after_choice(
     state: TamuState, runtime: TamuRuntime
 ) -> Literal["await_review", "widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
-    """A person first, where votes differ too much; without a single sentence of evidence it is widened."""
+    """A person first, where labels are too uncertain; without a single sentence of evidence it is widened."""
     if contested_case(state, runtime.context):
         return "await_review"
     if runtime.context.settings.stop_after == "evidence":

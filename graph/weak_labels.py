@@ -48,6 +48,8 @@ class WeakLabelsState(CaseState, total=False):
     """That of a ranker counts with its weight, here and in `vote_counts`."""
     label_confidence: dict[str, float | None]
     """Mean P(essential) by sentence id."""
+    case_confidence: float
+    """Of a calibrated rule, which recipes of this system have none of."""
     evidence: dict[AnswerEvidence, list[str]]
     """Sentence ids of each evidence setting."""
     label_source: LabelSource

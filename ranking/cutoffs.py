@@ -14,8 +14,10 @@ from ranking.prefixes import (
     Floats,
     adaptive_prefix,
     checked_scores,
+    deviations_prefix,
     gap_prefix,
     ranking_order,
+    share_prefix,
     threshold_prefix,
     top_prefix,
 )
@@ -50,6 +52,23 @@ class TopK(Section):
 
     rule: Literal["top_k"] = "top_k"
     k: int = Field(3, ge=1)
+
+
+class Share(Section):
+    """The best of a document by a share of its sentences, rounded, and never fewer than one.
+
+    It reads the order alone, so it carries over where scores lie elsewhere than in the training data.
+    """
+
+    rule: Literal["share"] = "share"
+    share: float = Field(0.35, gt=0, le=1)
+
+
+class Deviations(Section):
+    """All that lie `above` standard deviations over the mean of their document; never fewer than one."""
+
+    rule: Literal["deviations"] = "deviations"
+    above: float = Field(0.5, allow_inf_nan=False)
 
 
 class _Truncation(Section):
@@ -99,6 +118,8 @@ Cutoff = Annotated[
     | ScoreGap
     | AdaptiveSoftK
     | TopK
+    | Share
+    | Deviations
     | Autocut
     | AutocutStar
     | Elbow
@@ -145,6 +166,10 @@ def kept(rule: Cutoff, ranked: Floats) -> int:
             return int(adaptive_prefix(ranked, np.asarray(rule.tau0), np.asarray(rule.entropy_weight)))
         case TopK():
             return top_prefix(ranked, rule.k)
+        case Share():
+            return int(share_prefix(ranked.size, np.asarray(rule.share)))
+        case Deviations():
+            return int(deviations_prefix(ranked, np.asarray(rule.above)))
         case _:
             return min(max(_truncated(rule, ranked), rule.minimum), ranked.size)
 
@@ -164,7 +189,8 @@ def _truncated(rule: Autocut | AutocutStar | Elbow | Surprise | SurpriseClean, r
 
 
 EXAMPLES = (
-    "threshold=0.4, threshold=0.4,empty, gap, gap=5, adaptive, adaptive=0.5,0.3, top_k=3, autocut, autocut=2,"
+    "threshold=0.4, threshold=0.4,empty, gap, gap=5, adaptive, adaptive=0.5,0.3, top_k=3, share=0.35,"
+    " deviations=0.5, autocut, autocut=2,"
     " autocut_star, elbow, surprise, surprise=min:3, surprise_clean=0.05,min:3"
 )
 
@@ -186,6 +212,8 @@ _FORMS: Mapping[str, _Form] = {
     "gap": _Form(("max_k",)),
     "adaptive": _Form(("tau0", "entropy_weight")),
     "top_k": _Form(("k",)),
+    "share": _Form(("share",)),
+    "deviations": _Form(("above",)),
     "autocut": _Form(("jumps",), takes_minimum=True),
     "autocut_star": _Form(takes_minimum=True),
     "elbow": _Form(takes_minimum=True),

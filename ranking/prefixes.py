@@ -78,3 +78,25 @@ def adaptive_prefix(ranked: Floats, tau0: Floats, entropy_weight: Floats) -> Int
 def top_prefix(ranked: Floats, k: int) -> int:
     """The best `k`, or all."""
     return min(k, ranked.size)
+
+
+def share_prefix(sizes: Integers | int, share: Floats) -> Integers:
+    """The nearest whole number to a share of the sentences, halves up; at least one.
+
+    Args:
+        sizes: Sentences of a document, or of several.
+        share: Of them; both are broadcast.
+    """
+    return np.maximum(1, np.floor(np.asarray(sizes) * share + 0.5 + _EPSILON)).astype(np.int64)
+
+
+def deviations_prefix(ranked: Floats, above: Floats) -> Integers:
+    """All at least `above` standard deviations over the mean; at least one."""
+    kept = (standardised(ranked) >= above[..., None] - _EPSILON).sum(axis=-1)
+    return np.asarray(np.maximum(kept, 1), dtype=np.int64)
+
+
+def standardised(scores: Floats) -> Floats:
+    """Scores of a document less their mean, over their standard deviation; zeros where all are equal."""
+    spread = float(scores.std()) if scores.size else 0.0
+    return (scores - scores.mean()) / spread if spread > _EPSILON else np.zeros_like(scores)

@@ -97,7 +97,7 @@ def tune(
     f1 = score_sums(
         "f1", table.correct.sum(axis=0), table.predicted.sum(axis=0), table.gold.sum(), empty="perfect"
     )
-    compared = _neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
+    compared = neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
     best = int(_best(compared, table.predicted.sum(axis=0)))
     return Tuned(table.rules[best], float(f1[best]))
 
@@ -117,7 +117,7 @@ def leave_one_case_out(
     predicted = table.predicted.sum(axis=0) - table.predicted
     gold = (table.gold.sum() - table.gold)[:, None]
     f1 = score_sums("f1", correct, predicted, gold, empty="perfect")
-    compared = _neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
+    compared = neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
     best = _best(compared, predicted)
     rules = [table.rules[point] for point in best.tolist()]
     return [HeldOut(rule, select(rule, case.scores)) for rule, case in zip(rules, cases, strict=True)]
@@ -228,7 +228,7 @@ def _best(f1: Floats, predicted: Integers) -> Integers:
     return np.asarray(np.where(candidates, predicted, np.iinfo(np.int64).max).argmin(axis=-1))
 
 
-def _neighbourhood_mean(f1: Floats, shape: tuple[int, ...]) -> Floats:
+def neighbourhood_mean(f1: Floats, shape: tuple[int, ...]) -> Floats:
     """Mean over the grid points at most one step away along each axis; at the border over those there are."""
     grid = f1.reshape(*f1.shape[:-1], *shape)
     sums, counts = grid, np.ones(shape)

@@ -137,9 +137,15 @@ class DemonstrationPool:
 
     def twins(self, case: Case) -> frozenset[str]:
         """Ids in the pool that are this case: the same id, or the same texts under another id."""
+        return frozenset({case.id, *self._same_texts(case)})
+
+    def holds(self, case: Case) -> bool:
+        """Whether the texts of a case are in the pool, under any id."""
+        return bool(self._same_texts(case))
+
+    def _same_texts(self, case: Case) -> list[str]:
         text = fingerprint(case)
-        same = [id_ for view in get_args(View) for id_ in self._having(view, text)]
-        return frozenset({case.id, *same})
+        return [id_ for view in get_args(View) for id_ in self._having(view, text)]
 
     async def embed_ahead(self, texts: Sequence[str]) -> None:
         """Embed texts that `nearest` is going to be asked for, in batches.

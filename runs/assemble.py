@@ -19,6 +19,7 @@ from graph.system import System, find_system
 from nodes.core.context import Context
 from nodes.core.node import CaseKeys
 from prompts import PromptSet, load_prompts, replace_prompts
+from runs.calibration import CALIBRATION, calibration_warning, compare_with_calibration
 from runs.case_run import Graph
 from runs.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
 from runs.servers import Servers
@@ -176,6 +177,11 @@ async def assemble(
         resources={name: dict(one) for part in opened.values() for name, one in part.records.items()},
         versions=versions(),
     )
+    calibrated = compare_with_calibration(manifest, recipe, islice(source, request.limit), system.compared)
+    if calibrated is not None:
+        manifest.resources[CALIBRATION] = calibrated
+        if (warning := calibration_warning(calibrated)) is not None:
+            report(warning)
     return Assembly(recipe, system, source, graph, prompts, opened, backends, manifest)
 
 

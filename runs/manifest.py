@@ -268,7 +268,7 @@ def differences(recorded: Manifest, current: Manifest, compared: Mapping[str, Se
     changed = resource_changes(recorded, current, compared)
     found += list(dict.fromkeys(name.replace("_", " ") for name, *_ in changed))
     found += [f"prompt {name}" for name in _unequal(recorded.prompts, current.prompts)]
-    models = _unequal(_identities(recorded), _identities(current))
+    models = _unequal(model_identities(recorded), model_identities(current))
     return found + [f"model of {role}" for role in models]
 
 
@@ -287,8 +287,8 @@ def resource_changes(
     return found
 
 
-def _identities(manifest: Manifest) -> dict[str, str]:
-    # The address of a server is no part of what it answers.
+def model_identities(manifest: Manifest) -> dict[str, str]:
+    """Name and revision of the models by role; the address of a server is no part of what it answers."""
     return {
         role: f"{parse_model_name(model.name).identity} {model.revision}"
         for role, model in manifest.models.items()

@@ -19,7 +19,7 @@ BENCHMARKS = {
     "saturation": "time of a run against a live server, over that of a bare replay of its requests",
     "naive": "time of serial calls with restated prompts against a live server, over that of a run",
     "replies": "tokens that votes write as full maps of labels, over those of the essential ids alone",
-    "evaluation": "time of scoring a large run, over that of reading it; comparing and exporting beside it",
+    "evaluation": "time of scoring a large run, over that of reading it; the other commands beside it",
     "memory": "growth of resident memory over a long batch",
     "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",

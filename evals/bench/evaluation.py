@@ -1,4 +1,4 @@
-"""How long it takes to score, compare, analyse and export a large finished run.
+"""How long it takes to score, compare, analyse, calibrate and export a large finished run.
 
 The commands run as a user runs them, each in a process of its own. The other side reads the same lines and
 does nothing with them, so the ratio shows what evaluation costs beyond reading. The run is made of a small
@@ -66,6 +66,7 @@ def measure(options: Options, report: Report) -> Result:
             "score": _evigraph("score", first),
             "compare": _evigraph("compare", first, second),
             "analyse": _evigraph("analyse", first),
+            "calibrate": _evigraph("calibrate", first),
             "export": _evigraph("export", first, "--out", str(folder / "frames")),
         }
         seconds = {}

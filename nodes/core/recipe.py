@@ -40,6 +40,23 @@ class RecipeSection(Section):
         return None
 
 
+def set_values(section: Section) -> dict[str, Any]:
+    """The fields that differ from their defaults, for a file that says no more than it has to.
+
+    Pydantic's own `exclude_defaults` also leaves out the word that tells of which kind a rule is.
+    """
+    found: dict[str, Any] = {}
+    dumped = section.model_dump(mode="json")
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, RecipeSection) and type(value) is field.annotation:
+            if changed := set_values(value):
+                found[name] = changed
+        elif field.is_required() or value != field.get_default(call_default_factory=True):
+            found[name] = dumped[name]
+    return found
+
+
 class Recipe(Section):
     """One YAML file: a system and every value that its nodes read. Each system adds its own sections.
 

@@ -1,4 +1,4 @@
-"""From votes to labels: essential iff at least T votes say so (TAMU 2026, equation 22)."""
+"""From votes to labels: essential iff at least T votes say so (TAMU 2026, equation 22), or by a rule."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+import numpy as np
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
-from nodes.core.facts import VOTE_COUNTS, plain, whole
+from nodes.core.facts import VOTE_COUNTS, Fact, plain, whole
 from nodes.core.node import NodeSpec
-from nodes.core.records import AnswerEvidence, Decision, Vote, decision
+from nodes.core.records import AnswerEvidence, Decision, Vote, decision, same_evidence
 from nodes.evidence.label_confidence import mean_confidence
-from nodes.evidence.settings import VoteSettings
+from nodes.evidence.rule import DIGITS, EvidenceRule, Judged, judge, log_odds
+from nodes.evidence.settings import EvidenceSettings, VoteSettings
+from ranking.prefixes import Floats
 
 
 class AggregateVotesInput(TypedDict):
@@ -25,18 +28,21 @@ class AggregateVotesInput(TypedDict):
     reflected_votes: NotRequired[list[Vote]]
     asked_votes: NotRequired[int]
     ranker_vote: NotRequired[Vote]
+    ranker_scores: NotRequired[dict[str, float]]
 
 
 class AggregateVotesUpdate(TypedDict):
     """What the node owns: counts for every sentence, and the sentences of each evidence setting.
 
-    `label_confidence` is the mean P(essential) over the votes, there if any vote told one.
+    `label_confidence` is the mean P(essential) over the votes, there if any vote told one;
+    `case_confidence` the share of right labels that a calibrated rule expects.
     """
 
     vote_counts: dict[str, int]
     usable_votes: int
     evidence: dict[AnswerEvidence, list[str]]
     label_confidence: NotRequired[dict[str, float | None]]
+    case_confidence: NotRequired[float]
     decisions: list[Decision]
 
 
@@ -94,9 +100,22 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
         "high_recall": select(counts, 1),
         "low_recall": select(counts, max(1, usable - 1)),
     }
+    told = [vote["confidence"] for vote in votes if "confidence" in vote]
+    confidence = mean_confidence(told, sentence_ids) if told else None
+    rule, judged = _rule(runtime.context), None
+    if rule is not None:
+        model = log_odds(sentence_ids, count_votes(votes, sentence_ids), len(votes), confidence)
+        scores = state.get("ranker_scores", {})
+        ranker = np.array([scores[id_] for id_ in sentence_ids]) if scores else None
+        judged = judge(rule, model if votes else None, ranker)
+        evidence = same_evidence([sentence_ids[position] for position in judged.chosen])
     chosen = evidence["threshold"]
     because = f"{len(chosen)} of {len(sentence_ids)} sentences "
-    because += _by_votes(threshold, usable, asked + weight, weight) if votes else "are the ranker's selection"
+    if rule is not None:
+        because += f"by the rule {rule}"
+    else:
+        by_votes = _by_votes(threshold, usable, asked + weight, weight)
+        because += by_votes if votes else "are the ranker's selection"
     facts: dict[str, Any] = {
         "counts": counts,
         "usable_votes": usable,
@@ -110,9 +129,12 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
         because += f"; asked {asked} of at most {settings.most_votes} votes; {saved} saved"
         facts |= {"asked_votes": asked, "saved_votes": saved}
     update = AggregateVotesUpdate(vote_counts=counts, usable_votes=usable, evidence=evidence, decisions=[])
-    told = [vote["confidence"] for vote in votes if "confidence" in vote]
-    if told:
-        update["label_confidence"] = facts["label_confidence"] = mean_confidence(told, sentence_ids)
+    if confidence is not None:
+        update["label_confidence"] = facts["label_confidence"] = confidence
+    if judged is not None:
+        facts |= _judged_facts(judged, sentence_ids)
+        if judged.confidence is not None:
+            update["case_confidence"] = judged.confidence
     update["decisions"] = decision(
         "aggregate_votes", because, facts, flags=[] if chosen else ["no_essential_sentence"]
     )
@@ -125,6 +147,24 @@ def _by_votes(threshold: int, usable: int, asked: int, of_ranker: int) -> str:
     return f"have at least {threshold} of {named}{ranker}"
 
 
+def _rule(context: Context) -> EvidenceRule | None:
+    """Of a recipe whose system has one."""
+    settings = context.settings.find_section(EvidenceSettings)
+    return settings.rule if settings is not None else None
+
+
+def _judged_facts(judged: Judged, sentence_ids: Sequence[str]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"sums": _by_id(judged.sums, sentence_ids)}
+    if judged.probabilities is not None:
+        facts["probabilities"] = _by_id(judged.probabilities, sentence_ids)
+        facts["case_confidence"] = judged.confidence
+    return facts
+
+
+def _by_id(values: Floats, sentence_ids: Sequence[str]) -> dict[str, float]:
+    return {id_: round(float(value), DIGITS) + 0.0 for id_, value in zip(sentence_ids, values, strict=True)}
+
+
 AGGREGATE_VOTES = NodeSpec(
     run=aggregate_votes,
     sections=(VoteSettings,),
@@ -132,7 +172,11 @@ AGGREGATE_VOTES = NodeSpec(
     facts={
         "counts": VOTE_COUNTS,
         **plain("usable_votes", "threshold", "essential", "ranker_votes"),
-        **plain("asked_votes", "saved_votes", "label_confidence"),
+        **plain("asked_votes", "saved_votes", "label_confidence", "sums"),
+        "probabilities": Fact(
+            rows=lambda found, _: [("P(essential)", " ".join(f"{id_}:{p:.2f}" for id_, p in found.items()))]
+        ),
+        "case_confidence": Fact(rows=lambda value, _: [("confidence", f"{value:.4f}")]),
     },
     flags={"no_essential_sentence": "no sentence had enough votes"},
 )

@@ -1,9 +1,9 @@
-"""A person labels the sentences of a case whose votes differ too much; until then the case waits."""
+"""A person labels the sentences of a case whose labels are too uncertain; until then the case waits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
@@ -15,7 +15,7 @@ from nodes.core.facts import TEXT, id_list, plain, withheld
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, ReviewRecord, decision
-from nodes.evidence.disagreement import contested, disagreement
+from nodes.evidence.disagreement import contested, differs_too_much, disagreement, is_too_uncertain
 from nodes.evidence.settings import ReviewSettings
 
 
@@ -41,6 +41,7 @@ class AwaitReviewInput(TypedDict):
     case_id: str
     vote_counts: dict[str, int]
     usable_votes: int
+    case_confidence: NotRequired[float]
     evidence: dict[AnswerEvidence, list[str]]
 
 
@@ -60,17 +61,26 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
     Raises:
         NodeFailure: The labels are not those of this case's sentences.
     """
-    limit = runtime.context.section(ReviewSettings).disagreement
+    settings = runtime.context.section(ReviewSettings)
     counts, usable = state["vote_counts"], state["usable_votes"]
+    confidence = state.get("case_confidence")
     open_ids = contested(counts, usable)
-    facts = {
+    facts: dict[str, Any] = {
         "disagreement": round(disagreement(counts, usable), 4),
-        "limit": limit,
+        "limit": settings.disagreement,
         "contested": open_ids,
         "counts": counts,
         "usable_votes": usable,
     }
-    differ = f"{usable} votes differ on {len(open_ids)} of {len(counts)} sentences (limit {limit})"
+    reasons = []
+    if differs_too_much(settings, counts, usable):
+        sentences = f"{len(open_ids)} of {len(counts)} sentences"
+        reasons.append(f"{usable} votes differ on {sentences} (limit {settings.disagreement})")
+    if is_too_uncertain(settings, confidence):
+        reasons.append(f"the confidence is {confidence} and has to be {settings.confidence}")
+    if settings.confidence is not None:
+        facts |= {"case_confidence": confidence, "least_confidence": settings.confidence}
+    differ = " and ".join(reasons)
     # A decision, so that traces and Studio show the wait as they show everything else.
     (wait,) = decision("await_review", f"waits for a person: {differ}", facts, flags=["waits_for_review"])
     given: ReviewedLabels = interrupt(dict(wait), response_schema=ReviewedLabels)
@@ -83,7 +93,7 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
         f"{given.reviewer} labelled {len(essential)} of {len(sentence_ids)} sentences essential"
         f" and changed {len(changed)}, as {differ}"
     )
-    told: dict[str, Any] = facts | {
+    told = facts | {
         "reviewer": given.reviewer,
         "reviewed_at": given.reviewed_at,
         "before": before,
@@ -115,9 +125,10 @@ AWAIT_REVIEW = NodeSpec(
         "changed": id_list("changed by the reviewer"),
         "reviewer": TEXT,
         **plain("disagreement", "limit", "counts", "usable_votes", "reviewed_at", "before", "essential"),
+        **plain("case_confidence", "least_confidence"),
     },
     flags={
-        "waits_for_review": "votes differ too much, so the case waits for a person",
+        "waits_for_review": "its labels are too uncertain, so the case waits for a person",
         "reviewed": "a person labelled the sentences",
     },
     quotes=("reviewed",),

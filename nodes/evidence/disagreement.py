@@ -31,6 +31,25 @@ def disagreement(counts: Mapping[str, int], usable: int) -> float:
     return len(contested(counts, usable)) / len(counts) if counts else 0.0
 
 
-def needs_review(settings: ReviewSettings, counts: Mapping[str, int], usable: int) -> bool:
-    """Whether votes differ on more than the recipe's share of sentences; never where it has no limit."""
+def needs_review(
+    settings: ReviewSettings, counts: Mapping[str, int], usable: int, confidence: float | None = None
+) -> bool:
+    """Whether votes differ on more than the recipe's share of sentences, or the labels are too uncertain.
+
+    Args:
+        settings: The limits; without any no case waits.
+        counts: As in `contested`.
+        usable: As in `contested`.
+        confidence: Of the case, by a calibrated rule; None without one.
+    """
+    return differs_too_much(settings, counts, usable) or is_too_uncertain(settings, confidence)
+
+
+def differs_too_much(settings: ReviewSettings, counts: Mapping[str, int], usable: int) -> bool:
+    """Whether votes differ on more than the recipe's share of sentences."""
     return settings.disagreement is not None and disagreement(counts, usable) > settings.disagreement
+
+
+def is_too_uncertain(settings: ReviewSettings, confidence: float | None) -> bool:
+    """Whether the case's confidence is below the recipe's."""
+    return settings.confidence is not None and (confidence is None or confidence < settings.confidence)

@@ -10,6 +10,7 @@ from pydantic import Field, PlainValidator, model_validator
 
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import ReplyFormName
+from nodes.evidence.rule import EvidenceRule
 from ranking.cutoffs import Cutoff
 from ranking.load import gives_logits
 
@@ -157,6 +158,8 @@ class EvidenceSettings(VoteSettings):
             folder of a trained ranker.
         ranker_votes: How many votes the ranker's selection counts for, beside those of the model.
         cutoff: The rule from scores to a selection; None is the ranker's own.
+        rule: A calibrated rule that decides in place of the threshold, from the votes and the ranker's scores
+            together; one selection for every evidence setting. None counts votes.
         demonstrations: K of section 4.1.3.
         intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
         order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
@@ -173,6 +176,7 @@ class EvidenceSettings(VoteSettings):
     ranker: str = "logistic"
     ranker_votes: int = Field(1, ge=1, le=MAX_VOTES)
     cutoff: Cutoff | None = None
+    rule: EvidenceRule | None = None
     demonstrations: int = Field(5, ge=0, le=50)
     intent_aware: bool = False
     order: Literal["canonical", "similar_last"] = "canonical"
@@ -187,6 +191,22 @@ class EvidenceSettings(VoteSettings):
                 f"cutoff.rule is 'threshold', but scores of {name} are no probabilities; use 'top_k', 'gap',"
                 " 'autocut', 'elbow' or 'surprise'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _rule_reads_what_there_is(self) -> EvidenceSettings:
+        if self.rule is None:
+            return self
+        weight = self.rule.ranker_weight
+        if (self.rule.reads_model and not self.asks_model) or (
+            self.rule.reads_ranker and not self.asks_ranker
+        ):
+            raise ValueError(f"rule.ranker_weight is {weight:g}, but voters is {self.voters!r}")
+        if self.adaptive:
+            raise ValueError(f"rule is set, but votes is {self.votes}; a rule needs a fixed number of votes")
+        if self.rule.scale == "none" and self.rule.reads_ranker and not gives_logits(self.ranker):
+            name, _, _ = self.ranker.partition(":")
+            raise ValueError(f"rule.scale is 'none', but scores of {name} are no log-odds; use 'case'")
         return self
 
     @property
@@ -222,6 +242,13 @@ class ReviewSettings(RecipeSection):
     Attributes:
         disagreement: A case waits where its usable votes differ on more than this share of its sentences;
             None never asks. A ranker that stands alone has one vote, which differs from nothing.
+        confidence: A case waits where its confidence by `evidence.rule` is below this; None never asks.
     """
 
     disagreement: float | None = Field(None, ge=0, lt=1)
+    confidence: float | None = Field(None, ge=0, le=1)
+
+    @property
+    def asks(self) -> bool:
+        """Whether any case may wait."""
+        return self.disagreement is not None or self.confidence is not None

@@ -29,6 +29,7 @@ PAGES = (
     "docs/traces.md",
     "docs/review.md",
     "docs/ranking.md",
+    "docs/calibration.md",
     "docs/corpus.md",
     "docs/dense.md",
     "docs/bioasq.md",

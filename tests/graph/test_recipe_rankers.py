@@ -66,7 +66,7 @@ def test_a_cut_off_is_a_rule_with_its_values() -> None:
     ],
 )
 def test_a_cut_off_can_be_overridden(changes: dict[str, Any]) -> None:
-    changed = override(load_recipe("tamu-ranker"), changes, "tamu-ranker")
+    changed = override(load_recipe("tamu"), changes, "tamu")
     assert voting(changed).cutoff == FixedThreshold(tau=0.2)
 
 

@@ -15,9 +15,11 @@ from ranking.cutoffs import (
     Autocut,
     AutocutStar,
     Cutoff,
+    Deviations,
     Elbow,
     FixedThreshold,
     ScoreGap,
+    Share,
     Surprise,
     SurpriseClean,
     TopK,
@@ -37,6 +39,8 @@ rules = st.one_of(
     st.builds(ScoreGap, max_k=st.none() | st.integers(1, 12)),
     st.builds(AdaptiveSoftK, tau0=st.floats(0, 1), entropy_weight=st.floats(-2, 2)),
     st.builds(TopK, k=st.integers(1, 12)),
+    st.builds(Share, share=st.floats(0.001, 1)),
+    st.builds(Deviations, above=st.floats(-3, 3)),
     st.builds(Autocut, jumps=st.integers(1, 3), minimum=st.integers(1, 4)),
     st.builds(AutocutStar, minimum=st.integers(1, 4)),
     st.builds(Elbow, minimum=st.integers(1, 4)),
@@ -52,6 +56,22 @@ def test_probabilities_are_sigmoids() -> None:
 
 def test_threshold_takes_all_that_reach_it() -> None:
     assert select(FixedThreshold(tau=0.4), SCORES) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.25, 2), (0.24, 1), (0.35, 2), (0.5, 3), (1, 6)])
+def test_a_share_is_rounded_and_never_empty(share: float, count: int) -> None:
+    assert select(Share(share=share), SCORES) == list(range(count))
+
+
+@pytest.mark.parametrize(("above", "chosen"), [(0.0, [0, 1, 2]), (1.0, [0, 1]), (9.0, [0]), (-9.0, range(6))])
+def test_deviations_count_from_the_mean_of_the_document(above: float, chosen: list[int]) -> None:
+    assert select(Deviations(above=above), SCORES) == list(chosen)
+    assert select(Deviations(above=above), [3 * score - 40 for score in SCORES]) == list(chosen)
+
+
+def test_equal_scores_deviate_from_nothing() -> None:
+    assert select(Deviations(above=0.0), [2.0, 2.0]) == [0, 1]
+    assert select(Deviations(above=0.1), [2.0, 2.0]) == [0]
 
 
 def test_threshold_is_inclusive() -> None:

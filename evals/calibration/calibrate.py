@@ -1,0 +1,323 @@
+"""One calibration: the rule, its worth on cases it has not seen, and the bound on what goes unreviewed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from evals.calibration.candidates import Source, Table, count_rules
+from evals.calibration.choice import choose, choose_by_others, held_out, parts_of
+from evals.calibration.errors import CalibrationError
+from evals.calibration.labelled_cases import CalibrationData, LabelledCase, Labels
+from evals.calibration.risk import (
+    BoundTest,
+    Point,
+    Tested,
+    cases_needed,
+    coverage_curve,
+    fixed_sequence,
+    is_binary,
+    outcomes,
+    promised_risk,
+    prove,
+)
+from evals.statistics.bootstrap import SEED, Interval, intervals_of
+from evals.statistics.case_totals import CaseStatistic, Floats, Pooled, Ratio
+from nodes.evidence.calibration import LossName
+from nodes.evidence.rule import DIGITS, EvidenceRule, add_up
+from ranking.measures import PARTS, average_precision_of_scores
+from ranking.prefixes import Integers
+
+AS_IT_IS, EVERY, CALIBRATED = "as it is", "every sentence", "calibrated"
+_ALONE: Mapping[Source, str] = {"votes": "votes alone", "ranker": "ranker alone", "both": "votes and ranker"}
+_WIDTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RiskWish:
+    """A bound that is wanted."""
+
+    risk: float
+    confidence: float
+    loss: LossName
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A rule on the cases that it was not chosen on: shares of 1, intervals by bootstrap over cases.
+
+    Attributes:
+        values: `precision`, `recall`, `f1`: strict micro; `average_precision`: the mean over cases.
+    """
+
+    name: str
+    values: Mapping[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundReport:
+    """A bound that was shown, and the curve that goes with it."""
+
+    wish: RiskWish
+    test: BoundTest
+    proven: Tested
+    cases: int
+    curve: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What came of it.
+
+    Attributes:
+        rule: For the recipe.
+        rows: Rules beside one another on the same cases.
+        gain: F1 of the calibrated rule less that of the recipe as it is.
+        chosen_on: Cases that the rule was chosen on.
+        tested_on: Cases that the rows are of.
+        split: How they were kept apart, in words.
+        in_sample: F1 of the rule on the cases that it was chosen on.
+        picks: How often each rule was chosen, in words.
+    """
+
+    data: CalibrationData
+    rule: EvidenceRule
+    rows: Sequence[Row]
+    gain: Interval
+    chosen_on: int
+    tested_on: int
+    split: str
+    in_sample: float
+    picks: Mapping[str, int] = field(default_factory=dict)
+    bound: BoundReport | None = None
+
+    @property
+    def f1(self) -> Interval:
+        """Of the calibrated rule, on cases that it was not chosen on."""
+        return next(row for row in self.rows if row.name == CALIBRATED).values["f1"]
+
+    @property
+    def optimism(self) -> float:
+        """What the figure on the cases of the choice promises too much."""
+        return self.in_sample - self.f1.value
+
+
+def calibrate(
+    data: CalibrationData,
+    test: float | None,
+    wish: RiskWish | None,
+    start: Callable[[str, int], None] = lambda task, total: None,
+    advance: Callable[[int], None] = lambda done: None,
+) -> Calibration:
+    """Choose a rule, and report it on cases that the choice has not seen.
+
+    Args:
+        data: Labelled cases.
+        test: Share of the cases that is set aside to report on; None leaves one case out in turn. A bound
+            needs such cases: half of all, unless another share is given.
+        wish: A bound that is wanted.
+        start: Called with the name of a step and its parts.
+        advance: Called with the parts that are done.
+
+    Raises:
+        CalibrationError: There are too few cases, or no bound can be shown.
+    """
+    fingerprints = [case.fingerprint for case in data.cases]
+    parts = parts_of(fingerprints)
+    if parts.size < 2:
+        raise CalibrationError(
+            f"{data.origin}: all {len(fingerprints)} cases have the same texts; a rule has to be tested on"
+            " cases that it was not chosen on"
+        )
+    if wish is not None and test is None:
+        test = 0.5
+    aside = np.zeros(0, dtype=np.int64) if test is None else held_out(fingerprints, test)
+    if wish is not None:
+        _demand_enough(data, aside.size, wish)
+    every = np.arange(len(fingerprints))
+    kept = np.setdiff1d(every, aside)
+    if not kept.size:
+        raise CalibrationError(f"--test {test:g} leaves no case to choose a rule on; give a smaller share")
+    start("rules", 5)
+    ticks = iter(range(1, 100))
+    table = count_rules(data.cases, log_odds=data.ranker_gives_log_odds, tick=lambda: advance(next(ticks)))
+    there: list[Source] = list(dict.fromkeys(family.source for family in table.families))
+    chosen = choose(table, kept, parts, there)
+    rule = with_probabilities(table.rules[chosen.column], [data.cases[row] for row in kept])
+    columns: dict[str, Integers] = {}
+    wanted: dict[str, list[Source]] = {CALIBRATED: there}
+    if len(there) > 1:
+        wanted |= {_ALONE[source]: [source] for source in there}
+    start("cases left out", parts.size * len(wanted))
+    ticks = iter(range(1, parts.size * len(wanted) + 1))
+    for name, sources in wanted.items():
+        if test is None:
+            columns[name] = choose_by_others(table, parts, sources, lambda: advance(next(ticks)))
+        else:
+            columns[name] = np.full(every.size, choose(table, kept, parts, sources).column)
+    reported = every if test is None else aside
+    rows, gain = _rows(data, table, columns, reported)
+    picked = columns[CALIBRATED][reported]
+    names, counts = np.unique(picked, return_counts=True)
+    picks = {str(table.rules[column]): int(count) for column, count in zip(names, counts, strict=True)}
+    return Calibration(
+        data=data,
+        rule=rule,
+        rows=rows,
+        gain=gain,
+        chosen_on=int(kept.size),
+        tested_on=int(reported.size),
+        split=_split(test, parts.size, len(set(fingerprints))),
+        in_sample=chosen.f1,
+        picks=dict(sorted(picks.items(), key=lambda one: -one[1])),
+        bound=None if wish is None else _bound(data, rule, kept, aside, wish),
+    )
+
+
+def with_probabilities(rule: EvidenceRule, cases: Sequence[LabelledCase]) -> EvidenceRule:
+    """The rule with the slope and intercept of a logistic regression on its sums (Platt 1999).
+
+    Targets are drawn in by one case on either side, as Platt has it, so that separable labels have a slope.
+    """
+    sums = np.concatenate([add_up(rule, case.model, case.ranker) for case in cases])
+    labels = np.concatenate([case.essential for case in cases])
+    positive, negative = int(labels.sum()), int((~labels).sum())
+    targets = np.where(labels, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+    def loss(values: Floats) -> tuple[float, Floats]:
+        logits = values[0] * sums + values[1]
+        away = 0.5 * (1 + np.tanh(0.5 * logits)) - targets
+        value = np.logaddexp(0, logits) - targets * logits
+        return float(value.mean()), np.array([(away * sums).mean(), away.mean()])
+
+    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
+    slope, intercept = (round(float(value), DIGITS) + 0.0 for value in found.x)
+    return rule.model_copy(update={"slope": slope, "intercept": intercept})
+
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """F1 of one rule less that of another."""
+
+    one: Pooled
+    other: Pooled
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Of both."""
+        return (*self.one.columns, *self.other.columns)
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The difference."""
+        return self.one.of(totals, cases) - self.other.of(totals, cases)
+
+
+def _rows(
+    data: CalibrationData, table: Table, columns: Mapping[str, Integers], reported: Integers
+) -> tuple[list[Row], Interval]:
+    gold = table.gold[reported]
+    cases = [data.cases[row] for row in reported]
+    sizes = np.array([case.essential.size for case in cases])
+    blocks = {
+        AS_IT_IS: _numbers(
+            np.array([(case.uncalibrated & case.essential).sum() for case in cases]),
+            np.array([case.uncalibrated.sum() for case in cases]),
+            gold,
+            _precision([case.uncalibrated_sums for case in cases], [case.essential for case in cases]),
+        ),
+        EVERY: _numbers(
+            gold,
+            sizes,
+            gold,
+            _precision([np.zeros(size) for size in sizes.tolist()], [case.essential for case in cases]),
+        ),
+    }
+    for name, picked in columns.items():
+        at = (reported, picked[reported])
+        blocks[name] = _numbers(table.correct[at], table.predicted[at], gold, table.precision[at])
+    statistics: dict[str, CaseStatistic] = {}
+    for number, name in enumerate(blocks):
+        first = number * _WIDTH
+        statistics |= {f"{name}/{part}": Pooled(first, part, "perfect") for part in PARTS}
+        statistics[f"{name}/average_precision"] = Ratio(first + 3, first + 4)
+    calibrated = list(blocks).index(CALIBRATED) * _WIDTH
+    statistics["gain"] = _Gain(Pooled(calibrated, "f1", "perfect"), Pooled(0, "f1", "perfect"))
+    found = intervals_of(np.concatenate(list(blocks.values()), axis=1), statistics)
+    rows = [
+        Row(name, {part: found[f"{name}/{part}"] for part in (*PARTS, "average_precision")})
+        for name in blocks
+    ]
+    return rows, found["gain"]
+
+
+def _numbers(correct: Integers, predicted: Integers, gold: Integers, precision: Floats) -> Floats:
+    """Columns of one rule: counts, average precision, and whether there is one."""
+    there = np.isfinite(precision)
+    return np.stack([correct, predicted, gold, np.where(there, precision, 0), there], axis=1).astype(
+        np.float64
+    )
+
+
+def _precision(sums: Sequence[Floats], labels: Sequence[Labels]) -> Floats:
+    found = [average_precision_of_scores(one, its.tolist()) for one, its in zip(sums, labels, strict=True)]
+    return np.array([np.nan if value is None else value for value in found])
+
+
+def _split(test: float | None, parts: int, texts: int) -> str:
+    if test is not None:
+        return f"{test:.0%} of the cases set aside"
+    return "one case left out in turn" if parts == texts else f"one of {parts} parts left out in turn"
+
+
+def _demand_enough(data: CalibrationData, tested: int, wish: RiskWish) -> None:
+    needed = cases_needed(wish.risk, wish.confidence)
+    if tested >= needed:
+        return
+    total = len(data.cases)
+    share = f", or test on more of them: --test {(needed + 0.5) / total:.2f}" if needed < total - 1 else ""
+    raise CalibrationError(
+        f"{data.origin}: a risk of {wish.risk:g} at a confidence of {wish.confidence:g} needs at least"
+        f" {needed} labelled cases that the rule was not chosen on, all without a loss, and there are"
+        f" {tested} of {total}; label {max(1, 2 * needed - total)} more{share}"
+    )
+
+
+def _bound(
+    data: CalibrationData, rule: EvidenceRule, kept: Integers, aside: Integers, wish: RiskWish
+) -> BoundReport:
+    binary = is_binary(wish.loss)
+    known = outcomes(rule, [data.cases[row] for row in kept], wish.loss)
+    # In an order that no file decides: the test bets on one case after the other.
+    shuffled = np.random.default_rng(SEED).permutation(aside)
+    tested = outcomes(rule, [data.cases[row] for row in shuffled], wish.loss)
+    sequence = fixed_sequence(known, int(aside.size), wish.risk, wish.confidence, binary=binary)
+    result = prove(sequence, tested, wish.risk, wish.confidence, binary=binary)
+    if result.proven is None:
+        first = result.tested[0]
+        promise = promised_risk(known, int(aside.size), wish.confidence, binary=binary)
+        raise CalibrationError(
+            f"{data.origin}: no set of cases is shown to have a risk of at most {wish.risk:g}: the"
+            f" {first.answered} surest of {aside.size} tested cases have a mean loss of {first.loss:.3f}"
+            f" ({wish.loss}); those that the rule was chosen on promise {math.ceil(promise * 100) / 100:.2f};"
+            " allow more, label more cases, or choose another --loss"
+        )
+    curve = coverage_curve(tested, wish.confidence, binary=binary)
+    return BoundReport(wish, result, result.proven, int(aside.size), curve)
+
+
+def bound_fields(report: BoundReport) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        **{"risk": report.wish.risk, "confidence": report.wish.confidence, "loss": report.wish.loss},
+        "threshold": report.proven.threshold,
+        "answered": report.proven.answered,
+        "cases": report.cases,
+        "mean_loss": report.proven.loss,
+        "tested": [one._asdict() for one in report.test.tested],
+        "curve": [one._asdict() for one in report.curve],
+    }

@@ -1,0 +1,73 @@
+"""What a calibrated recipe says of its making: data, models, prompts, and the bound that was proven."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cases.definitions import Section
+from cases.records import Case
+from nodes.core.recipe import Recipe, RecipeSection, set_values
+from nodes.evidence.settings import EvidenceSettings, ReviewSettings
+
+LossName = Literal["wrong_labels", "any_wrong", "missed", "f1"]
+"""Of a case, 0 to 1: the share of its sentences with a wrong label; whether there is any; the share of its
+essential sentences that are not found; what its F1 lacks of 1."""
+
+
+class Bound(Section):
+    """With probability `confidence` the mean loss of the cases that are answered is at most `risk`.
+
+    Attributes:
+        risk: Upper bound of the mean loss over the cases that no person is asked about.
+        confidence: Probability that the bound holds.
+        loss: Of one case.
+        cases: Labelled cases that it was tested on.
+        answered: How many of them no person would have been asked about.
+    """
+
+    risk: float = Field(gt=0, lt=1)
+    confidence: float = Field(gt=0, lt=1)
+    loss: LossName
+    cases: int
+    answered: int
+
+
+class CalibrationSettings(RecipeSection):
+    """What a rule was chosen with. A run with anything else is warned, and a bound lapses.
+
+    Attributes:
+        data_sha256: Over labels, votes and scores of all cases.
+        cases: How many there were.
+        fingerprints: Of the texts of each case.
+        models: Identities of the models that voted, by role.
+        prompts: Hashes of the prompts of votes, by name.
+        resources: Demonstrations and ranker, as runs record them.
+        evidence_sha256: Of what the recipe says of evidence and review.
+        bound: None where none was asked for.
+    """
+
+    data_sha256: str
+    cases: int
+    fingerprints: tuple[str, ...] = ()
+    models: dict[str, str] = Field(default_factory=dict)
+    prompts: dict[str, str] = Field(default_factory=dict)
+    resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    evidence_sha256: str
+    bound: Bound | None = None
+
+
+def case_fingerprint(case: Case) -> str:
+    """Twelve digits for the texts of a case, without differences of case and white space."""
+    texts = (case.question, case.narrative, *(sentence.text for sentence in case.sentences))
+    plain = "\n".join(" ".join(text.lower().split()) for text in texts)
+    return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def evidence_sha256(recipe: Recipe) -> str:
+    """Of the values that decide labels and who is asked; defaults do not count, as versions add fields."""
+    values = [set_values(recipe.section(kind)) for kind in (EvidenceSettings, ReviewSettings)]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,146 @@
+"""A calibrated rule: the model's log-odds and a ranker's scores, added up and cut in each case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from cases.definitions import Section
+from ranking.cutoffs import Cutoff, cutoff_text, select
+from ranking.prefixes import Floats, probabilities, standardised
+
+DIGITS = 4
+"""Of confidences: a difference in the last bit between two machines is none between two runs."""
+
+_LEAST = 0.5 * 10**-DIGITS
+"""Probabilities are recorded in so many digits; none is taken to be nearer to 0 or 1 than that."""
+
+_NEEDS_PROBABILITIES = ("threshold", "adaptive")
+
+
+class EvidenceRule(Section):
+    """From votes and ranker's scores to essential sentences, as `evigraph calibrate` writes it.
+
+    Attributes:
+        ranker_weight: Share of the ranker in the sum; the model has the rest.
+        scale: `case` adds standardised values, less their mean over the note and over their deviation, so
+            that only the order and the distances within the note count; `none` adds them as they are.
+        cutoff: What is taken of the sum.
+        slope: From the sum to the log-odds of a sentence being essential, on the labelled cases; None where
+            the rule only selects.
+        intercept: As `slope`.
+    """
+
+    ranker_weight: float = Field(ge=0, le=1)
+    scale: Literal["case", "none"] = "case"
+    cutoff: Cutoff
+    slope: float | None = Field(None, allow_inf_nan=False)
+    intercept: float = Field(0.0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _cuts_what_there_is(self) -> EvidenceRule:
+        if self.scale == "case" and self.cutoff.rule in _NEEDS_PROBABILITIES:
+            raise ValueError(
+                f"cutoff.rule is {self.cutoff.rule!r}, but scale is 'case', whose values are no log-odds; use"
+                " 'share', 'top_k' or 'deviations', or scale 'none'"
+            )
+        return self
+
+    @property
+    def reads_model(self) -> bool:
+        """Whether votes of a model count."""
+        return self.ranker_weight < 1
+
+    @property
+    def reads_ranker(self) -> bool:
+        """Whether a ranker's scores count."""
+        return self.ranker_weight > 0
+
+    def __str__(self) -> str:
+        """`0.50 model + 0.50 ranker, standardised, cut-off share=0.35`."""
+        parts = [("model", 1 - self.ranker_weight), ("ranker", self.ranker_weight)]
+        added = " + ".join(f"{weight:.2f} {name}" for name, weight in parts if weight)
+        if not (self.reads_model and self.reads_ranker):
+            added = "ranker" if self.reads_ranker else "model"
+        scale = ", standardised" if self.scale == "case" else ""
+        return f"{added}{scale}, cut-off {cutoff_text(self.cutoff)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a rule makes of a case.
+
+    Attributes:
+        sums: Of each sentence.
+        chosen: Positions of the essential sentences, in note order.
+        probabilities: P(essential) of each sentence; None without a slope.
+        confidence: The share of right labels that those probabilities promise, the certainty of the case;
+            None without a slope.
+    """
+
+    sums: Floats
+    chosen: list[int]
+    probabilities: Floats | None
+    confidence: float | None
+
+
+def log_odds(
+    sentence_ids: Sequence[str],
+    counts: Mapping[str, int],
+    votes: int,
+    told: Mapping[str, float | None] | None,
+) -> Floats:
+    """The model's log-odds of each sentence, shape (sentences,).
+
+    From probabilities that the model told of every sentence, else from shares of its votes, half a vote
+    added on either side (Haldane and Anscombe), so that no share is 0 or 1.
+
+    Args:
+        sentence_ids: In note order.
+        counts: Votes of the model alone.
+        votes: Usable ones.
+        told: Mean P(essential) over the votes.
+    """
+    known = [None if told is None else told.get(id_) for id_ in sentence_ids]
+    given = np.array([value for value in known if value is not None], dtype=np.float64)
+    if given.size and given.size == len(sentence_ids):
+        shares = np.clip(given, _LEAST, 1 - _LEAST)
+    else:
+        shares = (np.array([counts[id_] for id_ in sentence_ids], dtype=np.float64) + 0.5) / (votes + 1)
+    return np.asarray(np.log(shares) - np.log1p(-shares))
+
+
+def add_up(rule: EvidenceRule, model: Floats | None, ranker: Floats | None) -> Floats:
+    """The weighted sum of what the rule reads.
+
+    Args:
+        rule: With the weights.
+        model: Log-odds, shape (sentences,); None where the rule does not read them.
+        ranker: Scores, shape (sentences,); None where the rule does not read them.
+    """
+    weighted = [(1 - rule.ranker_weight, model), (rule.ranker_weight, ranker)]
+    parts = [(weight, values) for weight, values in weighted if weight and values is not None]
+    scale = standardised if rule.scale == "case" else np.asarray
+    return np.asarray(np.sum([weight * scale(values) for weight, values in parts], axis=0))
+
+
+def judge(rule: EvidenceRule, model: Floats | None, ranker: Floats | None) -> Judged:
+    """Apply a rule to a case.
+
+    Args:
+        rule: To apply.
+        model: As in `add_up`.
+        ranker: As in `add_up`.
+    """
+    sums = add_up(rule, model, ranker)
+    chosen = select(rule.cutoff, sums)
+    if rule.slope is None:
+        return Judged(sums, chosen, None, None)
+    found = probabilities(rule.slope * sums + rule.intercept)
+    right = 1 - found
+    right[chosen] = found[chosen]
+    return Judged(sums, chosen, found, round(float(right.mean()), DIGITS))
