@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 
@@ -27,12 +28,21 @@ LONGEST_FIRST = ("docs", "faults", "serving_embedded", "cli", "runs")
 """Folders whose modules take minutes: were they begun last, the other workers would have nothing left to do.
 The faults mostly wait, so they leave the processor to the pages."""
 
+MAX_WORKERS = 8
+"""A worker that runs torch takes up to 1.5 GB."""
+
 REMEDIES = {
     "Chromium": "apt-get install chromium",
     "EVIGRAPH_TEST_VLLM_PYTHON": "make vllm, then name its interpreter",
     "evigraph models pull": "make setup",
 }
 """What to do about a skip, by words of its reason."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For `-n auto`, two workers a processor: half of their time they wait for servers and commands."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(processors, min(2 * processors, MAX_WORKERS))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,7 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def remedy(reason: str) -> str:
-    """What lets a skipped test run; empty if nobody has said."""
+    """What lets a skipped test run; empty if that is not known."""
     return next((text for words, text in REMEDIES.items() if words in reason), "")
 
 
