@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cases.bioasq_json import bioasq_cases, is_bioasq
+from cases.biomedical import pubmed_address
 from cases.errors import InputError
 from cases.files import opened
-from cases.json_border import Identifier, Line, first_fault, not_empty
+from cases.json_border import Identifier, Line, Text, first_fault, not_empty
 from cases.records import Case, Gold, InvalidCase, Verdict
 
 _VERDICTS: Mapping[str, Verdict] = {"yes": "yes", "no": "no", "maybe": "unknown"}
@@ -71,6 +72,70 @@ def _case(case_id: str, entry: object) -> Case | InvalidCase:
         as_of=read.YEAR,
         gold=Gold(verdict=verdict),
     )
+
+
+class _Answered(_Entry):
+    CONTEXTS: list[Text] = []
+    LONG_ANSWER: Text = ""
+
+
+class YesNoQuestions(NamedTuple):
+    """Questions of PubMedQA in the form of BioASQ, by their ids.
+
+    Attributes:
+        undecided: How many were left out: without a decision, or with `maybe`, which BioASQ does not have.
+        unsupported: How many were left out for want of a context.
+    """
+
+    questions: dict[str, dict[str, object]]
+    undecided: int
+    unsupported: int
+
+
+def pubmedqa_as_bioasq(path: Path) -> YesNoQuestions:
+    """The questions of a PubMedQA file that are answered yes or no, each with its contexts as snippets.
+
+    The long answer becomes the ideal one; it is no snippet.
+
+    Raises:
+        InputError: The file cannot be read, or a question in it is wrong.
+    """
+    content = read_json(path)
+    if is_bioasq(content):
+        raise InputError(path, "these are questions of BioASQ already", "Give them to `evigraph run bioasq`")
+    broken = next((case for case in pubmedqa_cases(path, content) if isinstance(case, InvalidCase)), None)
+    if broken is not None:
+        raise InputError(path, broken.fault)
+    assert isinstance(content, dict)
+    undecided = unsupported = 0
+    questions: dict[str, dict[str, object]] = {}
+    for case_id, entry in content.items():
+        try:
+            read = _Answered.model_validate({**entry, "case_id": case_id})
+        except ValidationError as error:
+            raise InputError(path, f"{case_id}: {first_fault(error)}") from None
+        contexts = [context for context in read.CONTEXTS if context]
+        if read.final_decision not in ("yes", "no"):
+            undecided += 1
+        elif not contexts:
+            unsupported += 1
+        else:
+            questions[read.case_id] = _as_bioasq(read, contexts)
+    return YesNoQuestions(questions, undecided, unsupported)
+
+
+def _as_bioasq(read: _Answered, contexts: Sequence[str]) -> dict[str, object]:
+    address = pubmed_address(read.case_id)
+    where = {"document": address, "beginSection": "abstract", "endSection": "abstract"}
+    return {
+        "id": read.case_id,
+        "body": read.QUESTION,
+        "type": "yesno",
+        "documents": [address],
+        "snippets": [{"text": text, **where} for text in contexts],
+        "exact_answer": read.final_decision,
+        **({"ideal_answer": [read.LONG_ANSWER]} if read.LONG_ANSWER else {}),
+    }
 
 
 def read_json_questions(path: Path) -> Iterator[Case | InvalidCase]:

@@ -21,7 +21,8 @@ def experiment(
     definition: Annotated[
         str,
         typer.Argument(
-            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo.", metavar="EXPERIMENT"
+            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo, flagship.",
+            metavar="EXPERIMENT",
         ),
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder. (default: out/NAME)")] = None,
@@ -30,6 +31,14 @@ def experiment(
     ] = None,
     key: NewKeyOption = None,
     model: ModelOption = None,
+    demos: Annotated[
+        Path | None,
+        typer.Option(
+            help="Demonstrations instead of the experiment's: the folder of a pool, or a file of answered"
+            " questions.",
+            metavar="FOLDER|FILE",
+        ),
+    ] = None,
     limit: LimitOption = None,
     *,
     flags: SessionFlags,
@@ -52,6 +61,8 @@ def experiment(
     loaded = load_experiment(definition)
     if cases:
         loaded = loaded.model_copy(update={"cases": tuple(cases), "key": tuple(key or ())})
+    if demos:
+        loaded = loaded.model_copy(update={"demos": demos})
     folder = out or Path("out") / Path(definition).stem
     planned = plan(loaded, folder, model or (), limit)
     options = flags.options("run")
@@ -73,15 +84,14 @@ def experiment(
 def _print(planned: Sequence[PlannedCell], cells: Cells, made: ExperimentReport) -> None:
     """What each cell took, the headline of each table, and where the tables are."""
     from cli.terminal import print_table
-    from evals.experiments.render import table_of
-    from evals.experiments.tables import TITLES
+    from evals.experiments.render import table_of, title_of
     from evals.pages.tables import Table, columns
 
     heads = columns("cell", "cases", "calls made", "shared or replayed", "tokens")
     print_table(Table(heads, [_cell(cell, cells) for cell in planned]))
     for one in made.tables:
         print_line()
-        print_table(table_of(one, headline_only=True), title=f"table {one.table}: {TITLES[one.table]}")
+        print_table(table_of(one, headline_only=True), title=title_of(one))
     print_line()
     for note in made.notes:
         print_line(note)

@@ -34,7 +34,7 @@ _PANELS = {
         "bench",
     ),
     "Data and rankers": (
-        *("demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
+        *("cases", "demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
     ),
     "Models": ("models", "serve"),
 }

@@ -84,6 +84,13 @@ class Resource(ABC):
         return {}
 
 
+def used_places(resources: Iterable[Resource], recipe: Recipe) -> frozenset[str]:
+    """The options of places that a recipe has a use for."""
+    return frozenset(
+        place for resource in resources if resource.reads(recipe) is not None for place in resource.places
+    )
+
+
 async def open_resources(
     resources: Iterable[Resource], request: ResourceRequest, shared: Mapping[Resource, Opened] | None = None
 ) -> dict[Resource, Opened]:

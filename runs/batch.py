@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -144,6 +145,7 @@ async def run_batch(
     manifest.sessions.append(session)
     manifest.status = "running"
     status: Status = "stopped"
+    used_before = time.process_time()
     try:
         journal = Journal(folder.path / CALLS)
         try:
@@ -177,6 +179,7 @@ async def run_batch(
         manifest.status = status
         manifest.counts = _counts(statuses)
         session.end(progress.usage)
+        session.processor_seconds = round(time.process_time() - used_before, 3)
         _save_if_possible(folder)
     return status
 

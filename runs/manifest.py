@@ -134,6 +134,8 @@ class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
     `cost` is None without prices; `stopped_by` says what ended the session early, such as its budget.
+    `processor_seconds` are those of this process while cases ran, in-process models included and servers not;
+    None where it was killed, or an older version ran.
     """
 
     command: str
@@ -146,6 +148,7 @@ class Session(_Record):
     cached_tokens: int = 0
     cost: float | None = None
     stopped_by: str | None = None
+    processor_seconds: float | None = None
 
     def end(self, usage: Usage) -> None:
         """Record that it has ended now, and what it used."""

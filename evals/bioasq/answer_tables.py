@@ -10,7 +10,7 @@ from cases.records import Case
 from cases.submissions.bioasq import BioasqPrediction
 from evals.bioasq.parts import PARTS, Part
 from evals.bioasq.scores import OURS, PartRows, part_rows, predictions_of_run
-from evals.experiments.tables import PaperTable, TableRow
+from evals.experiments.tables import Compared, PaperTable, TableRow
 from evals.statistics.bootstrap import Interval, intervals_of, paired_bootstrap
 from evals.statistics.case_totals import PERCENT
 from evals.statistics.sign_flip import swap_test
@@ -89,7 +89,7 @@ def make_answer_table(table: AnswerTable, runs: Mapping[str, RunFolder]) -> Pape
         )
         first, this = _first(cells, models[0]), of_row.get(models[0])
         if rows and this is not None and this is not first:
-            rows.append(TableRow(name, values, *_difference(first, this, headline, cases)))
+            rows.append(TableRow(name, values, _compared(first, this, headline, cases)))
         else:
             rows.append(TableRow(name, values))
     return PaperTable(
@@ -142,16 +142,14 @@ def _value(cell: _Cell, column: _Column, cases: Sequence[Case]) -> Interval | No
     return _in_points(intervals_of(rows.matrix, {"": PARTS[column.part].statistics[column.score]})[""])
 
 
-def _difference(
-    first: _Cell, other: _Cell, column: _Column, cases: Sequence[Case]
-) -> tuple[Interval | None, float | None]:
+def _compared(first: _Cell, other: _Cell, column: _Column, cases: Sequence[Case]) -> Compared | None:
     one, two = _rows(first, column, cases), _rows(other, column, cases)
     if not one.cases:
-        return None, None
+        return None
     statistic = PARTS[column.part].statistics[column.score]
     difference = paired_bootstrap(one.matrix, two.matrix, [statistic])[0].difference
     (p_value,) = swap_test(one.matrix, two.matrix, [statistic])
-    return _in_points(difference), p_value
+    return Compared(_in_points(difference), p_value)
 
 
 def _in_points(interval: Interval) -> Interval:

@@ -16,10 +16,11 @@ from cases.definitions import DefinitionKind, Section
 from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 
-Table = Literal["3", "4", "6", "7", "bioasq-4", "bioasq-5"]
-"""A table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence.
+Table = Literal["evidence", "3", "4", "6", "7", "bioasq-4", "bioasq-5"]
+"""`evidence` compares recipes of any system by the evidence they find and what that costs.
 
-Or of Verma et al. 2025 on BioASQ: 4 exact answers, 5 ideal answers."""
+Or a table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence. Or of Verma et
+al. 2025 on BioASQ: 4 exact answers, 5 ideal answers."""
 
 CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{0,79}$")]
 """Also the name of the cell's folder."""
@@ -29,10 +30,12 @@ class Cell(Section):
     """One run of the grid.
 
     Attributes:
+        recipe: A packaged recipe, or a file; None is that of the experiment. It may be of another system.
         set: Values of the recipe by dotted field, such as `evidence.votes`.
         model: Model strings as `--model` takes them; empty is that of the experiment.
     """
 
+    recipe: str | None = None
     set: dict[str, Any] = Field(default_factory=dict)
     model: tuple[str, ...] = ()
 
@@ -48,7 +51,7 @@ class Experiment(Section):
     """A grid. Paths are relative to the file.
 
     Attributes:
-        recipe: A packaged recipe, or a file.
+        recipe: A packaged recipe, or a file, of cells that name none.
         cases: Case files that everything is reported on.
         key: Key files; empty takes those beside the case files.
         tune_on: Case files of another split; thresholds are chosen there.
@@ -140,14 +143,23 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
         name: tuple(folder / path for path in getattr(experiment, name))
         for name in ("cases", "key", "tune_on", "tune_key")
     }
-    recipe = experiment.recipe
-    if (folder / recipe).is_file():
-        recipe = str(folder / recipe)
+    cells = {
+        name: cell
+        if cell.recipe is None
+        else cell.model_copy(update={"recipe": _recipe_in(folder, cell.recipe)})
+        for name, cell in experiment.cells.items()
+    }
     folders = {
         name: None if (given := getattr(experiment, name)) is None else folder / given
         for name in ("demos", "corpus", "index")
     }
-    return experiment.model_copy(update={**paths, "recipe": recipe, **folders})
+    recipe = _recipe_in(folder, experiment.recipe)
+    return experiment.model_copy(update={**paths, "recipe": recipe, "cells": cells, **folders})
+
+
+def _recipe_in(folder: Path, recipe: str) -> str:
+    """A file beside the experiment's, or else a name as it is."""
+    return str(folder / recipe) if (folder / recipe).is_file() else recipe
 
 
 def _grid_name(fields: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
 from evals.bioasq.answer_tables import make_answer_table
 from evals.experiments.definition import Experiment, Table
+from evals.experiments.evidence import EvidenceRow, evidence_row, make_evidence_table
 from evals.experiments.render import as_csv, as_markdown, as_page
 from evals.experiments.run import Cells
 from evals.experiments.tables import TASK_OF, PaperTable, make_table
@@ -21,6 +22,7 @@ from evals.scoring.gold import GoldCase, ScoringError, gold_of_run, predictions
 from evals.scoring.measures import TaskScores
 from evals.scoring.score import score
 from evals.scoring.scored_tasks import score_predictions
+from evals.scoring.tasks import TASKS
 from runs.folder import RunFolder
 
 
@@ -51,6 +53,8 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
             case "bioasq-4" | "bioasq-5":
                 runs = {name: cells.reported[name] for name in names if name in cells.reported}
                 made = make_answer_table(table, runs)
+            case "evidence":
+                made = _evidence_table(names, cells, resources, notes_of_rows)
             case _:
                 scored = _scored(table, names, cells, resources, notes_of_rows)
                 made = make_table(table, scored)
@@ -89,6 +93,27 @@ def _scored(
             # Such as a cell that stops after the evidence, in a table of answers.
             notes.append(f"{name} is left out of table {table}: {error}.")
     return rows
+
+
+def _evidence_table(
+    names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
+) -> PaperTable | None:
+    """With every cell that can be scored; what a reader must know of the others is added to `notes`."""
+    rows: dict[str, EvidenceRow] = {}
+    for name in names:
+        if (run := cells.reported.get(name)) is None:
+            continue
+        try:
+            rows[name] = evidence_row(run, resources)
+        except ScoringError as error:
+            notes.append(f"{name} is left out of table evidence: {error}.")
+    # What lenient means is of no interest here.
+    notes += [
+        note for row in rows.values() for note in row.scores.notes if note not in TASKS[row.scores.task].notes
+    ]
+    if not rows:
+        return None
+    return make_evidence_table(rows, gold_of_run(cells.reported[next(iter(rows))]))
 
 
 def _tuned(

@@ -13,7 +13,9 @@ from cases.files import json_bytes, write_atomically
 from cases.load import find_cases
 from evals.experiments.definition import Experiment
 from evals.experiments.errors import ExperimentError
-from graph.recipe import Recipe, load_recipe, override
+from graph.recipe import Recipe, RecipeError, load_recipe, override
+from graph.resource import used_places
+from graph.system import find_system
 from nodes.evidence.settings import VoteSettings
 from runs.assemble import Request
 from runs.batch import Options
@@ -71,28 +73,36 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
         limit: Only the first cases.
 
     Raises:
-        RecipeError, ModelError: Of a cell, or no model is named for it.
+        RecipeError: Of a cell: its recipe cannot be read, or has no field for what the cell sets.
+        ModelError: Of a cell, or no model is named for it.
         InputError: The case or key files.
-        ExperimentError: No cases are named.
+        ExperimentError: No cases are named, or no cell has a use for a place.
     """
     if not experiment.cases:
         raise ExperimentError("the experiment names no case files; give them: --cases FILE")
-    loaded = load_recipe(experiment.recipe)
     cases_sha256 = find_cases(experiment.cases, experiment.key).check().sha256
     tuning_sha256 = ""
     if experiment.tune_on:
         tuning_sha256 = find_cases(experiment.tune_on, experiment.tune_key).check().sha256
     planned = []
+    unused = dict(experiment.places)
     for name, cell in experiment.all_cells().items():
-        recipe = override(loaded, cell.set, experiment.recipe)
+        origin = cell.recipe or experiment.recipe
+        try:
+            loaded = load_recipe(origin)
+            recipe = override(loaded, cell.set, origin)
+        except RecipeError as error:
+            raise RecipeError(f"cell {name!r}: {error}") from None
+        used = used_places(find_system(recipe.system).resources, recipe)
+        unused = {place: path for place, path in unused.items() if place not in used}
         request = Request(
             recipe=recipe,
-            recipe_origin=experiment.recipe,
+            recipe_origin=origin,
             inputs=experiment.cases,
             keys=experiment.key,
             models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
             overrides=cell.set,
-            places=experiment.places,
+            places={place: path for place, path in experiment.places.items() if place in used},
             limit=limit,
         )
         planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))
@@ -100,6 +110,9 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
             elsewhere = replace(request, inputs=experiment.tune_on, keys=experiment.tune_key)
             folder = out / "tuning" / name
             planned.append(PlannedCell(name, folder, elsewhere, tuning_sha256, tuning=True))
+    if unused:
+        place, path = next(iter(unused.items()))
+        raise ExperimentError(f"no cell of the experiment has a use for {place} {path}; leave it out")
     return planned
 
 

@@ -1,10 +1,10 @@
-"""The tables of TAMU 2026 from the scores of cells: same rows and columns, an interval for each value."""
+"""Tables from the scores of cells, an interval for each value, in the layout of TAMU 2026."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cases.submissions.archehr import Task
 from evals.experiments.definition import Table
@@ -24,6 +24,7 @@ _AVAILABLE = "mean of available"
 
 TASK_OF: Mapping[Table, Task] = {"3": "2026-2", "4": "2026-2", "6": "2026-3", "7": "2026-3"}
 TITLES: Mapping[Table, str] = {
+    "evidence": "Evidence by system and recipe",
     "3": "Evidence by step: few-shot, self-reflection, voting",
     "4": "Evidence by model, strict micro",
     "6": "Answers by choice of demonstrations",
@@ -48,20 +49,52 @@ _COLUMNS: Mapping[Table, Mapping[str, str]] = {
 }
 
 
+class Compared(NamedTuple):
+    """A row's headline metric against another row's.
+
+    Attributes:
+        difference: What the row has more.
+        p_value: Two-sided.
+    """
+
+    difference: Interval
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a case costs on average.
+
+    Attributes:
+        calls: Of the model, as are the tokens; replayed ones counted as if they had been made.
+        processor_seconds: Of this process with its in-process models, over all cases that were run; that of
+            servers is not in it, and replayed calls take next to none. None where it was not recorded.
+        shared: Share of the calls that were replayed, such as those that another cell had made.
+    """
+
+    calls: float
+    input_tokens: float
+    output_tokens: float
+    processor_seconds: float | None
+    shared: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class TableRow:
     """One row.
 
     Attributes:
         values: One a column; None where a metric is not computed.
-        difference: Of the table's headline metric, to the first row; None in the first row.
-        p_value: Of that difference, two-sided.
+        to_first: The table's headline metric against the first row's; None in the first row.
+        to_baseline: The same against the table's baseline, where it has one.
+        costs: Where the table has them.
     """
 
     name: str
     values: tuple[Interval | None, ...]
-    difference: Interval | None = None
-    p_value: float | None = None
+    to_first: Compared | None = None
+    to_baseline: Compared | None = None
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +105,7 @@ class PaperTable:
         cases: Cases that are scored in every row; no others count.
         headline: The column that rows are compared by.
         not_computed: Why a column is empty, by its name.
+        baseline: Name of a row that all others are compared with beside the first.
     """
 
     table: Table
@@ -81,6 +115,7 @@ class PaperTable:
     cases: int
     headline: str
     not_computed: Mapping[str, str]
+    baseline: str | None = None
 
 
 def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | None:
@@ -93,7 +128,7 @@ def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | N
     Returns:
         None where no row, or no case in all of them, is scored.
     """
-    common = _on_common_cases(scored)
+    common = on_common_cases(scored)
     if not common:
         return None
     first = next(iter(common.values()))
@@ -120,7 +155,8 @@ def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | N
     )
 
 
-def _on_common_cases(scored: Mapping[str, TaskScores]) -> dict[str, TaskScores]:
+def on_common_cases(scored: Mapping[str, TaskScores]) -> dict[str, TaskScores]:
+    """The scores on the cases that all of them have; empty where there is no such case."""
     ids = [{case.case_id for case in scores.cases} for scores in scored.values()]
     common = set.intersection(*ids) if ids else set()
     if not common:
@@ -157,4 +193,4 @@ def _row(
     if is_first or headline not in intervals:
         return TableRow(name, values)
     (p_value,) = swap_test(paired.first, paired.second, [statistics[headline]])
-    return TableRow(name, values, intervals[headline].difference, p_value)
+    return TableRow(name, values, Compared(intervals[headline].difference, p_value))

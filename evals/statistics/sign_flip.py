@@ -52,6 +52,26 @@ def swap_test(
     ]
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of several tests, corrected so that any error among them has the probability of one test's.
+
+    The smallest is multiplied by the number of tests, the next by one less, and so on, at most 1; none falls
+    below one that was smaller before (Holm 1979).
+
+    Args:
+        p_values: Of the tests, in any order.
+
+    Returns:
+        In the same order.
+    """
+    corrected = [0.0] * len(p_values)
+    least = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = least
+    return corrected
+
+
 def _changed(first: Floats, second: Floats, statistic: CaseStatistic) -> Floats:
     """What an exchange adds to the first run's totals: one row for each case where it adds anything."""
     columns = list(statistic.columns)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cases.errors import InputError
+from cases.json_questions import pubmedqa_as_bioasq
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 
@@ -70,3 +71,45 @@ def test_a_json_file_in_a_folder_is_no_case_file(tmp_path: Path) -> None:
     (tmp_path / "questions.json").write_text(json.dumps({"1": ENTRY}))
     with pytest.raises(InputError, match=r"no \.xml or \.jsonl file in this folder"):
         find_cases([tmp_path])
+
+
+def converted(folder: Path, content: Any) -> list[Case]:
+    """Read what a file becomes as questions of BioASQ."""
+    path = folder / "pqal.json"
+    path.write_text(json.dumps(content))
+    made = pubmedqa_as_bioasq(path)
+    return [
+        case for case in read(folder, {"questions": list(made.questions.values())}) if isinstance(case, Case)
+    ]
+
+
+def test_a_yes_no_question_becomes_one_of_bioasq(tmp_path: Path) -> None:
+    (case,) = converted(tmp_path, {"123": {**ENTRY, "final_decision": "no", "LONG_ANSWER": "It does not."}})
+    assert case.biomedical is not None
+    assert (case.id, case.biomedical.type, case.gold.exact_answer) == ("123", "yesno", "no")
+    assert [snippet.text for snippet in case.biomedical.snippets] == ["quagga"]
+    assert case.biomedical.documents == ("123",)
+    # The conclusion is a reference and no snippet.
+    assert case.gold.ideal_answers == ("It does not.",)
+
+
+def test_maybe_and_questions_without_contexts_are_left_out_and_counted(tmp_path: Path) -> None:
+    decided = {**ENTRY, "final_decision": "yes"}
+    path = tmp_path / "pqal.json"
+    path.write_text(json.dumps({"1": ENTRY, "2": {**decided, "CONTEXTS": []}, "3": decided}))
+    made = pubmedqa_as_bioasq(path)
+    assert (list(made.questions), made.undecided, made.unsupported) == (["3"], 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ({"questions": []}, "BioASQ already"),
+        ({"1": {"QUESTION": ""}}, "1: QUESTION"),
+        ({"1": {**ENTRY, "CONTEXTS": "one"}}, "1: CONTEXTS"),
+        ([], "no question of PubMedQA"),
+    ],
+)
+def test_what_cannot_become_one_is_one_line(content: Any, fault: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=fault):
+        converted(tmp_path, content)

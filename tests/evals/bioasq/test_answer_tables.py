@@ -76,9 +76,9 @@ def test_values_are_those_of_each_run(exact: PaperTable) -> None:
 def test_rows_are_held_against_the_first(exact: PaperTable) -> None:
     first, second = exact.rows
     assert exact.headline == "scripted:one: Factoid (MRR)"
-    assert first.difference is None and second.difference is not None
-    assert second.difference.value == pytest.approx(100)
-    assert second.p_value == pytest.approx(2 / 2**6)
+    assert first.to_first is None and second.to_first is not None
+    assert second.to_first.difference.value == pytest.approx(100)
+    assert second.to_first.p_value == pytest.approx(2 / 2**6)
 
 
 def test_only_questions_that_every_run_has_done_count(exact: PaperTable) -> None:

@@ -95,6 +95,35 @@ def test_unknown_fields_of_the_recipe_are_refused_before_anything_runs(
         plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
 
 
+def test_cells_may_have_recipes_of_their_own_systems(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("system: tamu\nevidence: {votes: 1, threshold: 1}\n")
+    text = "cases: a.jsonl\nrecipe: demo\ncells: {one: {recipe: direct}, own: {recipe: mine.yaml}, rest: {}}"
+    planned = plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+    assert [cell.request.recipe.system for cell in planned] == ["direct", "tamu", "tamu"]
+    assert [cell.request.recipe_origin for cell in planned] == ["direct", str(tmp_path / "mine.yaml"), "demo"]
+
+
+def test_values_that_a_cells_recipe_does_not_have_are_refused_in_one_line(tmp_path: Path) -> None:
+    text = "cases: a.jsonl\ncells: {one: {recipe: direct, set: {evidence.votes: 3}}}"
+    with pytest.raises(
+        RecipeError, match=r"^cell 'one': recipe direct with evidence.votes = 3: unknown field"
+    ):
+        plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+
+
+def test_a_pool_is_given_to_the_cells_that_show_demonstrations(tmp_path: Path) -> None:
+    text = "cases: a.jsonl\nrecipe: demo\ndemos: pool\ncells: {one: {recipe: direct}, other: {}}"
+    one, other = plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+    assert one.request.places == {}
+    assert other.request.places == {"demos": tmp_path / "pool"}
+
+
+def test_a_pool_that_no_cell_shows_is_refused(tmp_path: Path) -> None:
+    text = "cases: a.jsonl\ndemos: pool\ncells: {one: {recipe: direct}}"
+    with pytest.raises(ExperimentError, match=r"no cell of the experiment has a use for demos .*pool"):
+        plan(load_experiment(written(tmp_path, text)), tmp_path, ["scripted:auto"], None)
+
+
 def test_an_experiment_without_cases_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="--cases FILE"):
         plan(load_experiment(written(tmp_path, "cells: {a: {}}")), tmp_path, ["scripted:auto"], None)

@@ -49,11 +49,11 @@ def test_lenient_is_that_of_the_paper_which_wants_supplementary_sentences() -> N
 
 def test_rows_are_compared_with_the_first() -> None:
     first, second = made({"half": HALF, "perfect": PERFECT}).rows
-    assert first.difference is None and first.p_value is None
-    assert second.difference is not None and second.p_value is not None
+    assert first.to_first is None
+    assert second.to_first is not None
     gain = PERFECT.values["strict_micro_f1"] - HALF.values["strict_micro_f1"]
-    assert second.difference.value == pytest.approx(gain)
-    assert second.difference.low > 0
+    assert second.to_first.difference.value == pytest.approx(gain)
+    assert second.to_first.difference.low > 0
 
 
 def test_only_cases_of_all_rows_count() -> None:
@@ -108,4 +108,4 @@ def test_table_4_has_a_row_for_each_model() -> None:
     assert table is not None
     assert table.columns == ("P", "R", "F1")
     assert [row.name for row in table.rows] == ["gpt", "llama"]
-    assert table.rows[1].difference is not None and table.rows[1].difference.high < 0
+    assert table.rows[1].to_first is not None and table.rows[1].to_first.difference.high < 0

@@ -1,0 +1,109 @@
+"""`evigraph cases`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import JsonOption, PartOption
+from cli.terminal import plural, print_json, print_line
+
+cases = typer.Typer(
+    no_args_is_help=True, help="Case files made from published data sets that you have downloaded."
+)
+
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="File to write.", metavar="FILE")]
+SampleOption = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="A random choice of N.", metavar="N")
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the choice.")]
+
+
+@cases.command("scifact")
+def scifact(
+    claims: Annotated[
+        Path,
+        typer.Argument(
+            help="SciFact's claims, or a folder with claims*.jsonl and corpus*.jsonl.", metavar="CLAIMS"
+        ),
+    ],
+    out: OutOption,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Its abstracts. (default: corpus*.jsonl beside the claims)")
+    ] = None,
+    min_sentences: Annotated[int, typer.Option(min=1, help="Leave out abstracts of fewer sentences.")] = 2,
+    part: PartOption = None,
+    limit: SampleOption = None,
+    seed: SeedOption = 42,
+    as_json: JsonOption = False,
+) -> None:
+    """Write claims of SciFact as cases: claims are asked, abstracts are notes, rationales are essential.
+
+    One case for each claim and each abstract with evidence. No two parts share a claim or an abstract, so
+    that one may be run and the other shown as demonstrations. Equal seeds choose the same cases.
+
+    Example: evigraph cases scifact scifact/ --part 1/2 --limit 150 --out claims.jsonl
+    """
+    import shlex
+
+    from cases.plain_jsonl import write_jsonl
+    from evals.published_cases import scifact_cases
+    from evals.search.questions import Part
+
+    made = scifact_cases(
+        claims,
+        corpus=corpus,
+        min_sentences=min_sentences,
+        part=None if part is None else Part.parse(part),
+        limit=limit,
+        seed=seed,
+    )
+    write_jsonl(out, made)
+    sentences = sum(len(case.sentences) for case in made)
+    essential = sum(label == "essential" for case in made for label in (case.gold.labels or {}).values())
+    if as_json:
+        print_json({"file": str(out), "cases": len(made), "sentences": sentences, "essential": essential})
+        return
+    print_line(f"{plural(len(made), 'case')} with {sentences:,} sentences, {essential:,} essential, in {out}")
+    print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+
+
+@cases.command("pubmedqa")
+def pubmedqa(
+    questions: Annotated[Path, typer.Argument(help="PubMedQA in its official form.", metavar="FILE")],
+    out: OutOption,
+    limit: SampleOption = None,
+    seed: SeedOption = 42,
+    as_json: JsonOption = False,
+) -> None:
+    """Write questions of PubMedQA as yes/no questions of BioASQ, with their contexts as snippets.
+
+    Questions that are answered `maybe` are left out, and long answers become ideal ones. For the graph
+    `timeaware` nothing has to be converted: it reads PubMedQA as it is.
+
+    Example: evigraph cases pubmedqa pqal.json --limit 60 --out yesno.json
+    """
+    import shlex
+
+    from cases.errors import InputError
+    from cases.files import json_bytes, write_atomically
+    from cases.json_questions import pubmedqa_as_bioasq
+    from evals.published_cases import sample
+
+    found = pubmedqa_as_bioasq(questions)
+    chosen = sample(list(found.questions), limit, seed, str)
+    if not chosen:
+        raise InputError(questions, "no question in it is answered yes or no and has a context")
+    made = [found.questions[id_] for id_ in chosen]
+    write_atomically(out, [json_bytes({"questions": made}, indent=1)])
+    yes = sum(question["exact_answer"] == "yes" for question in made)
+    if as_json:
+        left_out = {"undecided": found.undecided, "without_context": found.unsupported}
+        print_json({"file": str(out), "questions": len(made), "yes": yes, "left_out": left_out})
+        return
+    print_line(f"{plural(len(made), 'question')}, {yes:,} answered yes, in {out}")
+    if left := found.undecided + found.unsupported:
+        print_line(f"left out: {left:,} answered maybe or not at all, or without a context")
+    print_line(f"next: evigraph run bioasq {shlex.quote(str(out))} --model STRING", soft_wrap=True)

@@ -1,0 +1,84 @@
+"""Cases out of published data sets that a user has downloaded: claims with abstracts, yes/no questions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from cases.errors import InputError
+from cases.records import Case, Gold, Sentence
+from evals.search.questions import JudgedQuestion, Part, questions_of
+from ranking.examples import Example
+from ranking.readers.load import load_examples
+from ranking.readers.scifact import ScifactOptions
+
+_Item = TypeVar("_Item")
+
+
+def scifact_cases(
+    claims: Path,
+    *,
+    corpus: Path | None = None,
+    min_sentences: int = 2,
+    part: Part | None = None,
+    limit: int | None = None,
+    seed: int = 42,
+) -> list[Case]:
+    """Make a case of each pair of a claim and an abstract with evidence, in the order of the file.
+
+    The claim is the question and the abstract the note; sentences of a rationale are essential, all others
+    are not relevant. There is no message of a patient.
+
+    Args:
+        claims: The claims, or a folder with one file of claims and one of abstracts.
+        corpus: The abstracts; None for the `corpus*.jsonl` beside the claims.
+        min_sentences: Of an abstract; shorter ones are left out.
+        part: Only this part of the pairs. No two parts share a claim or an abstract.
+        limit: A random choice of so many.
+        seed: Of that choice.
+
+    Raises:
+        InputError: A file cannot be read, or no pair is left.
+    """
+    examples = load_examples([claims], ScifactOptions(corpus=corpus))
+    kept = [one for one in examples if any(one.labels or ()) and len(one.sentences) >= min_sentences]
+    if not kept:
+        fault = f"no abstract of {min_sentences} sentences or more has evidence"
+        raise InputError(claims, fault, "Give a smaller --min-sentences")
+    if part is not None:
+        kept = _part_of(kept, part)
+    return [_case(one) for one in sample(kept, limit, seed, lambda one: one.id)]
+
+
+def sample(
+    items: Sequence[_Item], limit: int | None, seed: int, id_of: Callable[[_Item], str]
+) -> list[_Item]:
+    """A choice that depends on seed and ids alone, in the order of the items."""
+    drawn = sorted(items, key=lambda one: hashlib.sha256(json.dumps([seed, id_of(one)]).encode()).digest())
+    chosen = {id_of(one) for one in drawn[:limit]}
+    return [one for one in items if id_of(one) in chosen]
+
+
+def _part_of(examples: Sequence[Example], part: Part) -> list[Example]:
+    questions = [
+        JudgedQuestion(one.id, one.query, (f"claim {one.group}", f"abstract {one.document_id}"))
+        for one in examples
+    ]
+    within = {question.id for question in questions_of(questions, part)}
+    return [one for one in examples if one.id in within]
+
+
+def _case(example: Example) -> Case:
+    """Sentences keep their numbers where one before them is blank and therefore left out."""
+    texts = {str(number): text for number, text in enumerate(example.sentences, start=1) if text.strip()}
+    labels = dict(zip(map(str, range(1, len(example.sentences) + 1)), example.labels or (), strict=True))
+    return Case(
+        id=example.id.replace("/", "-"),
+        narrative="",
+        question=example.query,
+        sentences=tuple(Sentence(id_, text) for id_, text in texts.items()),
+        gold=Gold(labels={id_: "essential" if labels[id_] else "not-relevant" for id_ in texts}),
+    )
