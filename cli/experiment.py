@@ -21,7 +21,7 @@ def experiment(
     definition: Annotated[
         str,
         typer.Argument(
-            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo, flagship.",
+            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo, flagship, votes.",
             metavar="EXPERIMENT",
         ),
     ],
