@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
@@ -181,7 +181,8 @@ class ModelClient:
             schema_name=ask.reply.name,
             seed=ask.seed if backend.takes_seed else None,
             constraint=backend.constraints[0],
-            logprobs=ask.logprobs and backend.logprobs,
+            logprobs=(ask.logprobs and backend.logprobs) or bool(ask.reply.choices),
+            choices=ask.reply.choices,
         )
         price = self._price(backend)
         async with self.budget.reserve(_max_spend(messages, parameters, price)) as reservation:
@@ -235,7 +236,7 @@ class ModelClient:
 
 
 def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], sample: int) -> Question:
-    parameters = {
+    parameters: dict[str, Any] = {
         "temperature": ask.temperature,
         "max_tokens": ask.max_tokens,
         "schema": ask.reply.schema,
@@ -244,6 +245,8 @@ def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], samp
         parameters["seed"] = ask.seed
     if ask.logprobs:
         parameters["logprobs"] = True
+    if ask.reply.choices:
+        parameters["choices"] = list(ask.reply.choices)
     return Question(
         model=backend.name.identity,
         revision=backend.revision,

@@ -83,10 +83,18 @@ class Dispatcher:
             look,
             rate(self._limits.rpm),
             rate(self._limits.tpm),
+            self._choice_limiter(backend),
         )
         if not server.reached:
             endpoint.mark_down(CallError("connection", "it did not answer at the start"), thorough)
         return endpoint
+
+    def _choice_limiter(self, backend: Backend) -> AdaptiveLimiter | None:
+        """Fixed: what answers choices in one pass gains nothing from a slow start."""
+        if not backend.choices_at_once:
+            return None
+        width = min(self._limits.max_connections or backend.choices_at_once, backend.choices_at_once)
+        return AdaptiveLimiter(float(width), width)
 
     async def send(self, backend: Backend, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         """One request, tried again while that may help.
@@ -138,7 +146,7 @@ class Dispatcher:
             await self._wait_until_one_is_up(backend)
             server = self._route(backend, messages, case)
             endpoint = self.endpoints[server.endpoint]
-            async with endpoint.place(case.priority, tokens) as taken:
+            async with endpoint.place(case.priority, tokens, choice=bool(call.choices)) as taken:
                 if endpoint.down:
                     # It went down while the request waited for its place; that is no attempt.
                     continue

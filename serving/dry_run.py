@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from serving.backends.backend import Backend, CallParameters
 from serving.errors import CallError
-from serving.messages import Answer, Message
+from serving.messages import Answer, Message, weighed
 
 Write = Callable[[CallParameters, int, Sequence[Message]], str]
 """Makes up the reply to one sample of a request."""
@@ -25,6 +25,9 @@ _MAX_FAILURES = 3
 # One token in every tokenizer that we know.
 _WORD = "a"
 _ASKED = Message("user", _WORD)
+
+_CHOSEN_SHARE = 0.9
+"""Probability of the choice that is made up."""
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
                 # As in a run, the prompt is counted once for all samples of a request.
                 input_tokens=read.tokens if index == 0 else 0,
                 output_tokens=min(count.tokens, call.max_tokens),
+                logprobs=(weighed(_shares(text, call.choices)),) if call.choices else (),
             )
             for index, (text, count) in enumerate(zip(texts, written, strict=True))
         ]
@@ -157,6 +161,11 @@ class TokenCounter:
         # A template without marks between turns has no token for their end either.
         end = 1 if shortest > bare + 2 else 0
         return Count(whole - shortest + 1 + end, exact=True)
+
+
+def _shares(chosen: str, choices: Sequence[str]) -> dict[str, float]:
+    rest = (1.0 - _CHOSEN_SHARE) / max(1, len(choices) - 1)
+    return {choice: _CHOSEN_SHARE if choice == chosen else rest for choice in choices}
 
 
 def _said(text: str) -> tuple[Message, ...]:

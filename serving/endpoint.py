@@ -45,6 +45,7 @@ class Endpoint:
         address: Names it.
         limiter: How many requests it gets at once.
         look: How to find out whether it is well; None for a model in this process, which is never away.
+        choice_limiter: How many choice requests it gets at once, None where they share the places.
         spent: A request has used up its attempts and none has succeeded since. Each request then gets a
             single attempt, so that a batch soon ends where a service only fails.
     """
@@ -54,6 +55,7 @@ class Endpoint:
     look: Look | None
     rpm: AsyncLimiter | None = None
     tpm: AsyncLimiter | None = None
+    choice_limiter: AdaptiveLimiter | None = None
     spent: bool = False
     _reason: CallError | None = None
     _down_since: float = 0.0
@@ -72,14 +74,15 @@ class Endpoint:
         return not self._up.is_set()
 
     @asynccontextmanager
-    async def place(self, priority: int, tokens: int) -> AsyncIterator[float]:
+    async def place(self, priority: int, tokens: int, *, choice: bool = False) -> AsyncIterator[float]:
         """Wait for the rates and for a place; yields the moment at which it was taken."""
         if self.rpm is not None:
             await self.rpm.acquire()
         if self.tpm is not None:
             # A request larger than a whole minute's tokens has to wait for all of them.
             await self.tpm.acquire(min(tokens, self.tpm.max_rate))
-        async with self.limiter.place(priority) as taken:
+        limiter = self.choice_limiter if choice and self.choice_limiter is not None else self.limiter
+        async with limiter.place(priority) as taken:
             yield taken
 
     async def wait_until_up(self, max_outage: float) -> None:

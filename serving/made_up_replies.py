@@ -24,7 +24,11 @@ def numbered_ids(turns: Sequence[str]) -> list[str]:
 
 
 def made_up_text(
-    prompt: Sequence[tuple[str, str]], sample: int, format_: str, schema: JsonSchema | None
+    prompt: Sequence[tuple[str, str]],
+    sample: int,
+    format_: str,
+    schema: JsonSchema | None,
+    choices: Sequence[str] = (),
 ) -> str:
     """A valid reply, drawn from a hash of the prompt and the sample.
 
@@ -33,8 +37,12 @@ def made_up_text(
         sample: Index of the sample.
         format_: Name of the reply's format.
         schema: Of the reply, None for free text.
+        choices: Words of which one is asked for; the reply gives the probability of each.
     """
     seed = hashlib.sha256(json.dumps([prompt, sample]).encode()).digest()
+    if choices:
+        weights = [1 + int.from_bytes(_drawn(seed, choice)[:4]) for choice in choices]
+        return json.dumps({c: w / sum(weights) for c, w in zip(choices, weights, strict=True)})
     if schema is not None:
         return json.dumps(_made_up_value(schema, seed))
     if format_ == CITED_TEXT:

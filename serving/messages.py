@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,6 +38,13 @@ class TokenLogprob(NamedTuple):
     token: str
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
+
+
+def weighed(shares: Mapping[str, float]) -> TokenLogprob:
+    """A token that is one of several choices, from their probabilities; those of 0 are left out."""
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    top = tuple((choice, math.log(share)) for choice, share in ranked if share > 0)
+    return TokenLogprob(*top[0], top)
 
 
 @dataclass(frozen=True, slots=True)

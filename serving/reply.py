@@ -27,6 +27,8 @@ class ReplyFormat(Generic[T]):
         parse: Text to value. Raises `InvalidReply` with a fault that can be quoted to the model.
         fallback: A second, more forgiving parser, for when the correction turn has failed too.
         may_be_cut: Whether a reply that ran into the token limit can still be used, as free text can.
+        choices: Words of which one is the reply, where their log-probabilities at its first token are all
+            that is wanted; they differ from their first letter on. Empty for every other format.
     """
 
     name: str
@@ -34,6 +36,7 @@ class ReplyFormat(Generic[T]):
     parse: Callable[[str], T]
     fallback: Callable[[str], T] | None = None
     may_be_cut: bool = False
+    choices: tuple[str, ...] = ()
 
 
 _MAX_STARTS = 50

@@ -20,7 +20,10 @@ Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
 
 @dataclass(frozen=True, slots=True)
 class CallParameters:
-    """One request: `samples` holds the index of each sample that is asked for."""
+    """One request: `samples` holds the index of each sample that is asked for.
+
+    With `choices` the log-probabilities of these words at the first token are wanted, and nothing else.
+    """
 
     role: str
     case_id: str
@@ -32,6 +35,7 @@ class CallParameters:
     seed: int | None = None
     constraint: Constraint = "none"
     logprobs: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def max_reply_tokens(self) -> int:
@@ -86,6 +90,8 @@ class Backend:
         takes_seed: Whether a seed is sent; it shapes the reply and is therefore part of a call's key.
         may_try_seed: Whether the probe may find out; a seed ends vLLM's CPU engine.
         logprobs: Whether log-probabilities of the reply's tokens can be had.
+        scores_choices: Whether it gives the log-probabilities of choices, though not those of every token.
+        choices_at_once: Choice requests under way at once, beside the others; 0 where they share the places.
         start_connections: Requests under way at once at the start, on each server.
         max_connections: Their limit.
         context_length: In tokens, None where it is not known.
@@ -101,11 +107,18 @@ class Backend:
     takes_seed: bool = False
     may_try_seed: bool = False
     logprobs: bool = False
+    scores_choices: bool = False
+    choices_at_once: int = 0
     start_connections: int = 8
     max_connections: int = 64
     context_length: int | None = None
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
+
+    @property
+    def weighs_choices(self) -> bool:
+        """Whether a request for choices comes back with their log-probabilities."""
+        return self.logprobs or self.scores_choices
 
 
 class Entry(NamedTuple):

@@ -8,19 +8,18 @@ from typing import Any
 
 from serving.backends.backend import CallParameters, Entry
 from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
-from serving.backends.openai_protocol import TOP_LOGPROBS, schema_fields
+from serving.backends.openai_protocol import logprob_fields, schema_fields
 from serving.backends.reply_schemas import without_keywords
 
 
-def _openai_arguments(call: CallParameters) -> dict[str, Any]:
+def openai_arguments(call: CallParameters) -> dict[str, Any]:
     """Of a request to LangChain's class, and to those derived from it."""
     arguments: dict[str, Any] = {"temperature": call.temperature, "max_tokens": call.max_tokens}
     if len(call.samples) > 1:
         arguments["n"] = len(call.samples)
     if call.seed is not None:
         arguments["seed"] = call.seed
-    if call.logprobs:
-        arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    arguments |= logprob_fields(call)
     if fields := schema_fields(call):
         # As `response_format` LangChain would parse the reply itself, and raise where it is cut or broken.
         arguments["extra_body"] = fields
@@ -32,7 +31,7 @@ OPENAI = hosted(
         name="openai",
         package="langchain-openai",
         key="OPENAI_API_KEY",
-        arguments=_openai_arguments,
+        arguments=openai_arguments,
         constraints=("json_schema", "json_object", "none"),
         max_samples=128,
         takes_seed=True,
@@ -114,7 +113,7 @@ BETA = "https://api.deepseek.com/beta"
 
 
 def _deepseek_arguments(call: CallParameters) -> dict[str, Any]:
-    arguments = _openai_arguments(call)
+    arguments = openai_arguments(call)
     if call.schema is not None and call.constraint == "tool":
         schema = without_keywords(call.schema, ("uniqueItems", "minItems", "maxItems"))
         function = {

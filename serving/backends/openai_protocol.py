@@ -13,6 +13,16 @@ from serving.reply import JsonSchema
 
 TOP_LOGPROBS = 5
 
+TOP_CHOICES = 20
+"""The most that OpenAI, DeepSeek and vLLM give: a choice that is not among them counts as less likely."""
+
+
+def logprob_fields(call: CallParameters) -> dict[str, Any]:
+    """The fields that ask for log-probabilities; none where the call wants none."""
+    if not call.logprobs:
+        return {}
+    return {"logprobs": True, "top_logprobs": TOP_CHOICES if call.choices else TOP_LOGPROBS}
+
 
 def request_body(model: str, messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
     """The JSON body of a request."""
@@ -26,9 +36,7 @@ def request_body(model: str, messages: Sequence[Message], call: CallParameters) 
         body["n"] = len(call.samples)
     if call.seed is not None:
         body["seed"] = call.seed
-    if call.logprobs:
-        body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-    return body | schema_fields(call)
+    return body | logprob_fields(call) | schema_fields(call)
 
 
 def schema_fields(call: CallParameters) -> dict[str, Any]:

@@ -6,6 +6,9 @@ the one that names most wins, then the earlier one. `"fail": "timeout"` instead 
 class.
 `scripted:script.py:function` calls `function(call)` of a Python file, plain or async, for each sample.
 `scripted:auto` makes up valid replies: the same prompt and sample always get the same one.
+
+Where one of several choices is asked for, a reply is one of them, or their probabilities:
+`{"reply": {"Yes": 0.8, "No": 0.2}}`.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server
 from serving.errors import CallError, ErrorClass, ModelError
 from serving.made_up_replies import made_up_text
-from serving.messages import Answer, Message
+from serving.messages import Answer, Message, TokenLogprob, weighed
 from serving.model_name import ModelName
 
 HISTORY_LENGTH = 1000
@@ -39,7 +42,7 @@ class ScriptedCall(BaseModel):
 
     `format` names what is asked for where a role has several tasks: `answer`, `cited_answer`, `question`,
     `alignment`, `exact_answer`, `ideal_answer`.
-    `schema_` is the reply's JSON schema, None for free text.
+    `schema_` is the reply's JSON schema, None for free text. Of `choices` one is asked for.
     """
 
     role: str = ""
@@ -48,6 +51,7 @@ class ScriptedCall(BaseModel):
     sample: int = 0
     prompt: list[tuple[str, str]]
     schema_: dict[str, Any] | None = None
+    choices: tuple[str, ...] = ()
 
 
 class ScriptedReply(BaseModel):
@@ -99,6 +103,7 @@ class ScriptedModel:
                 sample=sample,
                 prompt=[(_ROLES.get(message.role, message.role), message.text) for message in messages],
                 schema_=call.schema,
+                choices=call.choices,
             )
             for sample in call.samples
         ]
@@ -109,8 +114,30 @@ class ScriptedModel:
             text = self._script(one)
             if inspect.isawaitable(text):
                 text = await text
-            answers.append(Answer(text, "stop", prompt_words if index == 0 else 0, len(text.split())))
+            read = prompt_words if index == 0 else 0
+            token = _chosen(text, call.choices)
+            if token is None:
+                answers.append(Answer(text, "stop", read, len(text.split())))
+            else:
+                answers.append(Answer(token.token, "stop", read, 1, logprobs=(token,)))
         return answers
+
+
+def _chosen(text: str, choices: Sequence[str]) -> TokenLogprob | None:
+    """The choice that a reply is or weighs; None where it is no such reply."""
+    if text in choices:
+        return weighed({text: 1.0})
+    try:
+        shares = json.loads(text) if choices else None
+    except ValueError:
+        return None
+    if not isinstance(shares, dict) or not shares or not all(_is_share(value) for value in shares.values()):
+        return None
+    return weighed(shares) if any(shares.values()) else None
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def connect_scripted(name: ModelName) -> Backend:
@@ -127,6 +154,7 @@ def connect_scripted(name: ModelName) -> Backend:
         constraints=("json_schema",),
         # One by one, so that a script can let a single vote fail.
         many_samples=False,
+        scores_choices=True,
         start_connections=64,
     )
 
@@ -207,4 +235,4 @@ def _load_replies(file: Path) -> Script:
 
 def made_up_reply(call: ScriptedCall) -> str:
     """A valid reply to any call: the script of `scripted:auto`."""
-    return made_up_text(call.prompt, call.sample, call.format, call.schema_)
+    return made_up_text(call.prompt, call.sample, call.format, call.schema_, call.choices)

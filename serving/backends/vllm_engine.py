@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from serving.backends.backend import CallParameters
-from serving.backends.openai_protocol import TOP_LOGPROBS
+from serving.backends.openai_protocol import TOP_CHOICES, TOP_LOGPROBS
 from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.errors import CallError, classify
 from serving.messages import Answer, TokenLogprob
@@ -244,7 +244,7 @@ def sampling_fields(call: CallParameters, model_defaults: Mapping[str, Any]) -> 
     if call.seed is not None:
         fields["seed"] = call.seed
     if call.logprobs:
-        fields["logprobs"] = TOP_LOGPROBS
+        fields["logprobs"] = TOP_CHOICES if call.choices else TOP_LOGPROBS
     return fields
 
 
@@ -296,6 +296,7 @@ def _logprobs(sample: Completion, unwritten: Collection[int]) -> tuple[TokenLogp
 
 def _top(place: Mapping[int, Likely]) -> tuple[tuple[str, float], ...]:
     """The likeliest tokens; the one that was written stands among them only if it is one."""
-    likely = [token for token in place.values() if token.rank is not None and token.rank <= TOP_LOGPROBS]
+    asked = TOP_CHOICES if len(place) >= TOP_CHOICES else TOP_LOGPROBS
+    likely = [token for token in place.values() if token.rank is not None and token.rank <= asked]
     likely.sort(key=lambda token: token.rank or 0)
     return tuple((token.decoded_token or "", token.logprob) for token in likely)

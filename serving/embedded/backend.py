@@ -12,7 +12,7 @@ from serving.embedded.precision import precision_of, revision_of
 from serving.embedded.request import Request
 from serving.embedded.worker import worker_for
 from serving.errors import ModelError
-from serving.messages import Answer, Message
+from serving.messages import Answer, Message, TokenLogprob
 from serving.model_name import ModelName
 from weights.gguf_file import unsupported_layers
 from weights.pull import resolve
@@ -20,6 +20,9 @@ from weights.registry import REGISTRY, fingerprint, is_ready
 
 MAX_CONNECTIONS = 8
 """Requests at once; the engine decodes them in one batch."""
+
+MAX_CHOICES = 128
+"""Requests for choices at once: all sentences of a note in one batch. They take no row of the batch."""
 
 _EXTRA = "'evigraph[embedded]'"
 
@@ -58,6 +61,7 @@ def connect_embedded(name: ModelName) -> Backend:
                 max_new_tokens=call.max_tokens,
                 schema=call.schema,
                 seed=call.seed or 0,
+                choices=call.choices,
             )
 
         reply = await asyncio.wrap_future(worker_for(folder, precision).submit(prepare))
@@ -69,6 +73,7 @@ def connect_embedded(name: ModelName) -> Backend:
                 input_tokens=reply.input_tokens if index == 0 else 0,
                 output_tokens=len(sample.tokens),
                 cached_tokens=reply.cached_tokens if index == 0 else 0,
+                logprobs=(TokenLogprob(*sample.shares[0], sample.shares),) if sample.shares else (),
             )
             for index, sample in enumerate(reply.samples)
         ]
@@ -86,6 +91,8 @@ def connect_embedded(name: ModelName) -> Backend:
         takes_seed=True,
         start_connections=MAX_CONNECTIONS,
         max_connections=MAX_CONNECTIONS,
+        scores_choices=True,
+        choices_at_once=MAX_CHOICES,
         context_length=int(config["max_position_embeddings"]),
         count_tokens=count_tokens,
     )

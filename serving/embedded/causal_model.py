@@ -29,6 +29,9 @@ GROUPED_ATTENTION = "evigraph_grouped"
 """Name under which transformers knows `grouped_attention`."""
 
 _SLOTS_STEP = 256
+
+_ROUNDING = 0.25
+"""More than logits are rounded by, in bf16 or where the output layer is in 8 bits."""
 _ROWS_STEP = 4
 
 
@@ -91,6 +94,66 @@ class CausalModel:
         place = torch.tensor([ends.index(len(chunk) - 1) for chunk in chunks], device=self.device)
         logits: Tensor = output.logits[torch.arange(len(chunks), device=self.device), place]
         return logits.float().cpu()
+
+    def weigh(self, row: int, length: int, chunks: Sequence[Sequence[int]], tokens: Sequence[int]) -> Tensor:
+        """How likely tokens are after each of several continuations of one row.
+
+        The continuations lie one after the other behind the row's tokens, each blind to the others, so that
+        all read one copy of the keys and values. They leave nothing behind: the row's length stays.
+
+        Args:
+            row: Holds what the continuations share.
+            length: Tokens that it holds.
+            chunks: The continuations, none of them empty.
+            tokens: Whose probabilities are wanted.
+
+        Returns:
+            Log-probabilities, shape (chunks, tokens), float32 on the CPU.
+        """
+        sizes = torch.tensor([len(chunk) for chunk in chunks], device=self.device)
+        total = int(sizes.sum())
+        ends = sizes.cumsum(0)
+        order = torch.arange(total, device=self.device)
+        owner = torch.repeat_interleave(torch.arange(len(chunks), device=self.device), sizes)
+        slots = length + total
+        self.rows.reserve(row + 1, slots)
+        self.rows.aim(row, length + order[None], slots)
+        hidden: list[Tensor] = []
+        head: nn.Module = self._model.get_output_embeddings()  # type: ignore[no-untyped-call]
+        watching = head.register_forward_pre_hook(lambda _, given: hidden.append(given[0]))
+        try:
+            output = self._model(
+                input_ids=torch.tensor([[token for chunk in chunks for token in chunk]], device=self.device),
+                attention_mask=_side_by_side_mask(owner, length, self._groups, torch.bfloat16),
+                position_ids=(length + order - (ends - sizes)[owner])[None],
+                past_key_values=self.rows,
+                use_cache=True,
+                logits_to_keep=ends - 1,
+            )
+        finally:
+            watching.remove()
+        logits = output.logits[0].float()
+        wanted = self._in_full_precision(head, hidden[0][0], torch.tensor(tokens, device=self.device), logits)
+        likely: Tensor = (wanted - logits.logsumexp(-1, keepdim=True)).cpu()
+        return likely
+
+    def _in_full_precision(self, head: nn.Module, hidden: Tensor, tokens: Tensor, logits: Tensor) -> Tensor:
+        """Logits of a few tokens, not rounded to bf16, whose steps of an eighth would tie many sentences.
+
+        Where that cannot be, as with a model that scales its logits, they are the model's own.
+        """
+        rounded = logits[:, tokens]
+        weight, bias = getattr(head, "weight", None), getattr(head, "bias", None)
+        if isinstance(weight, Tensor) and weight.is_floating_point():
+            rows = weight[tokens]
+        elif self._model.config.tie_word_embeddings:
+            # The head may be in integers, while the embeddings that it shares are as they were.
+            rows = self._model.get_input_embeddings()(tokens)
+        else:
+            return rounded
+        exact = hidden.float() @ rows.float().T
+        exact = exact if bias is None else exact + bias[tokens].float()
+        return exact if torch.allclose(exact, rounded, rtol=_ROUNDING, atol=_ROUNDING) else rounded
 
 
 def _load(folder: Path, precision: Precision) -> PreTrainedModel:
@@ -256,6 +319,25 @@ def causal_mask(positions: Tensor, slots: int, groups: int, dtype: torch.dtype) 
     later = torch.arange(slots, device=positions.device) > positions[:, None, :, None]
     mask = torch.zeros(later.shape, dtype=dtype, device=positions.device)
     return mask.masked_fill_(later, float("-inf")).repeat(1, 1, groups, 1)
+
+
+def _side_by_side_mask(owner: Tensor, length: int, groups: int, dtype: torch.dtype) -> Tensor:
+    """Mask for continuations that lie behind one another: each sees the shared tokens and its own up to here.
+
+    Args:
+        owner: Index of the continuation that each token belongs to, shape (tokens,).
+        length: Of what they share.
+        groups: Query heads that share one key head.
+        dtype: Of the model.
+
+    Returns:
+        Shape (1, 1, groups * tokens, length + tokens).
+    """
+    order = torch.arange(len(owner), device=owner.device)
+    hidden = (owner[:, None] != owner) | (order > order[:, None])
+    mask = torch.zeros((len(owner), length + len(owner)), dtype=dtype, device=owner.device)
+    mask[:, length:].masked_fill_(hidden, float("-inf"))
+    return mask.repeat(groups, 1)[None, None]
 
 
 AttentionInterface.register(GROUPED_ATTENTION, grouped_attention)

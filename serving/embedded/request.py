@@ -28,6 +28,10 @@ class InvalidSchema(Exception):
     """A reply schema that cannot be compiled into a grammar."""
 
 
+class InvalidChoices(Exception):
+    """Choices of which two begin with the same token, so that one token cannot tell them apart."""
+
+
 class GenerationStopped(Exception):
     """The engine was stopped before the reply was complete."""
 
@@ -44,6 +48,7 @@ class Request:
         max_new_tokens: Limit of one sample; the context length may end it earlier.
         schema: JSON schema that every sample has to follow.
         seed: Start of every sample's randomness.
+        choices: Words of which the likeliest is the reply; nothing is decoded then. Empty for all others.
     """
 
     prompt: tuple[int, ...]
@@ -52,15 +57,17 @@ class Request:
     max_new_tokens: int = 512
     schema: Mapping[str, Any] | None = None
     seed: int = 0
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One continuation."""
+    """One continuation; `shares` are the log-probabilities of the choices, where there were some."""
 
     text: str
     tokens: tuple[int, ...]
     finish_reason: FinishReason
+    shares: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,179 @@
+"""Questions whose reply is one of several choices, weighed by their log-probabilities."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from serving.ask import Ask, Reply
+from serving.backends import Backend, CallParameters, connect
+from serving.backends.backend import Server
+from serving.backends.hosted_providers import openai_arguments
+from serving.backends.scripted import ScriptedCall, ScriptedModel
+from serving.backends.vllm_engine import sampling_fields
+from serving.client import ModelClient
+from serving.dry_run import Tallies, without_model
+from serving.journal import Journal
+from serving.limits import Limits
+from serving.messages import Answer, Message
+from serving.model_name import ROLES, ModelName
+from serving.reply import ReplyFormat
+from tests.serving.asks import PROMPT, Connect
+from tests.serving.fake_server import FakeServer, Say
+
+YES_NO = ("Yes", "No")
+CHOICE = ReplyFormat("sentence", None, str, may_be_cut=True, choices=YES_NO)
+
+
+def asking(number: int = 1, case_id: str = "7") -> Ask[str]:
+    question = Message("user", f"Is sentence {number} needed?")
+    return Ask("label", case_id, (*PROMPT, question), CHOICE, max_tokens=1)
+
+
+def scripted() -> Backend:
+    return connect(ModelName("scripted", "auto"))
+
+
+def client(backend: Backend, folder: Path, limits: Limits | None = None) -> ModelClient:
+    return ModelClient(dict.fromkeys(ROLES, backend), Journal(folder / "calls.sqlite"), limits or Limits())
+
+
+async def test_one_token_and_its_likeliest_neighbours_are_asked_for(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    server.default = Say(("Yes",), ("length",))
+    (reply,) = await connect_client().ask(asking())
+    assert isinstance(reply, Reply), "a reply of one token is always cut"
+    (body,) = server.chats
+    assert (body["max_tokens"], body["logprobs"], body["top_logprobs"]) == (1, True, 20)
+    assert not {"response_format", "structured_outputs"} & set(body)
+    assert reply.logprobs[0][0] == "Yes"
+
+
+async def test_every_sentence_is_a_call_of_its_own_and_is_replayed(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    server.default = Say(("No",), ("length",))
+    one = connect_client()
+    first = [await one.ask(asking(number)) for number in (1, 2)]
+    (again,) = await one.ask(asking(2))
+    assert len(server.chats) == 2
+    assert isinstance(again, Reply)
+    assert again.calls[0].replayed
+    assert again.logprobs == first[1][0].logprobs  # type: ignore[union-attr]
+
+
+async def test_the_choices_are_part_of_the_call(server: FakeServer, connect_client: Connect) -> None:
+    server.default = Say(("No",), ("length",))
+    one = connect_client()
+    await one.ask(asking())
+    await one.ask(replace(asking(), reply=replace(CHOICE, choices=("Ja", "Nein"))))
+    await one.ask(replace(asking(), reply=replace(CHOICE, choices=())))
+    assert len(server.chats) == 3
+
+
+def test_hosted_models_and_vllm_in_process_are_asked_for_as_many() -> None:
+    choice = CallParameters("label", "7", (0,), 0.0, 1, None, "sentence", logprobs=True, choices=YES_NO)
+    assert sampling_fields(choice, {})["logprobs"] == 20
+    arguments = openai_arguments(replace(choice, constraint="json_schema"))
+    assert arguments == {"temperature": 0.0, "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
+
+
+@pytest.mark.parametrize(
+    ("said", "odds"), [('{"Yes": 0.8, "No": 0.2}', math.log(4)), ('{"No": 0.9, "Yes": 0.1}', -math.log(9))]
+)
+async def test_a_script_says_how_likely_each_choice_is(tmp_path: Path, said: str, odds: float) -> None:
+    backend = replace(scripted(), servers=(Server("scripted", ScriptedModel(lambda _: said)),))
+    (reply,) = await client(backend, tmp_path).ask(asking())
+    assert isinstance(reply, Reply)
+    top = dict(reply.logprobs[0].top)
+    assert top["Yes"] - top["No"] == pytest.approx(odds)
+    assert reply.text == max(top, key=lambda word: top[word])
+
+
+@pytest.mark.parametrize("said", ["Perhaps", '{"Yes": "much"}', "{}", '{"Yes": 0, "No": 0}', '{"Yes": true}'])
+async def test_any_other_reply_of_a_script_has_no_probabilities(tmp_path: Path, said: str) -> None:
+    backend = replace(scripted(), servers=(Server("scripted", ScriptedModel(lambda _: said)),))
+    (reply,) = await client(backend, tmp_path).ask(asking())
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.logprobs) == (said, ())
+
+
+async def test_a_file_of_replies_gives_probabilities(tmp_path: Path) -> None:
+    file = tmp_path / "replies.jsonl"
+    file.write_text(json.dumps({"reply": {"Yes": 0.7, "No": 0.3}, "format": "sentence"}) + "\n")
+    (reply,) = await client(connect(ModelName("scripted", str(file))), tmp_path).ask(asking())
+    assert isinstance(reply, Reply)
+    assert dict(reply.logprobs[0].top)["No"] == pytest.approx(math.log(0.3))
+
+
+async def test_made_up_probabilities_differ_and_repeat(tmp_path: Path) -> None:
+    async def odds(folder: Path) -> list[float]:
+        one = client(scripted(), folder)
+        replies = [reply for number in range(30) for reply in await one.ask(asking(number))]
+        tops = [dict(reply.logprobs[0].top) for reply in replies if isinstance(reply, Reply)]
+        return [top["Yes"] - top["No"] for top in tops]
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    found = await odds(first)
+    assert len(set(found)) == 30
+    assert any(one > 0 for one in found) and any(one < 0 for one in found)
+    assert await odds(second) == found
+
+
+async def test_a_dry_run_weighs_the_choice_that_is_made_up(tmp_path: Path) -> None:
+    tallies: Tallies = {}
+    backend = without_model(scripted(), lambda *_: "No", tallies)
+    (reply,) = await client(backend, tmp_path).ask(asking())
+    assert isinstance(reply, Reply)
+    assert reply.text == "No"
+    assert dict(reply.logprobs[0].top) == pytest.approx({"No": math.log(0.9), "Yes": math.log(0.1)})
+    assert tallies["label", "sentence"].calls == 1
+
+
+async def peaks(backend: Backend, folder: Path, limits: Limits | None, choices: bool) -> int:
+    busy = peak = 0
+
+    async def complete(*_: object) -> list[Answer]:
+        nonlocal busy, peak
+        busy += 1
+        peak = max(peak, busy)
+        await asyncio.sleep(0.01)
+        busy -= 1
+        return [Answer("Yes", "stop", 1, 1)]
+
+    folder.mkdir()
+    one = client(replace(backend, servers=(Server("here", complete),)), folder, limits)
+    reply = CHOICE if choices else replace(CHOICE, choices=())
+    await asyncio.gather(*(one.ask(replace(asking(number), reply=reply)) for number in range(100)))
+    return peak
+
+
+async def test_all_sentences_of_a_note_are_under_way_at_once_beside_few_other_requests(
+    tmp_path: Path,
+) -> None:
+    backend = replace(scripted(), max_connections=8, start_connections=8, choices_at_once=128)
+    assert await peaks(backend, tmp_path / "choices", None, choices=True) == 100
+    assert await peaks(backend, tmp_path / "others", None, choices=False) == 8
+    assert await peaks(backend, tmp_path / "user", Limits(max_connections=3), choices=True) == 3
+    shared = replace(backend, choices_at_once=0)
+    assert await peaks(shared, tmp_path / "shared", None, choices=True) == 8
+
+
+async def test_a_script_knows_the_choices(tmp_path: Path) -> None:
+    seen: list[ScriptedCall] = []
+
+    def script(one: ScriptedCall) -> str:
+        seen.append(one)
+        return "Yes"
+
+    backend = replace(scripted(), servers=(Server("scripted", ScriptedModel(script)),))
+    await client(backend, tmp_path).ask(asking())
+    assert (seen[0].choices, seen[0].format, seen[0].schema_) == (YES_NO, "sentence", None)
