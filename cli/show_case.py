@@ -153,7 +153,7 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         row.append(safe(label, _LABEL_COLOURS.get(label, "dim")))
         if sure:
             share = sure.get(sentence.id)
-            row.append("-" if share is None else f"{share:.2f}")
+            row.append("-" if share is None else f"{_bar(share)} {share:.2f}")
         if scored:
             row.append(_score(sentence.id, line))
         if retrieved:
@@ -167,6 +167,12 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     console.print(table)
     if len(shown) < len(case.sentences):
         console.print(f"({len(case.sentences) - len(shown):,} sentences that nothing came of are not shown)")
+
+
+def _bar(share: float) -> str:
+    """A probability as a bar of ten characters."""
+    full = round(10 * share)
+    return "█" * full + "░" * (10 - full)
 
 
 def _matters(id_: str, line: Line) -> bool:

@@ -134,9 +134,7 @@ class System:
 
     def used_prompts(self, recipe: Recipe) -> frozenset[str]:
         """Names of the prompts that a recipe makes use of."""
-        return frozenset(
-            contract.name for node in self.nodes if not node.is_off(recipe) for contract in node.prompts
-        )
+        return frozenset(name for node in self.nodes for name in node.filled(recipe))
 
 
 def systems() -> list[str]:

@@ -173,6 +173,8 @@ class TamuState(CaseState, total=False):
     more_votes: int
     """To be asked for next, where the recipe wants as many as it takes."""
     reflected_votes: Annotated[list[Vote], operator.add]
+    model_scores: dict[str, float]
+    """Log-odds by sentence id, where the model was asked for each sentence by itself."""
     ranker_vote: Vote
     ranker_scores: dict[str, float]
     """By sentence id; higher is more likely to be evidence."""

@@ -141,6 +141,7 @@ async def assemble(
     )
     # Last, because a model may take minutes to load, and is to be closed by the run.
     backends, findings = await _probe_roles(connected, probing, recorded, report)
+    _check_log_probabilities(system, recipe, backends)
     found = summary.cases + summary.invalid
     cases = found if request.limit is None else min(found, request.limit)
     used = system.used_prompts(recipe)
@@ -202,6 +203,21 @@ def connect_roles(
             address = (addresses or {}).get(name)
             connected[name] = replace(connect(replace(name, base_url=address or name.base_url)), name=name)
     return {role: connected[name] for role, name in models.items()}
+
+
+def _check_log_probabilities(system: System, recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
+    """Refuse a model that cannot weigh choices before the first case, which would fail.
+
+    Raises:
+        ModelError: Names the model, what wants its log-probabilities, and what gives them.
+    """
+    for wanted in (node.weighs(recipe) for node in system.nodes):
+        if wanted is not None and not backends[wanted[0]].weighs_choices:
+            role, because = wanted
+            raise ModelError(
+                f"model {str(backends[role].name)!r} gives no log-probabilities, which {because} needs: as"
+                f" {role!r} use an embedded, vLLM, OpenAI or DeepSeek model, or another form of reply"
+            )
 
 
 async def _probe_roles(

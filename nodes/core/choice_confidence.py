@@ -34,6 +34,40 @@ def choice_shares(token: TokenLogprob, before: str, choices: Sequence[str]) -> d
     return {choice: share / total for choice, share in probabilities.items()} if total > 0 else None
 
 
+MAX_LOG_ODDS = 30.0
+"""Beyond it lies only what a model's probabilities cannot tell apart."""
+
+
+def choice_log_odds(token: TokenLogprob, choice: str, other: str) -> float | None:
+    """Log-odds of one word against another at one token; None where neither can be seen.
+
+    Tokens that differ in case or in the space before them count as the same word. A word that is not among
+    the tokens counts as likely as the least likely of them, which it is at most.
+
+    Args:
+        token: The first one of the reply.
+        choice: A word.
+        other: Another one, which differs from its first letter on.
+    """
+    words = (choice.casefold(), other.casefold())
+    found: dict[str, list[float]] = {word: [] for word in words}
+    likely = {**dict(token.top), token.token: token.logprob}
+    for text, logprob in likely.items():
+        word = _begun(text.casefold(), "", words)
+        if word is not None:
+            found[word].append(logprob)
+    if not any(found.values()):
+        return None
+    least = min(likely.values()) if len(likely) > 1 else -MAX_LOG_ODDS
+    this, that = (_log_sum(found[word]) if found[word] else least for word in words)
+    return max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, this - that))
+
+
+def _log_sum(logprobs: Sequence[float]) -> float:
+    highest = max(logprobs)
+    return highest + math.log(sum(math.exp(one - highest) for one in logprobs))
+
+
 def _begun(text: str, before: str, choices: Sequence[str]) -> str | None:
     """Which choice a token begins, given the characters that come before it; white space may differ."""
     squeezed, prefix = "".join(text.split()), "".join(before.split())

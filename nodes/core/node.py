@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from nodes.core.dry_run import CorrectedReply, MadeUp
 from nodes.core.facts import Fact, Facts, Row
 from nodes.core.recipe import Recipe, RecipeSection
 from prompts import Contract, PromptSet
+from serving.model_name import Role
 
 CaseKey = tuple[str, ...]
 CaseKeys = Callable[[Sequence[Case]], Awaitable[list[CaseKey]]]
@@ -26,6 +27,10 @@ def never(recipe: Recipe) -> bool:
 def any_prompts(recipe: Recipe, prompts: PromptSet) -> str | None:
     """No demand on prompts beyond their contracts."""
     return None
+
+
+def nothing_weighed(recipe: Recipe) -> None:
+    """No question whose reply is one of several choices."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +56,9 @@ class NodeSpec:
         case_keys: From a recipe and tools to what cases are ordered by, so that prompts with equal beginnings
             run near one another and a server's prefix cache is of use; None where the order cannot matter.
         check: What is wrong with the prompts for a recipe, in words; None where nothing is.
+        fills: Names of its prompts that a recipe makes use of; None where that is all of them.
+        weighs: The role whose model must give the log-probabilities of choices, with the field of the recipe
+            that wants them; None where none must.
     """
 
     run: Callable[..., Any]
@@ -70,6 +78,15 @@ class NodeSpec:
     foresee: Callable[[Case, Mapping[str, Any]], Awaitable[Mapping[str, str]]] | None = None
     case_keys: Callable[[Recipe, Mapping[str, Any]], CaseKeys | None] | None = None
     check: Callable[[Recipe, PromptSet], str | None] = any_prompts
+    fills: Callable[[Recipe], Collection[str]] | None = None
+    weighs: Callable[[Recipe], tuple[Role, str] | None] = nothing_weighed
+
+    def filled(self, recipe: Recipe) -> frozenset[str]:
+        """Names of the prompts that a recipe makes use of."""
+        if self.is_off(recipe):
+            return frozenset()
+        names = frozenset(contract.name for contract in self.prompts)
+        return names if self.fills is None else names.intersection(self.fills(recipe))
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from retrieval.demonstrations import Neighbour
 from serving.ask import CallRecord
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
-ReplyFormName = Literal["labels", "ids"]
+ReplyFormName = Literal["labels", "ids", "pointwise"]
 AlignedAnswer = Literal["generated", "clinician"]
 
 
@@ -36,12 +36,14 @@ class Vote(TypedDict):
     """One labelling of the whole note.
 
     `essential` lists sentence ids in note order, `confidence` gives P(essential) by sentence id where the
-    recipe wants it and the model tells.
+    recipe wants it and the model tells. `log_odds` are the scores of a model that was asked for each sentence
+    by itself, higher where it is more likely to be essential; a sentence whose reply is missing has none.
     """
 
     vote: int
     essential: list[str]
     confidence: NotRequired[dict[str, float]]
+    log_odds: NotRequired[dict[str, float]]
 
 
 class AnswerLine(TypedDict):

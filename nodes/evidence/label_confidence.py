@@ -50,7 +50,12 @@ def mean_confidence(
     """Mean P(essential) over the votes that tell it; None for a sentence on which none does."""
     told = list(votes)
     by_id = {id_: [vote[id_] for vote in told if id_ in vote] for id_ in sentence_ids}
-    return {id_: round(sum(values) / len(values), 4) if values else None for id_, values in by_id.items()}
+    return {id_: _mean(values) if values else None for id_, values in by_id.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """As it is where one vote tells it: rounded, sentences that were asked for by themselves would tie."""
+    return values[0] if len(values) == 1 else round(sum(values) / len(values), 4)
 
 
 def _deciding_characters(text: str) -> dict[str, int]:

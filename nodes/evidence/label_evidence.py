@@ -17,6 +17,7 @@ from nodes.core.node import CaseKey, CaseKeys, NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Shown, Vote, decision
 from nodes.core.wording import CASE_VARIABLES
+from nodes.evidence import pointwise
 from nodes.evidence.labelling_prompt import labelling_prompt
 from nodes.evidence.reply_forms import lacks_reply_form
 from nodes.evidence.settings import EvidenceSettings
@@ -24,9 +25,10 @@ from nodes.evidence.voting import ask_for_votes, vote_tokens
 from nodes.question.adopt_patient_question import patient_question
 from nodes.retrieval.demonstration_search import POOL
 from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
-from prompts import Contract
+from prompts import Contract, PromptSet
 from retrieval.demonstrations import DemonstrationPool
 from serving.messages import Message
+from serving.model_name import Role
 
 
 class LabelEvidenceInput(TypedDict):
@@ -45,12 +47,14 @@ class LabelEvidenceUpdate(TypedDict):
     """What the node owns.
 
     `votes` are the new ones, `asked_votes` counts those of earlier rounds too, `shown_demonstrations` are
-    the ids that fitted, in prompt order.
+    the ids that fitted, in prompt order. `model_scores` are the log-odds of a model that was asked for each
+    sentence by itself.
     """
 
     votes: list[Vote]
     asked_votes: int
     shown_demonstrations: list[str]
+    model_scores: NotRequired[dict[str, float]]
     decisions: list[Decision]
 
 
@@ -67,6 +71,8 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
         raise NodeFailure("invalid_input", "the note has no sentences")
     settings = context.section(EvidenceSettings)
     question = state.get("patient_question", case.question)
+    if settings.pointwise:
+        return _from_sentences(await pointwise.weigh_sentences(context, case, question), case)
 
     asked = state.get("asked_votes", 0)
     new = state.get("more_votes", 0) if asked else settings.first_votes
@@ -88,6 +94,22 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
             },
             ballot.calls,
             flags=[*ballot.flags, *(["dropped_demonstrations"] if prompt.dropped else [])],
+        ),
+    }
+
+
+def _from_sentences(weighed: pointwise.Weighed, case: Case) -> LabelEvidenceUpdate:
+    return {
+        "votes": [weighed.vote],
+        "asked_votes": 1,
+        "shown_demonstrations": [],
+        "model_scores": weighed.vote["log_odds"],
+        "decisions": decision(
+            "label_evidence",
+            pointwise.because(weighed, len(case.sentences)),
+            pointwise.facts(weighed),
+            weighed.calls,
+            flags=["missing_sentences"] if weighed.missing else [],
         ),
     }
 
@@ -160,6 +182,22 @@ def _question(case: Case) -> str:
         return ""
 
 
+def _fault_of_prompts(recipe: Recipe, prompts: PromptSet) -> str | None:
+    settings = recipe.section(EvidenceSettings)
+    if settings.pointwise:
+        return pointwise.unshared_turns(prompts[pointwise.CONTRACT.name], prompts.version)
+    return lacks_reply_form(settings, prompts["label_evidence"], prompts.version)
+
+
+def _filled(recipe: Recipe) -> list[str]:
+    return [pointwise.CONTRACT.name if recipe.section(EvidenceSettings).pointwise else "label_evidence"]
+
+
+def _weighing_role(recipe: Recipe) -> tuple[Role, str] | None:
+    wanted = recipe.labels_evidence and recipe.section(EvidenceSettings).pointwise
+    return ("label", "evidence.reply 'pointwise'") if wanted else None
+
+
 LABEL_EVIDENCE = NodeSpec(
     run=label_evidence,
     sections=(EvidenceSettings,),
@@ -172,12 +210,14 @@ LABEL_EVIDENCE = NodeSpec(
             demonstration=CASE_VARIABLES | {"labels"},
             falls_back=False,
         ),
+        pointwise.CONTRACT,
     ),
-    results={"asked_votes": whole},
-    facts={**BALLOT, **SHOWN_DEMONSTRATIONS},
-    flags={**VOTE_FLAGS, **DROPPED_DEMONSTRATIONS},
+    results={"asked_votes": whole, "model_scores": whole},
+    facts={**BALLOT, **pointwise.FACTS, **SHOWN_DEMONSTRATIONS},
+    flags={**VOTE_FLAGS, **pointwise.MISSING, **DROPPED_DEMONSTRATIONS},
+    dry_replies={pointwise.REPLY.name: pointwise.dry_reply},
     case_keys=demonstration_keys,
-    check=lambda recipe, prompts: lacks_reply_form(
-        recipe.section(EvidenceSettings), prompts["label_evidence"], prompts.version
-    ),
+    check=_fault_of_prompts,
+    fills=_filled,
+    weighs=_weighing_role,
 )

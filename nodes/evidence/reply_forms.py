@@ -1,4 +1,7 @@
-"""The forms that a labelling can be replied in; a recipe chooses one for votes, reflections and examples."""
+"""The forms that a labelling can be replied in; a recipe chooses one for votes, reflections and examples.
+
+The form `pointwise`, which asks for each sentence by itself, is in `pointwise.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 from nodes.core.records import ReplyFormName, Vote
 from nodes.core.wording import essential_list, label_map
 from nodes.evidence.label_confidence import label_confidence
-from nodes.evidence.settings import VoteSettings
+from nodes.evidence.settings import POINTWISE, VoteSettings
 from prompts import Prompt
 from serving.ask import Reply
 from serving.errors import InvalidReply
@@ -247,7 +250,7 @@ def lacks_reply_form(settings: VoteSettings, prompt: Prompt, version: str) -> st
 
     Prompts may ask for the paper's form, the labels of all sentences, in words of their own.
     """
-    if settings.reply == "labels" or not settings.asks_model or prompt.uses("reply_form"):
+    if settings.reply in ("labels", POINTWISE) or not settings.asks_model or prompt.uses("reply_form"):
         return None
     return (
         f"evidence.reply is {settings.reply!r}, but prompt {prompt.name} of {version!r} has no"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import ReplyFormName
 from nodes.evidence.rule import EvidenceRule
-from ranking.cutoffs import Cutoff
+from ranking.cutoffs import Cutoff, FixedThreshold
 from ranking.load import gives_logits
 
 MAX_VOTES = 101
+
+POINTWISE: ReplyFormName = "pointwise"
+_MORE_LIKELY_THAN_NOT = FixedThreshold(tau=0.5, fallback=False)
 _RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
 
 
@@ -57,7 +60,8 @@ class VoteSettings(RecipeSection):
         minimum_votes: Fewest usable votes of the model that a case can be decided on; None is a majority of
             those asked.
         reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
-            essential sentences alone, which takes a fraction of the tokens.
+            essential sentences alone, which takes a fraction of the tokens; `pointwise` for each sentence by
+            itself, which gives every sentence a probability.
         confidence: Whether to ask for the log-probabilities of replies, and show how sure labels are. Replies
             get several times larger. Only replies in `labels` show it.
     """
@@ -144,6 +148,16 @@ class FixedVoteSettings(VoteSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _whole_replies(self) -> FixedVoteSettings:
+        if self.reply == POINTWISE:
+            raise ValueError("reply is 'pointwise', which this graph does not ask for; use 'labels' or 'ids'")
+        return self
+
+
+_POINTWISE: Mapping[str, Any] = {"votes": 1, "demonstrations": 0, "reflection": False, "temperature": 0.0}
+"""What the reply `pointwise` leaves no choice of."""
+
 
 class EvidenceSettings(VoteSettings):
     """Who votes on evidence, demonstrations, votes and reflection.
@@ -167,6 +181,11 @@ class EvidenceSettings(VoteSettings):
         votes: R, samples of the labelling prompt. A range such as `3..9` asks for the first number, and for
             more up to the second only while they could still change a label.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
+        model_cutoff: With the reply `pointwise`, the rule from the model's log-odds to its vote; None takes
+            every sentence that is more likely essential than not.
+
+    With the reply `pointwise` nothing is drawn and there is no reply to reflect on: one vote, temperature 0,
+    no reflection and no demonstrations, and T is a majority of the votes, those of a ranker counted.
     """
 
     word_for: ClassVar[str | None] = "voters"
@@ -182,6 +201,27 @@ class EvidenceSettings(VoteSettings):
     order: Literal["canonical", "similar_last"] = "canonical"
     reflection: bool = True
     reflection_temperature: float = Field(0.7, ge=0, le=2)
+    model_cutoff: Cutoff | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_pointwise(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("reply") != POINTWISE:
+            return values
+        fields = cls.model_fields
+        beside = values.get("ranker_votes", fields["ranker_votes"].default)
+        every = 1 + (beside if values.get("voters") == "both" and isinstance(beside, int) else 0)
+        return {**_POINTWISE, "threshold": every // 2 + 1, **values}
+
+    @model_validator(mode="after")
+    def _pointwise_draws_nothing(self) -> EvidenceSettings:
+        if self.model_cutoff is not None and not self.pointwise:
+            raise ValueError("model_cutoff is a rule for the reply 'pointwise'")
+        wrong = [name for name, value in _POINTWISE.items() if getattr(self, name) != value]
+        if self.pointwise and wrong:
+            settings = ", ".join(f"{name} to {str(_POINTWISE[name]).lower()}" for name in wrong)
+            raise ValueError(f"reply is 'pointwise', which asks once for each sentence: set {settings}")
+        return self
 
     @model_validator(mode="after")
     def _probabilities_where_a_rule_needs_them(self) -> EvidenceSettings:
@@ -218,6 +258,16 @@ class EvidenceSettings(VoteSettings):
     def reflects(self) -> bool:
         """Whether votes are reviewed by the self-reflection prompt."""
         return self.reflection
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the model is asked for each sentence by itself."""
+        return self.asks_model and self.reply == POINTWISE
+
+    @property
+    def model_rule(self) -> Cutoff:
+        """From log-odds of the reply `pointwise` to a vote."""
+        return self.model_cutoff or _MORE_LIKELY_THAN_NOT
 
     @property
     def asks_ranker(self) -> bool:

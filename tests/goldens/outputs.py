@@ -35,7 +35,7 @@ WORDS = "lexical:256"
 BY_WORDS = ("--embedding", WORDS)
 
 TAMU = (
-    *("tamu", "demo", "tamu-mixed", "tamu-ranker"),
+    *("tamu", "demo", "tamu-mixed", "tamu-pointwise", "tamu-ranker"),
     *("archehr-2025", "archehr-2026", "archehr-2026-question"),
 )
 CHANGES = {
@@ -113,6 +113,7 @@ REFUSED = {
     "a-phase-of-tamu": ("run", "tamu", NOTES, *SCRIPTED, "--phase", "b"),
     "a-folder-that-is-full": ("run", "tamu", NOTES, *SCRIPTED, "--recipe", "small.yaml", "--out", "tamu"),
     "a-task-of-another-system": ("submit", "tamu", "--task", "bioasq-b"),
+    "a-vote-of-sentences": ("run", "tamu", NOTES, *SCRIPTED, "--recipe", "tamu-pointwise", "--votes", "5"),
     "a-bad-value": ("rerun", "tamu", "101", "--from", "generate_answer", "--set", "answer.max_words=no"),
 }
 

@@ -164,3 +164,36 @@ def voted_run(folder: Path) -> Path:
     run = write_run(folder, case, ended, steps)
     journal.rename(run / CALLS)
     return run
+
+
+def weighed_run(folder: Path) -> Path:
+    """Three sentences, each asked for by itself; the second one, asked twice, has no label."""
+    journal = folder / CALLS
+    calls = [
+        call(journal, "label", 0, f"Is sentence {number} needed?", reply)
+        for number, reply in ((1, "Yes"), (2, "<b>Maybe</b>"), (2.5, "?"), (3, "No"))
+    ]
+    log_odds, confidence = {"1": 2.5, "3": -1.25}, {"1": 0.924142, "3": 0.222700}
+    vote = {"vote": 0, "essential": ["1"], "confidence": confidence, "log_odds": log_odds}
+    facts = {
+        "votes": [vote],
+        "missing_sentences": {"2": "refusal: <b>no</b>"},
+        "sentence_calls": {"1": 1, "2": 2, "3": 1},
+    }
+    counted = {"counts": {"1": 1, "2": 0, "3": 0}, "threshold": 1, "usable_votes": 1, "essential": ["1"]}
+    steps = [
+        step("label_evidence", facts, calls=calls, flags=["missing_sentences"], next=["aggregate_votes"]),
+        step("aggregate_votes", counted, next=["__end__"]),
+    ]
+    ended = line(
+        "c",
+        labels={"1": "essential", "2": "not-essential", "3": "not-essential"},
+        vote_counts=counted["counts"],
+        usable_votes=1,
+        model_scores=log_odds,
+        label_confidence={**confidence, "2": None},
+        evidence={"threshold": ["1"]},
+        flags=["missing_sentences"],
+    )
+    note = ["Pain fell.", "He smokes.", "He ate."]
+    return write_run(folder, {"case_id": "c", "question": "Why?", "sentences": note}, ended, steps)

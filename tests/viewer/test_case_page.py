@@ -11,7 +11,7 @@ import pytest
 import runs
 from runs import RunError
 from runs.folder import CALLS
-from tests.viewer.case_runs import FileAddresses, call, line, step, voted_run, write_run
+from tests.viewer.case_runs import FileAddresses, call, line, step, voted_run, weighed_run, write_run
 from viewer.pages.case import call_page, case_page
 
 Page = Any
@@ -245,3 +245,16 @@ def test_two_thousand_sentences_with_five_votes_are_all_told(tmp_path: Path) -> 
     run = write_run(tmp_path, case, line("c"), [step("label_evidence", {"votes": votes})])
     note = page_of(run).find_class("sentence")
     assert [len(one.findall(".//tbody/tr")) for one in note] == [5] * 2000
+
+
+def test_a_sentence_that_was_asked_for_by_itself_shows_its_probability_and_its_own_call(
+    tmp_path: Path,
+) -> None:
+    page = page_of(weighed_run(tmp_path))
+    first, second, third = (page.get_element_by_id(f"s-{index}") for index in range(3))
+    assert [bar.get("width") for bar in first.find_class("likely")] == ["59.1"]
+    assert "P(essential) 0.92" in words(first) and "log-odds of Yes against No +2.50" in words(first)
+    assert "P(essential)" not in words(second) and "The model gave no label to this sentence" in words(second)
+    assert [len(one.xpath(".//tbody//a")) for one in (first, second, third)] == [1, 2, 1]
+    assert [words(cell) for cell in second.xpath(".//tbody/tr")[0]][:2] == ["vote 0", "missing"]
+    check_nothing_acts(page)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 from runs.trace_file import Line
 
@@ -16,7 +18,9 @@ class Ballot:
         vote: Its number, as the trace counts.
         before: Ids that its first reply calls essential; None where no reply was usable.
         after: Ids once it was reflected on; None without a reflection.
+        weighed: Ids that the model was asked for by themselves and gave a label; None for a whole reply.
         first_calls: Keys of the calls that asked for it.
+        sentence_calls: Of those the ones that asked for a sentence by itself, by its id.
         reflection_calls: Keys of the calls that reflected on it.
         fault: What went wrong with it, in words.
         ranker: Identity of the ranker whose vote it is; empty for a vote of a model.
@@ -26,7 +30,9 @@ class Ballot:
     vote: int
     before: frozenset[str] | None = None
     after: frozenset[str] | None = None
+    weighed: frozenset[str] | None = None
     first_calls: list[str] = field(default_factory=list)
+    sentence_calls: dict[str, list[str]] = field(default_factory=dict)
     reflection_calls: list[str] = field(default_factory=list)
     fault: str = ""
     ranker: str = ""
@@ -60,7 +66,7 @@ def read_ballots(trace: Sequence[Line]) -> list[Ballot]:
             ballot.before, ballot.ranker = frozenset(facts["essential"]), facts["ranker"]
         elif isinstance(facts.get("votes"), list):
             for vote in facts["votes"]:
-                of(vote["vote"]).before = frozenset(vote["essential"])
+                _read_vote(of(vote["vote"]), vote, step)
             for kind in ("rescued_votes", "failed_votes"):
                 for vote, fault in facts.get(kind, {}).items():
                     of(vote).fault = fault
@@ -70,6 +76,20 @@ def read_ballots(trace: Sequence[Line]) -> list[Ballot]:
             for ballot in found.values():
                 ballot.weight = facts["ranker_votes"] if ballot.ranker else 1
     return [found[vote] for vote in sorted(found)]
+
+
+def _read_vote(ballot: Ballot, vote: Mapping[str, Any], step: Line) -> None:
+    ballot.before = frozenset(vote["essential"])
+    if "log_odds" in vote:
+        ballot.weighed = frozenset(vote["log_odds"])
+        ballot.sentence_calls = _calls_by_sentence(step)
+
+
+def _calls_by_sentence(step: Line) -> dict[str, list[str]]:
+    """Keys of the calls by sentence: they stand in the order of the note."""
+    keys = iter([call["key"] for call in step["calls"]])
+    counts: dict[str, int] = step["facts"].get("sentence_calls", {})
+    return {id_: list(islice(keys, count)) for id_, count in counts.items()}
 
 
 def _read_reflection(ballot: Ballot, step: Line) -> None:

@@ -110,6 +110,7 @@ class NoteSentence:
         key: Its label in the key.
         right: Whether the label matches the key, with supplementary as not essential (strict).
         confidence: Mean P(essential) of the votes.
+        log_odds: Of the model, where it was asked for each sentence by itself.
         score: A ranker's score.
         found: Its rank among the sentences that were retrieved; None if it was not.
         settings: Evidence settings that include it, in words.
@@ -130,6 +131,7 @@ class NoteSentence:
     key: str | None
     right: bool | None
     confidence: float | None
+    log_odds: float | None
     score: float | None
     found: int | None
     settings: list[str]
@@ -156,7 +158,7 @@ def read_note(
     keys = (case.gold.labels if case else None) or {}
     citing = _citing(answers)
     ranks = {one["id"]: rank for rank, one in enumerate(line.get("retrieved") or (), start=1)}
-    links = [_links(ballot, link) for ballot in ballots]
+    links = [[] if ballot.sentence_calls else _links(ballot, link) for ballot in ballots]
     detailed = len(sentences) * len(ballots) <= _MAX_ROWS
     found = []
     for index, sentence in enumerate(sentences):
@@ -177,12 +179,18 @@ def read_note(
                 key=key,
                 right=None if not key or not label else (label == "essential") == (key == "essential"),
                 confidence=_of(line, "label_confidence", id_),
+                log_odds=_of(line, "model_scores", id_),
                 score=_of(line, "ranker_scores", id_),
                 found=ranks.get(id_),
                 settings=[_SETTINGS.get(name, name) for name, ids in evidence.items() if id_ in ids],
                 in_answer=id_ in built_on,
                 cited_by=citing.get(index, []),
-                rows=[_row(one, id_, links[place]) for place, one in enumerate(ballots)] if detailed else [],
+                rows=[
+                    _row(one, id_, _own_links(one, id_, link) if one.sentence_calls else links[place])
+                    for place, one in enumerate(ballots)
+                ]
+                if detailed
+                else [],
             )
         )
     return found
@@ -202,11 +210,19 @@ def _links(ballot: Ballot, link: CallLink) -> list[tuple[str, str]]:
     return [(address, words) for key, words in named if (address := link(key)) is not None]
 
 
+def _own_links(ballot: Ballot, id_: str, link: CallLink) -> list[tuple[str, str]]:
+    """To the calls that asked for this sentence by itself."""
+    keys = ballot.sentence_calls.get(id_, ())
+    return [(address, "question and reply") for key in keys if (address := link(key)) is not None]
+
+
 def _row(ballot: Ballot, id_: str, links: list[tuple[str, str]]) -> VoteRow:
     name = _name(ballot)
     if ballot.weight > 1:
         name += f" (counts {ballot.weight} times)"
-    return VoteRow(name, _label_of(ballot.before, id_), _after(ballot, id_), ballot.fault, links)
+    unweighed = ballot.weighed is not None and id_ not in ballot.weighed
+    before = "missing" if unweighed else _label_of(ballot.before, id_)
+    return VoteRow(name, before, _after(ballot, id_), ballot.fault, links)
 
 
 def _label_of(named: frozenset[str] | None, id_: str) -> str:

@@ -1,0 +1,192 @@
+"""Evidence by one question a sentence: Yes or No, read as the log-odds of one token.
+
+The model reads the note once. All sentences share the conversation up to the last turn, byte for byte, so a
+prefix cache serves them; nothing is decoded beyond the first token and nothing is drawn. Pointwise relevance
+from the probability of one word is that of Nogueira et al. (2020, section 3) and Sachan et al. (2022).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Template
+from typing import Any
+
+from cases.records import Case, Sentence
+from nodes.core.choice_confidence import choice_log_odds
+from nodes.core.context import Context
+from nodes.core.dry_run import DryCall, share_of
+from nodes.core.facts import Fact, missing, plain
+from nodes.core.failure import NodeFailure
+from nodes.core.fitting import fit_prompt
+from nodes.core.records import Vote
+from nodes.core.wording import case_variables, one_line
+from nodes.evidence.settings import EvidenceSettings
+from prompts import Contract, Prompt
+from ranking.cutoffs import select
+from serving.ask import Ask, CallRecord, Failure, Reply
+from serving.errors import CallError
+from serving.messages import Message
+from serving.reply import ReplyFormat
+
+YES, NO = "Yes", "No"
+
+_OF_SENTENCE = frozenset({"sentence_id", "sentence"})
+_ONE_TOKEN = 1
+_DIGITS = 4
+_ESSENTIAL_SHARE = 0.25
+"""Of the sentences of a note, in a dry run."""
+
+CONTRACT = Contract(
+    name="label_sentence",
+    required=frozenset({"question", "sentences", "sentence_id"}),
+    optional=frozenset({"narrative", "sentence"}),
+)
+
+REPLY: ReplyFormat[str] = ReplyFormat("sentence", None, str, may_be_cut=True, choices=(YES, NO))
+"""The text says less than the probabilities, so any will do."""
+
+MISSING = {"missing_sentences": "the model gave no label to some sentences; they count as not essential"}
+"""The flag of a note with sentences that could not be weighed."""
+
+FACTS: Mapping[str, Fact] = {"missing_sentences": missing("sentence"), **plain("sentence_calls")}
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What came of asking for each sentence.
+
+    Attributes:
+        vote: With `log_odds` and `confidence` of every sentence that was weighed.
+        missing: Error class and message of the others, by sentence id.
+        calls: All of them, sentence by sentence in note order.
+        sentence_calls: How many of them each sentence took.
+    """
+
+    vote: Vote
+    missing: Mapping[str, str]
+    calls: Sequence[CallRecord]
+    sentence_calls: Mapping[str, int]
+
+
+async def weigh_sentences(context: Context, case: Case, question: str) -> Weighed:
+    """Ask the `label` model for every sentence at once.
+
+    A sentence is missing where the model refuses, or where neither word is among the tokens that it says:
+    asking again would not help. Any other failure is the case's own, because sentences without a label would
+    look like sentences that were found not essential; a retry asks only for those that have no reply.
+
+    Raises:
+        NodeFailure: A call failed for another reason, the note does not fit the context window, or no
+            sentence has a label.
+    """
+    settings = context.section(EvidenceSettings)
+    variables = case_variables(case, question)
+    longest = max(case.sentences, key=lambda sentence: len(sentence.text))
+    await fit_prompt(
+        context.client,
+        "label",
+        (),
+        lambda _: (_messages(context, variables, longest), []),
+        reply_tokens=_ONE_TOKEN,
+        later_tokens=0,
+    )
+    outcomes = await asyncio.gather(
+        *(_ask(context, case, _messages(context, variables, sentence)) for sentence in case.sentences)
+    )
+    calls = [call for outcome in outcomes for call in outcome.calls]
+    log_odds: dict[str, float] = {}
+    faults: dict[str, CallError] = {}
+    for id_, outcome in zip(case.sentence_ids, outcomes, strict=True):
+        found = outcome.error if isinstance(outcome, Failure) else _log_odds(outcome)
+        if isinstance(found, CallError):
+            faults[id_] = found
+        else:
+            log_odds[id_] = round(found, _DIGITS) + 0.0
+    _demand(faults, len(case.sentences), calls)
+    ids = list(log_odds)
+    chosen = select(settings.model_rule, list(log_odds.values()))
+    vote = Vote(
+        vote=0,
+        essential=[ids[position] for position in chosen],
+        confidence={id_: probability(score) for id_, score in log_odds.items()},
+        log_odds=log_odds,
+    )
+    return Weighed(
+        vote,
+        missing={id_: f"{one.error_class}: {one}" for id_, one in faults.items()},
+        calls=calls,
+        sentence_calls={
+            id_: len(outcome.calls) for id_, outcome in zip(case.sentence_ids, outcomes, strict=True)
+        },
+    )
+
+
+def probability(log_odds: float) -> float:
+    """P(Yes) to eight digits, so that sentences tie no more often than their log-odds do."""
+    return float(f"{1 / (1 + math.exp(-log_odds)):.8g}")
+
+
+async def _ask(context: Context, case: Case, messages: tuple[Message, ...]) -> Reply[str] | Failure:
+    (outcome,) = await context.client.ask(
+        Ask("label", case.id, messages, REPLY, max_tokens=_ONE_TOKEN, seed=context.settings.seed)
+    )
+    return outcome
+
+
+def _messages(context: Context, variables: Mapping[str, str], sentence: Sentence) -> tuple[Message, ...]:
+    asked = {"sentence_id": sentence.id, "sentence": one_line(sentence.text)}
+    return context.messages(CONTRACT.name, {**variables, **asked})
+
+
+def _log_odds(reply: Reply[str]) -> float | CallError:
+    token = next((token for token in reply.logprobs if token.token.strip()), None)
+    if token is None:
+        return CallError("invalid_output", "the reply came without log-probabilities")
+    found = choice_log_odds(token, YES, NO)
+    if found is None:
+        return CallError("invalid_output", f"neither {YES} nor {NO} is among the likeliest tokens")
+    return found
+
+
+def _demand(faults: Mapping[str, CallError], sentences: int, calls: Sequence[CallRecord]) -> None:
+    fatal = [one for one in faults.values() if one.error_class not in ("refusal", "invalid_output")]
+    if not fatal and len(faults) < sentences:
+        return
+    error = (fatal or list(faults.values()))[0]
+    got = sentences - len(faults)
+    raise NodeFailure(error.error_class, f"{got} of {sentences} sentences have a label: {error}", calls)
+
+
+def unshared_turns(prompt: Prompt, version: str) -> str | None:
+    """What is wrong where sentences would not share their prompt up to the last turn; None where they do."""
+    earlier = [*prompt.file.opening, *prompt.file.closing][:-1]
+    for turn in earlier:
+        if named := sorted(_OF_SENTENCE.intersection(Template(turn.text).get_identifiers())):
+            return (
+                f"evidence.reply is 'pointwise', but prompt {prompt.name} of {version!r} uses ${{{named[0]}}}"
+                " before its last turn; all sentences of a note must share what comes before"
+            )
+    return None
+
+
+def dry_reply(call: DryCall) -> str:
+    """Yes for a quarter of the sentences."""
+    return YES if share_of((call.case_id, call.messages[-1].text)) < _ESSENTIAL_SHARE else NO
+
+
+def because(weighed: Weighed, sentences: int) -> str:
+    """The reason of the decision."""
+    named, scored = len(weighed.vote["essential"]), sentences - len(weighed.missing)
+    return f"{scored} of {sentences} sentences weighed one by one, {named} of them essential"
+
+
+def facts(weighed: Weighed) -> dict[str, Any]:
+    """For the decision."""
+    return {
+        "votes": [weighed.vote],
+        "missing_sentences": dict(weighed.missing),
+        "sentence_calls": dict(weighed.sentence_calls),
+    }

@@ -1,0 +1,104 @@
+"""Runs whose recipe asks for each sentence by itself: calls, resume, dry run, and models that cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.evigraph import Ended, evigraph
+from tests.serving.fake_abilities import Abilities
+from tests.serving.fake_server import MODEL, FakeServer, Say
+
+RECIPE = """\
+system: tamu
+embedding: lexical:256
+stop_after: evidence
+evidence: {reply: pointwise}
+"""
+SENTENCES = 4
+NOTE = [f"Sentence {number}." for number in range(1, SENTENCES + 1)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pointwise.yaml").write_text(RECIPE)
+    lines = [{"case_id": str(n), "question": f"Why {n}?", "sentences": NOTE} for n in (1, 2)]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    server = FakeServer(
+        models={"data": [{"id": MODEL, "max_model_len": 100_000}]}, default=Say(("Yes",), ("length",))
+    )
+    server.start()
+    yield server
+    server.stop()
+
+
+def run(folder: Path, model: str, *more: str, recipe: str = "pointwise.yaml") -> Ended:
+    return evigraph(
+        *("run", "tamu", "cases.jsonl", "--recipe", recipe, "--model", model, "--json", *more), folder=folder
+    )
+
+
+def cases(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "out" / "cases.jsonl").read_text().splitlines()]
+
+
+def test_a_run_asks_once_a_sentence_and_keeps_every_probability(folder: Path) -> None:
+    ended = run(folder, "scripted:auto", "--out", "out")
+    assert ended.code == 0, ended.err
+    for line in cases(folder):
+        assert line["usage"]["calls"] == SENTENCES
+        assert set(line["model_scores"]) == set(line["label_confidence"]) == {"1", "2", "3", "4"}
+        essential = {id_ for id_, label in line["labels"].items() if label == "essential"}
+        assert essential == {id_ for id_, score in line["model_scores"].items() if score >= 0}
+    manifest = json.loads((folder / "out" / "run.json").read_text())
+    assert "label_sentence" in manifest["prompts"] and "label_evidence" not in manifest["prompts"]
+    shown = evigraph("show", "out", "1", folder=folder)
+    assert "█" in shown.out and "4 of 4 sentences weighed one by one" in shown.out
+
+
+def test_the_dry_run_foretells_the_calls(folder: Path) -> None:
+    ended = run(folder, "scripted:auto", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert ended.summary["calls"] == 2 * SENTENCES
+
+
+def test_a_failed_case_is_retried_at_the_sentences_without_a_reply(folder: Path) -> None:
+    replies = [{"reply": {"Yes": 0.6, "No": 0.4}}, {"fail": "timeout", "case": "2"}]
+    (folder / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    assert run(folder, "scripted:replies.jsonl", "--out", "out", "--max-retries", "0").code == 1
+    failed = next(line for line in cases(folder) if line["case_id"] == "2")
+    assert failed["error"]["class"] == "timeout"
+    assert "0 of 4 sentences have a label" in failed["error"]["message"]
+
+
+def test_a_server_is_asked_for_log_probabilities(folder: Path, server: FakeServer) -> None:
+    ended = run(folder, f"vllm:{MODEL}@{server.url}", "--out", "out")
+    assert ended.code == 0, ended.err
+    assert len(server.chats) == 2 * SENTENCES
+    assert all((body["max_tokens"], body["top_logprobs"]) == (1, 20) for body in server.chats)
+    assert all(score > 0 for line in cases(folder) for score in line["model_scores"].values())
+
+
+def test_a_server_without_log_probabilities_ends_the_command_before_a_run(
+    folder: Path, server: FakeServer
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"logprobs"}))
+    ended = run(folder, f"vllm:{MODEL}@{server.url}", "--out", "out")
+    assert ended.code == 2
+    assert "gives no log-probabilities, which evidence.reply 'pointwise' needs" in ended.line
+    assert server.chats == [] and not (folder / "out").exists()
+
+
+def test_what_contradicts_the_form_is_one_line(folder: Path) -> None:
+    ended = run(folder, "scripted:auto", "--out", "out", "--votes", "5")
+    assert ended.code == 2
+    assert "set votes to 1" in ended.line
