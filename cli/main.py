@@ -23,15 +23,8 @@ _PANELS = {
     "Run cases": ("run", "resume", "retry", "rerun", "review"),
     "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
     "Measure": (
-        "score",
-        "compare",
-        "analyse",
-        "calibrate",
-        "experiment",
-        "study",
-        "submit",
-        "validate",
-        "bench",
+        *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
+        *("submit", "validate", "bench"),
     ),
     "Data and rankers": (
         *("cases", "demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
@@ -193,6 +186,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     from evals.bench.benchmark import BenchError
     from evals.calibration.errors import CalibrationError
     from evals.experiments.errors import ExperimentError
+    from evals.optimisation.errors import OptimisationError
     from evals.scoring.gold import ScoringError
     from evals.spans.otlp import SpanExportError
     from evals.studies.errors import StudyError
@@ -209,15 +203,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         return line, 1
     of_input = (InputError, OSError, RecipeError, PromptError)
     of_models = (ModelError, CallError, JournalError, WeightsError, RankerError)
-    of_work = (
-        RunError,
-        BenchError,
-        ScoringError,
-        CalibrationError,
-        ExperimentError,
-        StudyError,
-        SpanExportError,
-    )
-    if isinstance(error, (*of_input, *of_models, *of_work)):
+    of_work = (RunError, BenchError, ScoringError, SpanExportError)
+    of_studies = (CalibrationError, ExperimentError, StudyError, OptimisationError)
+    if isinstance(error, (*of_input, *of_models, *of_work, *of_studies)):
         return line, 2
     return f"internal error: {type(error).__name__}: {line} (run again with --debug for the traceback)", 1

@@ -198,12 +198,18 @@ class RequestFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionFlags(RequestFlags):
-    """How a batch of cases goes on, and when it stops."""
+class BatchFlags(RequestFlags):
+    """How a batch of cases is run."""
 
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Concurrent cases. (default: as many as connections)")
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionFlags(BatchFlags):
+    """How a batch of cases goes on, and when it stops."""
+
     max_tokens_total: Annotated[
         int | None,
         typer.Option(

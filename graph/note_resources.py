@@ -78,6 +78,12 @@ class Pool(Resource):
         """The user's, else the packaged one."""
         assert isinstance(request.recipe, PoolRecipe)
         pool = await open_pool(request.places.get("demos"), request.recipe.embedding, request.notify)
+        evidence = request.recipe.find_section(EvidenceSettings)
+        listed = () if evidence is None else evidence.demonstrations_from
+        if listed and (missing := sorted({*listed} - {one.case_id for one in pool.neighbours()})):
+            raise request.refuse(
+                f"evidence.demonstrations_from: the pool in {pool.folder} has no case {missing[0]!r}"
+            )
         record = {
             "folder": str(pool.folder.resolve()),
             "sha256": pool.sha256,

@@ -176,14 +176,24 @@ def load_prompts(version: str, contracts: tuple[Contract, ...]) -> PromptSet:
     Raises:
         PromptError: There is no such version, or one of its files is wrong, or missing with no fallback.
     """
+    folder = find_version(version)
+    return PromptSet(
+        version, {contract.name: _load_or_default(folder, contract, version) for contract in contracts}
+    )
+
+
+def find_version(version: str) -> Traversable:
+    """The folder of a version, by its name or the user's own.
+
+    Raises:
+        PromptError: There is none.
+    """
     packaged = resources.files("prompts")
     known = sorted(entry.name for entry in packaged.iterdir() if any(_prompt_files(entry)))
     folder: Traversable = packaged / version if version in known else Path(version)
     if not folder.is_dir():
         raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
-    return PromptSet(
-        version, {contract.name: _load_or_default(folder, contract, version) for contract in contracts}
-    )
+    return folder
 
 
 def replace_prompts(

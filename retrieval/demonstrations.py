@@ -125,14 +125,27 @@ class DemonstrationPool:
         *,
         intent: str | None = None,
         excluded: Collection[str] = (),
+        among: Collection[str] = (),
     ) -> list[Neighbour]:
-        """The nearest demonstrations, nearest first; only those of a primary intent if one is given."""
+        """The nearest demonstrations, nearest first.
+
+        Args:
+            view: What of a case is compared.
+            text: What they are near to.
+            count: How many, at most.
+            intent: Only those of this primary intent.
+            excluded: Ids that are never among them.
+            among: Ids of the only ones that are looked at; none lets all in.
+        """
         if count <= 0 or len(self) == 0:
             return []
         vector = await self._vector(text)
         exact = self._exact[view]
+        if among and exact is None:
+            # A filtered index misses neighbours; a list is short enough to rank.
+            exact = _Matrix(self._views[view], sorted(among))
         if exact is not None:
-            return exact.nearest(vector, count, intent, excluded)
+            return exact.nearest(vector, count, intent, excluded, among)
         return self._approximate(view, vector, count, intent, excluded)
 
     def twins(self, case: Case) -> frozenset[str]:
@@ -214,10 +227,10 @@ class DemonstrationPool:
 
 
 class _Matrix:
-    """The vectors of one view in memory."""
+    """The vectors of one view in memory, or those with some ids."""
 
-    def __init__(self, collection: chromadb.Collection) -> None:
-        found = collection.get(include=["embeddings", "metadatas"])
+    def __init__(self, collection: chromadb.Collection, ids: list[str] | None = None) -> None:
+        found = collection.get(ids, include=["embeddings", "metadatas"])
         metadatas = found["metadatas"] or []
         order = sorted(range(len(found["ids"])), key=lambda index: found["ids"][index])
         self._ids = [found["ids"][index] for index in order]
@@ -235,7 +248,12 @@ class _Matrix:
         return self._by_fingerprint.get(text, ())
 
     def nearest(
-        self, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]
+        self,
+        vector: Vectors,
+        count: int,
+        intent: str | None,
+        excluded: Collection[str],
+        among: Collection[str] = (),
     ) -> list[Neighbour]:
         if not self._ids:
             return []
@@ -247,6 +265,7 @@ class _Matrix:
             index
             for index in ranked
             if self._ids[index] not in excluded
+            and (not among or self._ids[index] in among)
             and (intent is None or self._metadatas[index].get("intent") == intent)
         )
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,17 +94,25 @@ CASES_AT_ONCE = 16
 """Enough to keep a server's tokenizer busy."""
 
 
-async def dry_run(request: Request, options: Options, *, stop: asyncio.Event, watcher: Watcher) -> Estimate:
+async def dry_run(
+    request: Request,
+    options: Options,
+    *,
+    stop: asyncio.Event,
+    watcher: Watcher,
+    servers: Servers | None = None,
+) -> Estimate:
     """Check everything as for a run, then count what it would ask, and ask nothing.
 
-    A `stop` ends it early, with an estimate from the cases that had ended.
+    A `stop` ends it early, with an estimate from the cases that had ended. Servers that are given are left
+    running.
 
     Raises:
         InputError, RecipeError, PromptError, ModelError: As for a run.
         JournalError: The temporary folder cannot be written.
     """
-    with Servers(watcher.notify, stop) as servers:
-        assembly = await assemble(request, watcher.notify, servers, probing=False)
+    with Servers(watcher.notify, stop) if servers is None else contextlib.nullcontext(servers) as started:
+        assembly = await assemble(request, watcher.notify, started, probing=False)
         return await _count_calls(request, assembly, options, stop, watcher)
 
 

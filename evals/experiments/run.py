@@ -136,7 +136,7 @@ async def run_cells(
                 break
             place = " (tuning)" if cell.tuning else ""
             watcher.notify(f"cell {number} of {len(planned)}: {cell.name}{place}")
-            run = await _run_cell(cell, options, journal, servers, stop, watcher)
+            run = await run_cell(cell, options, journal, servers, stop, watcher)
             if run.manifest.status == "finished":
                 (tuning if cell.tuning else reported)[cell.name] = run
             elif run.manifest.sessions[-1].stopped_by is not None:
@@ -145,7 +145,7 @@ async def run_cells(
     return Cells(reported, tuning)
 
 
-async def _run_cell(
+async def run_cell(
     cell: PlannedCell,
     options: Options,
     journal: Path,
@@ -153,6 +153,11 @@ async def _run_cell(
     stop: asyncio.Event,
     watcher: Watcher,
 ) -> RunFolder:
+    """Start a cell, or go on with it; one that is finished stays as it is.
+
+    Raises:
+        InputError, ModelError, RecipeError, RunError: As for any run.
+    """
     if not (cell.folder / MANIFEST).is_file():
         cell.folder.parent.mkdir(parents=True, exist_ok=True)
         return await start(

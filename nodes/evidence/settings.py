@@ -175,6 +175,7 @@ class EvidenceSettings(VoteSettings):
         rule: A calibrated rule that decides in place of the threshold, from the votes and the ranker's scores
             together; one selection for every evidence setting. None counts votes.
         demonstrations: K of section 4.1.3.
+        demonstrations_from: Ids of the only cases of the pool that may be shown; none lets all in.
         intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
         order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
             `similar_last` puts the nearest one beside the case.
@@ -197,6 +198,7 @@ class EvidenceSettings(VoteSettings):
     cutoff: Cutoff | None = None
     rule: EvidenceRule | None = None
     demonstrations: int = Field(5, ge=0, le=50)
+    demonstrations_from: tuple[str, ...] = ()
     intent_aware: bool = False
     order: Literal["canonical", "similar_last"] = "canonical"
     reflection: bool = True

@@ -49,16 +49,17 @@ async def choose_by_similarity(
     pool: DemonstrationPool, case: Case, question: str, recipe: Recipe, primary: str | None = None
 ) -> Chosen:
     """The K nearest cases, those of a primary intent first; never the case itself nor one held out."""
-    wanted = recipe.section(EvidenceSettings).demonstrations
+    settings = recipe.section(EvidenceSettings)
+    wanted, among = settings.demonstrations, settings.demonstrations_from
     excluded = pool.twins(case) | set(recipe.held_out)
     text = compared_text(case, question)
     chosen = []
     if primary is not None:
-        same = await pool.nearest("evidence", text, wanted, intent=primary, excluded=excluded)
+        same = await pool.nearest("evidence", text, wanted, intent=primary, excluded=excluded, among=among)
         chosen = [shown(neighbour, "primary") for neighbour in same]
     if len(chosen) < wanted:
         taken = excluded | {one["case_id"] for one in chosen}
-        rest = await pool.nearest("evidence", text, wanted - len(chosen), excluded=taken)
+        rest = await pool.nearest("evidence", text, wanted - len(chosen), excluded=taken, among=among)
         chosen += [shown(neighbour, "similarity" if primary is None else "fill") for neighbour in rest]
     return Chosen(chosen, excluded)
 
@@ -81,11 +82,12 @@ async def retrieve_evidence_demonstrations(
     primary = state["intent"]["primary"] if settings.intent_aware and "intent" in state else None
     chosen, excluded = await choose_by_similarity(pool, case, question, context.settings, primary)
     among = f"of intent {primary} first" if primary else "by similarity of question and narrative"
+    listed = len(settings.demonstrations_from) or len(pool)
     return {
         "evidence_demonstrations": chosen,
         "decisions": decision(
             "retrieve_evidence_demonstrations",
-            f"the {len(chosen)} nearest of {len(pool)} annotated cases {among}",
+            f"the {len(chosen)} nearest of {listed} annotated cases {among}",
             {"chosen": chosen, "excluded": sorted(excluded)},
         ),
     }

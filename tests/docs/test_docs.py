@@ -43,6 +43,7 @@ PAGES = (
     "docs/scoring.md",
     "docs/comparing.md",
     "docs/experiments.md",
+    "docs/optimising.md",
     "docs/extending.md",
     "docs/benchmarks.md",
 )

@@ -27,6 +27,17 @@ async def test_no_demonstrations_are_wanted(bench: Bench) -> None:
     assert await chosen(bench, evidence={"demonstrations": 0}) == []
 
 
+async def test_only_listed_demonstrations_are_shown(bench: Bench) -> None:
+    listed = sorted(NEAREST_FIRST[1:])
+    found = await chosen(bench, evidence={"demonstrations_from": listed})
+    assert found == [id_ for id_ in NEAREST_FIRST if id_ in listed]
+
+
+async def test_a_listed_case_is_not_shown_to_itself(bench: Bench) -> None:
+    evidence = {"demonstrations_from": ["p4", "p2"]}
+    assert await chosen(bench, POOL[3], state={"case_id": "p4"}, evidence=evidence) == ["p2"]
+
+
 async def test_intent_aware_takes_the_intents_own_first(bench: Bench) -> None:
     state = {"intent": {"primary": SECONDARY, "secondary": None, "risk_level": "low"}}
     context = bench.context(evidence={"intent_aware": True, "demonstrations": 2})

@@ -125,6 +125,16 @@ async def test_the_ranking_is_that_of_the_cosine(pool: DemonstrationPool) -> Non
         assert found == sorted(found, key=lambda one: (one.distance, one.case_id))
 
 
+async def test_only_those_that_are_listed(pool: DemonstrationPool, approximate: DemonstrationPool) -> None:
+    listed = [f"c{number:03}" for number in range(0, 60, 7)]
+    every = [one for one in ids(await pool.nearest("evidence", QUERY, 100)) if one in listed]
+    for opened in (pool, approximate):
+        found = await opened.nearest("evidence", QUERY, 4, among=listed, excluded=every[:1])
+        assert ids(found) == every[1:5]
+    of_intent = await pool.nearest("evidence", QUERY, 9, among=listed, intent=NAMES[0])
+    assert {one.intent for one in of_intent} == {NAMES[0]} and {*ids(of_intent)} < {*listed}
+
+
 @pytest.mark.parametrize("number", [3, 7, 16, 37])
 async def test_equal_texts_are_ranked_by_id(tmp_path: Path, number: int) -> None:
     text = " ".join(WORDS[3:30])

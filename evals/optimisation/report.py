@@ -1,0 +1,269 @@
+"""What an optimisation came to: the gain on unseen cases, the candidates, the recipe that results."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cases.files import json_bytes, write_atomically
+from evals.compare.differences import MetricDifference, Settings, compare_scores
+from evals.optimisation.candidates import HEADLINE
+from evals.optimisation.run import Outcome
+from evals.optimisation.search import Ended
+from evals.pages.page import FEW_CASES, render_page
+from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, interval_plot, legend_above
+from evals.pages.tables import NO_VALUE, SHARES, Cell, Column, Table, interval_object, markdown, p_text
+
+NO_GAIN = "no gain shown"
+SIGNIFICANT = 0.05
+RECIPE, PROMPTS = "recipe.yaml", "prompts"
+
+_ENDED_BY = {
+    "trials": "all candidates that were asked for have been tried",
+    "space": "every candidate that there is has been tried",
+    "budget": "the budget ended the search",
+    "stop": "interrupted; the same command goes on",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An optimisation's result and where it stands.
+
+    Attributes:
+        outcome: What it was made of.
+        gain: Strict micro F1 of the given recipe and the best one on the held-out cases, 0 to 100.
+        verdict: What that comes to, in a sentence.
+        recipe: The recipe that results; None before any candidate has ended.
+    """
+
+    outcome: Outcome
+    gain: MetricDifference | None
+    verdict: str
+    recipe: Path | None
+    markdown: Path
+    page: Path
+    json: Path
+
+    @property
+    def heading(self) -> str:
+        """How far the search went, and what it cost."""
+        outcome = self.outcome
+        tried = max(0, sum(one.state != "refused" for one in outcome.trials) - 1)
+        return (
+            f"{tried} candidates and the given recipe on {len(outcome.split.search.cases)} search cases;"
+            f" {_ENDED_BY[outcome.ended_by]}; {outcome.spent:,} of {outcome.wanted.budget:,} tokens spent."
+        )
+
+
+def report(outcome: Outcome, out: Path) -> Report:
+    """Judge the best candidate, and write recipe, prompts, tables and page.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    gain = None
+    if outcome.judged is not None:
+        (task,) = compare_scores([outcome.judged[0]], [outcome.judged[1]], Settings())
+        gain = next(one for one in task.metrics if one.name == HEADLINE)
+    made = Report(
+        outcome=outcome,
+        gain=gain,
+        verdict=_verdict(outcome, gain),
+        recipe=out / RECIPE if outcome.best is not None else None,
+        markdown=out / "report.md",
+        page=out / "report.html",
+        json=out / "report.json",
+    )
+    if outcome.best is not None:
+        _write_recipe(made, out)
+    write_atomically(made.markdown, [_as_markdown(made).encode()])
+    write_atomically(made.page, [_as_page(made).encode()])
+    write_atomically(made.json, [json_bytes(as_object(made), indent=2)])
+    return made
+
+
+def trial_table(report: Report) -> Table:
+    """A row for each candidate, in the order of the search."""
+    outcome = report.outcome
+    heads = [
+        Column("candidate", "text"),
+        Column("search F1", short="F1"),
+        Column("cases"),
+        Column("failed"),
+        Column("tokens of its own", short="tokens"),
+        Column("", "name", wraps=False),
+        Column("in what it differs", "text"),
+    ]
+    rows = [
+        [
+            Cell(_name(one), tone="strong" if one == outcome.best else ""),
+            NO_VALUE if one.score is None else SHARES.number(one.score),
+            str(one.cases),
+            str(one.failed),
+            f"{one.tokens:,}",
+            "best" if one == outcome.best else one.state,
+            one.reason or outcome.space.in_words(one.choices),
+        ]
+        for one in outcome.trials
+    ]
+    return Table(heads, rows, caption="Strict micro F1 on the search cases, by which the best is chosen.")
+
+
+def _name(one: Ended) -> str:
+    return str(one.number) if one.number else "given"
+
+
+def as_object(report: Report) -> dict[str, Any]:
+    """For programs: numbers, ids and choices; shares are points of 100. No text of a case."""
+    outcome, gain = report.outcome, report.gain
+    return {
+        "verdict": report.verdict,
+        "gain_shown": gain is not None and gain.difference.low > 0 and _is_clear(gain),
+        "held_out": None
+        if gain is None
+        else {
+            "given": interval_object(gain.first),
+            "best": interval_object(gain.second),
+            "difference": interval_object(gain.difference),
+            "p_value": gain.p_value,
+        },
+        "cases": {"search": len(outcome.split.search.cases), "held_out": len(outcome.split.test.cases)},
+        "best": None if outcome.best is None else outcome.best.number,
+        "trials": [
+            {**asdict(one), "scores": {str(cases): value for cases, value in one.scores.items()}}
+            for one in outcome.trials
+        ],
+        "instructions": {
+            name: {"given": present.text, "variants": list(variants)}
+            for name, (present, variants) in outcome.space.instructions.items()
+        },
+        "draws": {name: list(ids) for name, ids in outcome.space.orders.items()},
+        "candidates_possible": outcome.space.size,
+        "ended_by": outcome.ended_by,
+        "tokens": {"spent": outcome.spent, "budget": outcome.wanted.budget},
+        "notes": list(outcome.notes),
+        "recipe": None if report.recipe is None else str(report.recipe),
+    }
+
+
+def _verdict(outcome: Outcome, gain: MetricDifference | None) -> str:
+    if outcome.best is None:
+        return "No candidate has ended."
+    if outcome.ended_by == "stop":
+        return "The search is not finished."
+    if outcome.unchanged:
+        return f"{NO_GAIN}: no candidate did better than the given recipe on the search cases."
+    if gain is None:
+        return "The held-out cases are not finished, so nothing is known of a gain."
+    difference = gain.difference
+    given, found = SHARES.number(gain.first.value), SHARES.number(gain.second.value)
+    way = f"{SHARES.number(difference.value, signed=True)} {SHARES.bracket(difference, signed=True)}"
+    p_value = p_text(gain.p_value, equals=True)
+    numbers = f"held-out F1 {given} as given, {found} as found, difference {way}, p {p_value}"
+    if not _is_clear(gain):
+        return f"{NO_GAIN}: {numbers}."
+    return f"{'gain' if difference.low > 0 else f'{NO_GAIN} but a loss'}: {numbers}."
+
+
+def _is_clear(gain: MetricDifference) -> bool:
+    """Whether interval and test agree that there is a difference: of few cases either alone is too easy."""
+    return gain.is_clear and gain.p_value < SIGNIFICANT
+
+
+def _notes(report: Report) -> list[str]:
+    outcome = report.outcome
+    found = [*outcome.notes]
+    cases = len(outcome.split.test.cases)
+    if cases < FEW_CASES:
+        found.append(f"{cases} held-out cases are few: only a large gain can be shown on them.")
+    if report.gain is not None:
+        found.append(
+            "A longer search on the same held-out cases chooses by what they have shown; judge its result on"
+            " others: --test FILE."
+        )
+    return found
+
+
+def _write_recipe(report: Report, out: Path) -> None:
+    """Only what differs from the defaults, with where it comes from."""
+    outcome = report.outcome
+    assert outcome.best is not None
+    recipe = outcome.space.result(outcome.best.choices, out / PROMPTS)
+    values = {"system": recipe.system, **recipe.model_dump(mode="json", exclude_defaults=True)}
+    models = ", ".join(dict.fromkeys(name.identity for name in outcome.wanted.models.values()))
+    head = [
+        f"{outcome.wanted.given.origin}, optimised: {outcome.space.in_words(outcome.best.choices)}.",
+        f"Found with {models} on {len(outcome.split.search.cases)} cases; another model may need another.",
+        report.verdict,
+    ]
+    comment = "".join(f"# {' '.join(line.split())}\n" for line in head)
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
+    write_atomically(out / RECIPE, [(comment + text).encode()])
+
+
+def _as_markdown(report: Report) -> str:
+    parts = ["# Optimisation\n", f"{report.verdict}\n", f"{report.heading}\n"]
+    parts += [f"{note}\n" for note in _notes(report)]
+    parts += ["## Candidates\n", markdown(trial_table(report)), ""]
+    for name, (present, variants) in report.outcome.space.instructions.items():
+        parts.append(f"## Instructions of {name}\n")
+        for title, text in _titled(present.text, variants):
+            quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+            parts.append(f"{title}:\n\n{quoted}\n")
+    return "\n".join(parts)
+
+
+def _titled(present: str, variants: Any) -> list[tuple[str, str]]:
+    return [("as given", present), *((f"variant {n}", text) for n, text in enumerate(variants, 1))]
+
+
+def _as_page(report: Report) -> str:
+    outcome = report.outcome
+    gain_plot = ""
+    if report.gain is not None:
+        rows = [("as given", report.gain.first), ("as found", report.gain.second)]
+        gain_plot = interval_plot(rows, "strict micro F1", "held-out", scale=1 / SHARES.over)
+    return render_page(
+        "optimisation.html",
+        report=report,
+        notes=_notes(report),
+        trials=_trial_plot(outcome.trials),
+        trial_table=trial_table(report),
+        gain_plot=gain_plot,
+        instructions={
+            name: _titled(present.text, variants)
+            for name, (present, variants) in outcome.space.instructions.items()
+        },
+    )
+
+
+def _trial_plot(trials: tuple[Ended, ...]) -> str:
+    """F1 by candidate, those that were given up hollow, and the best so far."""
+    tried = [(one.number, one.score / SHARES.over, one.state) for one in trials if one.score is not None]
+    if not tried:
+        return ""
+    from matplotlib.ticker import MaxNLocator
+
+    with drawing("trials", 7.2, 3.0) as made:
+        axes = made.axes
+        done = [(number, score) for number, score, state in tried if state == "done"]
+        given_up = [(number, score) for number, score, state in tried if state == "given up"]
+        best = [max(score for other, score in done if other <= number) for number, _ in done]
+        last = tried[-1][0]
+        if done:
+            numbers = [number for number, _ in done]
+            axes.step([*numbers, last], [*best, best[-1]], where="post", color=UP, label="best so far")
+            axes.plot(numbers, [score for _, score in done], "o", color=INK, label="all search cases")
+            axes.axhline(done[0][1], color=MUTED, linewidth=1, linestyle=DASHES, label="as given")
+        if given_up:
+            axes.plot(*zip(*given_up, strict=True), "o", color=DOWN, fillstyle="none", label="given up")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("candidate")
+        axes.set_ylabel("strict micro F1")
+        axes.set_ylim(bottom=0)
+        legend_above(axes)
+    return made.svg

@@ -1,0 +1,237 @@
+"""Which candidate to try next, and when to give one up: optuna's samplers and pruner over a file of trials.
+
+Optuna searches any space of values (Akiba et al. 2019) and calls nothing by itself, so that candidates stay
+ordinary recipes whose calls go through our own client and journal; DSPy's optimisers would bring their own
+client, cache and program. The sampler is a tree-structured Parzen estimator (Bergstra et al. 2011), the
+pruner asynchronous successive halving (Li et al. 2018), with cases as what is spent.
+
+Each choice is drawn from the trials before it with a seed of its own, and a trial is written once it has
+ended. So a search that was killed draws the same candidate again, and goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from evals.optimisation.errors import OptimisationError
+from evals.optimisation.given import Value
+from evals.optimisation.space import Choices, Dimension
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
+
+STUDY = "study.log"
+FEWEST_IN_A_RUNG = 6
+"""Cases that a candidate is judged by before it may be given up."""
+
+_STARTUP = 5
+"""Random candidates before the estimator has anything to go by."""
+
+_GUIDED, _RANDOM = 10, 200
+"""Draws of the estimator, then at random, until one gives a candidate that was not tried."""
+
+State = Literal["done", "given up", "refused"]
+"""Whether a candidate ran on all search cases, fell behind on some of them, or cannot run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A candidate that was tried.
+
+    Attributes:
+        number: 0 is the given recipe.
+        scores: Strict micro F1, 0 to 100, by how many search cases it ran on.
+        failed: Cases that ended without labels.
+        tokens: Read and written for it alone: what it shares with others was paid for by the first.
+        reason: Why it was refused.
+    """
+
+    number: int
+    choices: Choices
+    state: State
+    scores: Mapping[int, float]
+    failed: int = 0
+    tokens: int = 0
+    reason: str = ""
+
+    @property
+    def cases(self) -> int:
+        """How many search cases it ran on."""
+        return max(self.scores, default=0)
+
+    @property
+    def score(self) -> float | None:
+        """On the most cases that it ran on."""
+        return self.scores[self.cases] if self.scores else None
+
+
+def rungs(cases: int) -> list[int]:
+    """Numbers of cases after which candidates are compared, halves of one another; the last is all."""
+    found = [cases]
+    while found[0] // 2 >= FEWEST_IN_A_RUNG:
+        found.insert(0, found[0] // 2)
+    return found
+
+
+class Attempt:
+    """A candidate that is being tried."""
+
+    def __init__(self, search: Search, study: Study, trial: Trial, choices: Choices) -> None:
+        self.number = trial.number
+        self.choices = choices
+        self._search = search
+        self._study = study
+        self._trial = trial
+        self._scores: dict[int, float] = {}
+
+    def is_behind(self, cases: int, score: float) -> bool:
+        """Keep a score on the first cases; whether to give the candidate up.
+
+        The first to be compared, the given recipe, never is.
+        """
+        self._scores[cases] = score
+        self._trial.report(score, step=2 ** self._search.rungs.index(cases))
+        return self._trial.should_prune() and cases < self._search.rungs[-1]
+
+    def end(self, *, failed: int = 0, tokens: int = 0, refused: str = "") -> Ended:
+        """Write the trial."""
+        from optuna.trial import TrialState
+
+        complete = self._search.rungs[-1] in self._scores
+        state: State = "refused" if refused else "done" if complete else "given up"
+        ended = Ended(self.number, self.choices, state, self._scores, failed, tokens, refused)
+        facts = {"state": state, "failed": failed, "tokens": tokens, "reason": refused}
+        for name, fact in facts.items():
+            self._trial.set_user_attr(name, fact)
+        self._trial.set_user_attr("scores", [[cases, score] for cases, score in self._scores.items()])
+        optuna_state = {
+            "refused": TrialState.FAIL,
+            "given up": TrialState.PRUNED,
+            "done": TrialState.COMPLETE,
+        }[state]
+        self._study.tell(
+            self._trial, self._scores[self._search.rungs[-1]] if complete else None, state=optuna_state
+        )
+        self._search.keep(self._study.trials[-1])
+        return ended
+
+
+class Search:
+    """Trials of an optimisation, in a file that `optuna-dashboard` reads too."""
+
+    def __init__(self, folder: Path, dimensions: Sequence[Dimension], cases: int, seed: int) -> None:
+        """Open the search of a folder, or begin it.
+
+        Args:
+            folder: Of the optimisation.
+            dimensions: In the order of choosing.
+            cases: Of the search part.
+            seed: Of all draws.
+
+        Raises:
+            OptimisationError: Optuna is not installed, or the file cannot be read.
+        """
+        try:
+            import optuna
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError:
+            raise OptimisationError("`optimise` needs an extra: pip install 'evigraph[optimise]'") from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.rungs = rungs(cases)
+        self._dimensions = dimensions
+        self._seed = seed
+        path = folder / STUDY
+        try:
+            storage = JournalStorage(JournalFileBackend(str(path)))
+            self._stored = optuna.create_study(
+                storage=storage, study_name="optimise", direction="maximize", load_if_exists=True
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise OptimisationError(f"{path}: cannot be read: {error}; give another --out") from error
+
+    @property
+    def ended(self) -> list[Ended]:
+        """All trials that have ended, by number."""
+        return [_read(trial) for trial in self._stored.trials]
+
+    @property
+    def best(self) -> Ended | None:
+        """The candidate that did best on all search cases; of equal ones the first."""
+        done = [one for one in self.ended if one.state == "done"]
+        return max(done, key=lambda one: (one.score or 0.0, -one.number), default=None)
+
+    def noted(self, name: str) -> int | None:
+        """A number that was noted."""
+        known = self._stored.user_attrs.get(name)
+        return None if known is None else int(known)
+
+    def note(self, name: str, value: int) -> None:
+        """Keep a number, such as what had been spent before a trial."""
+        if self.noted(name) != value:
+            self._stored.set_user_attr(name, value)
+
+    def begin(self, own: Choices) -> Attempt | None:
+        """The next candidate: the given recipe first, then others; None when all have been tried."""
+        from optuna.samplers import RandomSampler, TPESampler
+
+        number = len(self._stored.trials)
+        if number == 0:
+            study = self._copy(TPESampler(seed=self._seed))
+            study.enqueue_trial(dict(own))
+            return self._attempt(study)
+        tried = {_key(one.choices) for one in self.ended}
+        for draw in range(_GUIDED + _RANDOM):
+            seed = int.from_bytes(hashlib.sha256(f"{self._seed} {number} {draw}".encode()).digest()[:4])
+            guided = draw < _GUIDED
+            sampler = TPESampler(seed=seed, n_startup_trials=_STARTUP) if guided else RandomSampler(seed=seed)
+            attempt = self._attempt(self._copy(sampler))
+            if _key(attempt.choices) not in tried:
+                return attempt
+        return None
+
+    def keep(self, trial: FrozenTrial) -> None:
+        """Write a trial that has ended."""
+        self._stored.add_trial(trial)
+
+    def _copy(self, sampler: Any) -> Study:
+        """The trials so far in memory: a choice that is drawn leaves no trace until its trial has ended."""
+        import optuna
+        from optuna.pruners import SuccessiveHalvingPruner
+
+        pruner = SuccessiveHalvingPruner(min_resource=1, reduction_factor=2, min_early_stopping_rate=0)
+        study = optuna.create_study(sampler=sampler, pruner=pruner, direction="maximize")
+        study.add_trials(self._stored.trials)
+        return study
+
+    def _attempt(self, study: Study) -> Attempt:
+        trial = study.ask()
+        chosen: dict[str, Value] = {}
+        for dimension in self._dimensions:
+            if dimension.applies(chosen):
+                value = trial.suggest_categorical(dimension.name, dimension.options)
+                assert value is not None and not isinstance(value, float)
+                chosen[dimension.name] = value
+        return Attempt(self, study, trial, chosen)
+
+
+def _key(choices: Choices) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(choices.items()))
+
+
+def _read(trial: FrozenTrial) -> Ended:
+    facts = trial.user_attrs
+    return Ended(
+        number=trial.number,
+        choices=trial.params,
+        state=facts["state"],
+        scores={int(cases): float(score) for cases, score in facts["scores"]},
+        failed=int(facts["failed"]),
+        tokens=int(facts["tokens"]),
+        reason=str(facts["reason"]),
+    )

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cases.errors import InputError
+from evals.optimisation.errors import OptimisationError
+from evals.optimisation.split import CaseFiles, split_cases
+from tests.evals.optimisation.answering import write_inputs
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+def rewritten(folder: Path, name: str, **changed: object) -> CaseFiles:
+    lines = [json.loads(line) for line in (folder / "cases.jsonl").read_text().splitlines()]
+    (folder / name).write_text("".join(json.dumps(line | changed) + "\n" for line in lines))
+    return CaseFiles((folder / name,))
+
+
+def files(folder: Path) -> CaseFiles:
+    return CaseFiles((folder / "cases.jsonl",))
+
+
+def test_parts_share_no_case_and_do_not_depend_on_the_order_of_the_file(folder: Path) -> None:
+    split = split_cases(files(folder), 0.25, 1, folder / "one")
+    ids = [{case.id for case in part.cases} for part in (split.search, split.test)]
+    assert (len(ids[0]), len(ids[1]), len(ids[0] | ids[1])) == (12, 4, 16)
+    split.write()
+    lines = (folder / "cases.jsonl").read_text().splitlines()
+    (folder / "cases.jsonl").write_text("\n".join(reversed(lines)) + "\n")
+    again = split_cases(files(folder), 0.25, 1, folder / "two")
+    again.write()
+    assert (folder / "one" / "test.jsonl").read_bytes() == (folder / "two" / "test.jsonl").read_bytes()
+    assert [case.id for case in again.search.cases] == [case.id for case in split.search.cases]
+    other = split_cases(files(folder), 0.25, 2, folder / "three")
+    assert {case.id for case in other.test.cases} != ids[1]
+
+
+def test_a_case_under_two_ids_is_in_one_part(folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / "cases.jsonl").read_text().splitlines()]
+    twins = [line | {"case_id": f"twin-{line['case_id']}"} for line in lines]
+    (folder / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*lines, *twins)))
+    for seed in range(5):
+        split = split_cases(files(folder), 0.5, seed, folder / "parts")
+        here, there = (
+            {case.id.removeprefix("twin-") for case in part.cases} for part in (split.search, split.test)
+        )
+        assert not here & there
+
+
+def test_a_case_of_another_file_must_be_another_case(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"case 'k\d+' is among the cases of the search too"):
+        split_cases(files(folder), files(folder), 1, folder / "parts")
+
+
+def test_cases_without_labels(folder: Path) -> None:
+    bare = rewritten(folder, "bare.jsonl", labels=None)
+    with pytest.raises(InputError, match=r"none of its 16 cases has labels.*Give the key: --key FILE"):
+        split_cases(bare, 0.5, 1, folder / "parts")
+
+
+def test_weak_labels_are_counted(folder: Path) -> None:
+    weak = rewritten(folder, "weak.jsonl", label_source="weak")
+    assert split_cases(weak, 0.5, 1, folder / "parts").weak == 16
+
+
+def test_too_few_for_a_part(folder: Path) -> None:
+    with pytest.raises(OptimisationError, match="leave 1 for the search part, which needs 4"):
+        split_cases(files(folder), 0.95, 1, folder / "parts")
