@@ -167,7 +167,7 @@ def main() -> None:
         show_log(verbose=verbose)
         app(args=[one for one in arguments if one not in ("--debug", "--verbose")], prog_name="evigraph")
     except BrokenPipeError:
-        # `evigraph show RUN | head` closes our output; there is nobody left to tell.
+        # `evigraph show RUN | head` closes our output: there is no reader left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:

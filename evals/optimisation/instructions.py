@@ -133,7 +133,7 @@ def proposals(
         seed: Of the draw of cases.
     """
     # Draws for a search, nothing secret.
-    draw = random.Random(f"{seed} {instruction.prompt.name}")  # noqa: S311
+    draw = random.Random(f"{seed} {instruction.prompt.name}")  # noqa: S311 - no secret
     asks = []
     for number in range(count):
         shown = draw.sample(list(cases), min(_SHOWN_CASES, len(cases)))

@@ -286,7 +286,7 @@ def drawn_orders(
     left_out = frozenset(excluded)
     ids = [one.case_id for one in pool.neighbours() if one.case_id not in left_out]
     # Draws for a search, nothing secret.
-    draw = random.Random(seed)  # noqa: S311
+    draw = random.Random(seed)  # noqa: S311 - no secret
     orders = {}
     for number in range(1, count + 1):
         draw.shuffle(ids)

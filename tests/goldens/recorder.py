@@ -165,7 +165,7 @@ def readable(text: str) -> str:
 
 
 def settle(run: Path) -> None:
-    """Write fixed times and versions into a run folder, so that all that is told of it is fixed as well.
+    """Write fixed times and versions into a run folder, so that everything printed about it is fixed as well.
 
     Raises:
         ValueError: A file is laid out as this function would not write it.

@@ -104,8 +104,8 @@ def runtime(**documents: Any) -> Runtime[Context[BioasqRecipe]]:
     """A recipe and three questions are all that routers read."""
     recipe = BioasqRecipe.model_validate({"documents": documents})
     cases = {"q": asking(), "s": asking("s", "summary"), "u": asking("u", None)}
-    nobody = cast(Any, None)
-    return Runtime(context=Context(cases=cases, client=nobody, prompts=nobody, settings=recipe))
+    unused = cast(Any, None)
+    return Runtime(context=Context(cases=cases, client=unused, prompts=unused, settings=recipe))
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ async def test_tools_of_nodes_are_provided_by_resources_of_their_system(
         assert (node.name, missing) == (node.name, [])
     asked_for = {tool.name for node in system.nodes for tool in node.tools}
     open_tools = {name for name, tool in provided.items() if tool is not None}
-    assert open_tools <= asked_for, "nobody uses what is opened"
+    assert open_tools <= asked_for, "a tool is opened that no node asks for"
 
 
 def test_every_system_has_a_recipe_that_opens_all() -> None:

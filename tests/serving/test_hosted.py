@@ -174,12 +174,12 @@ async def test_a_provider_answers_and_corrects_a_reply(
     hosted: HostedServer, monkeypatch: pytest.MonkeyPatch, journal: Journal, provider: str
 ) -> None:
     point_at(hosted, monkeypatch)
-    probed, first, mended = SERVICES[provider]
+    probed, first, corrected = SERVICES[provider]
     async with Connected(provider) as backend:
         hosted.plan(*probed)
         able, _ = await probe(backend)
         assert able.constraints[0] == backend.constraints[0]
-        hosted.plan(*first, mended)
+        hosted.plan(*first, corrected)
         client = ModelClient(dict.fromkeys(ROLES, able), journal)
         outcomes = await client.ask(word_ask(samples=(0, 1)))
         again = await client.ask(word_ask(samples=(0, 1)))
