@@ -188,9 +188,9 @@ async def test_a_provider_answers_and_corrects_a_reply(
     assert words(again) == words(outcomes)
     assert len(hosted.received) == len(probed) + len(first) + 1
     assert "must be yes or no" in json.dumps(hosted.received[-1])
-    (corrected,) = (one for one in outcomes if isinstance(one, Reply) and len(one.calls) == 2)
-    assert [record.fault for record in corrected.calls] == ["'word' must be yes or no", None]
-    assert all(record.input_tokens + record.output_tokens > 0 for record in corrected.calls)
+    (asked_twice,) = (one for one in outcomes if isinstance(one, Reply) and len(one.calls) == 2)
+    assert [record.fault for record in asked_twice.calls] == ["'word' must be yes or no", None]
+    assert all(record.input_tokens + record.output_tokens > 0 for record in asked_twice.calls)
 
 
 async def test_a_tool_of_anthropic_is_asked_for_where_the_schema_is_refused(
