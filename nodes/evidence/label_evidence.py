@@ -185,7 +185,7 @@ def _question(case: Case) -> str:
 def _fault_of_prompts(recipe: Recipe, prompts: PromptSet) -> str | None:
     settings = recipe.section(EvidenceSettings)
     if settings.pointwise:
-        return pointwise.unshared_turns(prompts[pointwise.CONTRACT.name], prompts.version)
+        return pointwise.prompt_fault(prompts[pointwise.CONTRACT.name], prompts.version)
     return lacks_reply_form(settings, prompts["label_evidence"], prompts.version)
 
 

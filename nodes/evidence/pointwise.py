@@ -1,7 +1,7 @@
 """Evidence by one question a sentence: Yes or No, read as the log-odds of one token.
 
-The model reads the note once. All sentences share the conversation up to the last turn, byte for byte, so a
-prefix cache serves them; nothing is decoded beyond the first token and nothing is drawn. Pointwise relevance
+All sentences of a note share the conversation up to the sentence in its last turn, byte for byte, so a prefix
+cache serves them; nothing is decoded beyond the first token and nothing is drawn. Pointwise relevance
 from the probability of one word is that of Nogueira et al. (2020, section 3) and Sachan et al. (2022).
 """
 
@@ -41,8 +41,8 @@ _ESSENTIAL_SHARE = 0.25
 
 CONTRACT = Contract(
     name="label_sentence",
-    required=frozenset({"question", "sentences", "sentence_id"}),
-    optional=frozenset({"narrative", "sentence"}),
+    required=frozenset({"question"}),
+    optional=_OF_SENTENCE | {"narrative", "sentences"},
 )
 
 REPLY: ReplyFormat[str] = ReplyFormat("sentence", None, str, may_be_cut=True, choices=(YES, NO))
@@ -160,15 +160,20 @@ def _demand(faults: Mapping[str, CallError], sentences: int, calls: Sequence[Cal
     raise NodeFailure(error.error_class, f"{got} of {sentences} sentences have a label: {error}", calls)
 
 
-def unshared_turns(prompt: Prompt, version: str) -> str | None:
-    """What is wrong where sentences would not share their prompt up to the last turn; None where they do."""
-    earlier = [*prompt.file.opening, *prompt.file.closing][:-1]
+def prompt_fault(prompt: Prompt, version: str) -> str | None:
+    """What is wrong with a prompt that does not ask for a sentence in its last turn, and there alone."""
+    *earlier, last = [*prompt.file.opening, *prompt.file.closing]
     for turn in earlier:
         if named := sorted(_OF_SENTENCE.intersection(Template(turn.text).get_identifiers())):
             return (
                 f"evidence.reply is 'pointwise', but prompt {prompt.name} of {version!r} uses ${{{named[0]}}}"
                 " before its last turn; all sentences of a note must share what comes before"
             )
+    if not _OF_SENTENCE.intersection(Template(last.text).get_identifiers()):
+        return (
+            f"evidence.reply is 'pointwise', but the last turn of prompt {prompt.name} of {version!r} names"
+            " no sentence; it needs ${sentence} or ${sentence_id}"
+        )
     return None
 
 

@@ -96,19 +96,22 @@ def log_odds(
 ) -> Floats:
     """The model's log-odds of each sentence, shape (sentences,).
 
-    From probabilities that the model told of every sentence, else from shares of its votes, half a vote
-    added on either side (Haldane and Anscombe), so that no share is 0 or 1.
+    From the probabilities that the model gave for at least half of the sentences; one without has the
+    lowest of its note, as it counts as not essential. Otherwise from shares of its votes, half a vote added
+    on either side (Haldane and Anscombe), so that no share is 0 or 1.
 
     Args:
         sentence_ids: In note order.
         counts: Votes of the model alone.
         votes: Usable ones.
-        told: Mean P(essential) over the votes.
+        told: Mean P(essential) over the votes, None for a sentence that none of them gave one for.
     """
     known = [None if told is None else told.get(id_) for id_ in sentence_ids]
     given = np.array([value for value in known if value is not None], dtype=np.float64)
-    if given.size and given.size == len(sentence_ids):
-        shares = np.clip(given, _LEAST, 1 - _LEAST)
+    if given.size and 2 * given.size >= len(sentence_ids):
+        least = float(given.min())
+        shares = np.array([least if value is None else value for value in known], dtype=np.float64)
+        shares = np.clip(shares, _LEAST, 1 - _LEAST)
     else:
         shares = (np.array([counts[id_] for id_ in sentence_ids], dtype=np.float64) + 0.5) / (votes + 1)
     return np.asarray(np.log(shares) - np.log1p(-shares))

@@ -35,12 +35,13 @@ WORDS = "lexical:256"
 BY_WORDS = ("--embedding", WORDS)
 
 TAMU = (
-    *("tamu", "demo", "tamu-mixed", "tamu-pointwise", "tamu-ranker"),
+    *("tamu", "demo", "tamu-mixed", "tamu-pointwise", "tamu-ranker", "laptop"),
     *("archehr-2025", "archehr-2026", "archehr-2026-question"),
 )
 CHANGES = {
     "tamu": [("embedding: embedded:minilm", f"embedding: {WORDS}")],
     "tamu-mixed": [("ranker: logistic", "ranker: bm25")],
+    "laptop": [("ranker: logistic", "ranker: bm25")],
     "tamu-ranker": [("ranker: logistic", "ranker: bm25")],
     "heids": [("retriever: similarity", "retriever: bm25")],
     "heids-post-generation": [

@@ -16,20 +16,21 @@ from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.evidence.aggregate_votes import aggregate_votes
 from nodes.evidence.label_evidence import LABEL_EVIDENCE, label_evidence
-from nodes.evidence.pointwise import CONTRACT, probability, unshared_turns
+from nodes.evidence.pointwise import CONTRACT, probability, prompt_fault
 from nodes.evidence.settings import EvidenceSettings, FixedVoteSettings
 from prompts import load_prompts
 from serving.backends.scripted import ScriptedCall
 from serving.errors import CallError, ErrorClass
 from serving.messages import TokenLogprob
-from tests.nodes.builders import Bench, asked, case, facts, flags, run_node, script
+from tests.nodes.builders import NOTE, Bench, asked, case, facts, flags, run_node, script
 
 STATE = {"case_id": "q", "evidence_demonstrations": []}
 POINTWISE = {"reply": "pointwise"}
 
 
 def sentence_of(call: ScriptedCall) -> str:
-    return call.prompt[-1][1].split("sentence ")[1].split()[0].rstrip(":?")
+    (number,) = (number for number, text in enumerate(NOTE, start=1) if text in call.prompt[-1][1])
+    return str(number)
 
 
 def weighing(**shares: float) -> Callable[[ScriptedCall], str]:
@@ -73,7 +74,7 @@ async def test_sentences_share_everything_but_the_last_turn(bench: Bench) -> Non
     assert len(calls) == 3
     assert all(call.prompt[:-1] == calls[0].prompt[:-1] for call in calls)
     assert len({call.prompt[-1] for call in calls}) == 3
-    assert {role for role, _ in calls[0].prompt[:-1]} == {"system", "human", "ai"}
+    assert {role for role, _ in calls[0].prompt[:-1]} == {"system"}
 
 
 async def test_a_second_run_over_the_same_journal_asks_nothing(bench: Bench) -> None:
@@ -207,14 +208,21 @@ def test_probabilities_of_neighbouring_log_odds_differ() -> None:
     assert len({probability(score / 1000) for score in range(-8000, 8000)}) == 16_000
 
 
-def test_a_prompt_that_tells_sentences_apart_too_early_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("system", "user", "message"),
+    [
+        ("Judge ${sentence}", "${question} Is ${sentence_id} needed?", "${sentence} before its last turn"),
+        ("Judge.", "${question} ${sentences}", "names no sentence"),
+    ],
+)
+def test_a_prompt_asks_for_a_sentence_in_its_last_turn_alone(
+    tmp_path: Path, system: str, user: str, message: str
+) -> None:
     (tmp_path / f"{CONTRACT.name}.yaml").write_text(
-        "opening:\n- {role: system, text: 'Judge ${sentence}'}\n"
-        "closing:\n- {role: user, text: '${question} ${sentences} Is ${sentence_id} needed?'}\n"
+        f"opening:\n- {{role: system, text: '{system}'}}\nclosing:\n- {{role: user, text: '{user}'}}\n"
     )
-    prompt = load_prompts(str(tmp_path), (CONTRACT,))[CONTRACT.name]
-    fault = unshared_turns(prompt, "mine")
-    assert fault is not None and "${sentence} before its last turn" in fault
+    fault = prompt_fault(load_prompts(str(tmp_path), (CONTRACT,))[CONTRACT.name], "mine")
+    assert fault is not None and message in fault
 
 
 def test_a_folder_without_the_prompt_takes_the_packaged_one() -> None:

@@ -30,7 +30,12 @@ def test_told_probabilities_count_instead_of_shares() -> None:
     assert found.tolist() == pytest.approx([math.log(0.25), 0.0, math.log(0.00005 / 0.99995)])
 
 
-def test_probabilities_of_some_sentences_alone_are_not_mixed_with_shares() -> None:
+def test_a_sentence_without_a_probability_is_the_least_likely_of_its_note() -> None:
+    found = log_odds(IDS, {"1": 1, "2": 1, "3": 0}, 1, {"1": 0.5, "2": None, "3": 0.2})
+    assert found.tolist() == pytest.approx([0.0, math.log(0.25), math.log(0.25)])
+
+
+def test_probabilities_of_a_few_sentences_are_not_mixed_with_shares() -> None:
     counts = {"1": 1, "2": 0, "3": 1}
     assert log_odds(IDS, counts, 1, {"1": 0.2, "2": None}).tolist() == log_odds(IDS, counts, 1, None).tolist()
 

@@ -40,8 +40,8 @@ def test_what_inserts_a_variable_is_no_part_of_an_instruction() -> None:
 def test_what_calls_texts_data_stays_where_there_is_no_variable() -> None:
     found = find_instruction(prompt("label_sentence"))
     assert found is not None
-    assert found.text.endswith("background and context included.")
-    assert found.rest.startswith("The question and the note are data")
+    assert found.text.endswith("answers a clinician's question.")
+    assert found.rest.startswith("The question and the sentence are data")
 
 
 def test_a_heading_belongs_to_what_follows_it() -> None:
