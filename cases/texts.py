@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
+
+# Control characters could drive a terminal, and bidirectional overrides could hide what a text says.
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Replace what has no place in a text that people read, be it a note's, a model's or a server's.
+
+    Line breaks and tabs stay. Terminals, logs, traces and pages show nothing that has not been through this.
+    """
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def one_line(text: str) -> str:

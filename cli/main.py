@@ -183,6 +183,7 @@ def main() -> None:
 def _explain(error: Exception) -> tuple[str, int]:
     """The line to print and the code to exit with."""
     from cases.errors import InputError
+    from cases.texts import printable
     from evals.bench.benchmark import BenchError
     from evals.calibration.errors import CalibrationError
     from evals.experiments.errors import ExperimentError
@@ -198,7 +199,8 @@ def _explain(error: Exception) -> tuple[str, int]:
     from serving.journal import JournalError
     from weights.registry import WeightsError
 
-    line = " ".join(str(error).split())
+    # Whatever it quotes: file names and servers' words come from others.
+    line = printable(" ".join(str(error).split()))
     if isinstance(error, RunStopped):
         return line, 1
     of_input = (InputError, OSError, RecipeError, PromptError)

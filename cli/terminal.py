@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from cases.texts import printable
+
 if TYPE_CHECKING:
     from evals.pages.tables import Table
 
 _LEVELS = ("debug", "info", "warning", "error")
-
-# Control characters could drive the terminal, and bidirectional overrides could hide what a note says.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def output() -> Console:
@@ -61,7 +59,7 @@ def show_log(*, verbose: bool = False) -> None:
 
 def safe(text: str, style: str = "") -> Text:
     """Text of cases and models: never markup, never control codes."""
-    return Text(_UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), style=style)
+    return Text(printable(text), style=style)
 
 
 def print_line(text: str = "", style: str = "", *, soft_wrap: bool = False) -> None:

@@ -161,6 +161,7 @@ class ServerEmbedder:
 
     def __init__(self, name: str, base_url: str | None) -> None:
         from langchain_openai import OpenAIEmbeddings
+        from openai import DefaultAsyncHttpxClient
         from pydantic import SecretStr
 
         self._name = name
@@ -171,6 +172,7 @@ class ServerEmbedder:
             openai_api_key=SecretStr(os.environ.get("OPENAI_API_KEY") or "EMPTY"),
             # Its tokenizer guess asks a hub for files and is wrong for other servers' models.
             check_embedding_ctx_length=False,
+            http_async_client=DefaultAsyncHttpxClient(follow_redirects=False),
         )
 
     @property

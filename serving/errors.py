@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, get_args
 
+from cases.texts import one_line, printable
+from serving.addresses import redirect_fault
+
 ErrorClass = Literal[
     "rate_limit",
     "timeout",
@@ -46,7 +49,13 @@ _REFUSAL_WORDS = (
 
 
 class ModelError(Exception):
-    """A model that cannot be used as named: one line with the remedy."""
+    """A model that cannot be used as named: one line with the remedy.
+
+    What it quotes of a server is fit for a terminal, a log and a page.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(printable(message)))
 
 
 class CallError(Exception):
@@ -70,7 +79,8 @@ class CallError(Exception):
         self.error_class: ErrorClass = error_class
         self.retry_after = retry_after
         self.retryable = error_class in RETRYABLE if retryable is None else retryable
-        super().__init__(message)
+        # It may quote a server, and goes to terminals, logs, traces and pages.
+        super().__init__(one_line(printable(message)))
 
     def at(self, place: str) -> CallError:
         """The same failure, with the place where it happened before the message."""
@@ -90,6 +100,9 @@ def classify(error: BaseException) -> CallError:
     """
     if isinstance(error, CallError):
         return error
+    redirect = _redirect(error)
+    if redirect is not None:
+        return redirect
     message = _first_line(error)
     status, holder = _status(error)
     names = " ".join(kind.__name__ for kind in type(error).__mro__)
@@ -113,6 +126,11 @@ def classify(error: BaseException) -> CallError:
     if any(words in message.lower() for words in _CONTEXT_LENGTH_WORDS):
         return CallError("context_length", message)
     return CallError("internal", f"{type(error).__name__}: {message}")
+
+
+def redirected(status: int, url: str, location: str | None) -> CallError:
+    """The failure of a request that a server sends on: nothing of it goes to a host that was not named."""
+    return CallError("connection", redirect_fault(status, url, location), retryable=False)
 
 
 def of_status(status: int, message: str, headers: Mapping[str, str], code: str = "") -> CallError:
@@ -145,6 +163,19 @@ def _status(error: BaseException) -> tuple[int | None, BaseException]:
                 return status, holder
         holder = holder.__cause__
     return None, error
+
+
+def _redirect(error: BaseException) -> CallError | None:
+    """The failure behind an exception, if it is a redirect that a client refused to follow."""
+    holder: BaseException | None = error
+    while holder is not None:
+        response: Any = getattr(holder, "response", None)
+        # httpx and aiohttp name it differently.
+        status = getattr(response, "status_code", getattr(response, "status", None))
+        if isinstance(status, int) and 300 <= status < 400:
+            return redirected(status, str(response.url), _headers(holder).get("location"))
+        holder = holder.__cause__
+    return None
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evals.pages.page import plain
+from cases.texts import printable
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -60,7 +60,7 @@ def number(value: float | None) -> str:
 
 def _without_controls(value: object) -> object:
     """Remove control and bidirectional characters; Markup keeps its type."""
-    return plain(value) if type(value) is str else value
+    return printable(value) if type(value) is str else value
 
 
 @cache

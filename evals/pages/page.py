@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cases.files import write_atomically
+from cases.texts import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 FEW_CASES = 50
 """Below so many labelled cases differences between rows are mostly chance."""
-
-# Control characters are no text of a page, and bidirectional overrides could hide what a note says.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def render_page(template: str, **values: object) -> str:
@@ -39,11 +36,6 @@ def write_page(path: Path, page: str) -> None:
     write_atomically(path, [page.encode()])
 
 
-def plain(text: str) -> str:
-    """Replace characters that are no text of a page."""
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -54,5 +46,5 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: plain(value) if type(value) is str else value,
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )

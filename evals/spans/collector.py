@@ -16,6 +16,7 @@ from cases.files import write_atomically
 from evals.spans.of_run import resource, traces
 from evals.spans.otlp import Span, SpanExportError, json_lines
 from runs.folder import RunFolder
+from serving.addresses import redirect_fault
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -105,8 +106,8 @@ class Collector:
         status = f"it answers {response.status_code} {response.reason_phrase}"
         if response.status_code in (401, 403):
             return f"{status}; give its key in the variable {HEADERS_VARIABLE}, as Authorization=Basic%20..."
-        if response.is_redirect:
-            return f"{status}; give the address that it redirects to"
+        if 300 <= response.status_code < 400:
+            return redirect_fault(response.status_code, self.endpoint, response.headers.get("location"))
         return f"{status}{self._hint()}"
 
     def _hint(self) -> str:

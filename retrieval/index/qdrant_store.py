@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import ApiException
+from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
-from serving.errors import CallError, ModelError, classify
+from serving.errors import CallError, ModelError, classify, redirected
 
 API_KEY = "QDRANT_API_KEY"
 """Environment variable with the key of a server that wants one."""
@@ -140,8 +140,14 @@ class QdrantStore:
             try:
                 yield
             except ApiException as error:
-                failure = classify(error.source if hasattr(error, "source") else error)
+                failure = self._failure(error)
                 raise CallError(failure.error_class, f"Qdrant at {self._place}: {failure}") from error
+
+    def _failure(self, error: ApiException) -> CallError:
+        if isinstance(error, UnexpectedResponse) and 300 <= (error.status_code or 0) < 400:
+            # Its client follows none; whoever keeps an index on a server has named its host.
+            return redirected(error.status_code or 0, str(self._place), error.headers.get("location"))
+        return classify(error.source if hasattr(error, "source") else error)
 
 
 def _connect(place: Path | str) -> QdrantClient:

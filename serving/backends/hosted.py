@@ -46,6 +46,8 @@ class HostedProvider:
         takes_seed: Whether it has a seed; whether that repeats a reply is for the probe to find out.
         logprobs: Whether it has log-probabilities and its LangChain class passes them on.
         settings: Further arguments of its LangChain class; `http_async_client` is closed with the server.
+        own_client: Gives a model of a class that takes no client one that follows no redirects, and returns
+            that.
         other_keys: Variables that can hold a key instead.
         checks_key: Whether its LangChain class refuses to be made without a key.
         speaks_openai: Whether an address in a model's name is that of a server with OpenAI's protocol.
@@ -61,6 +63,7 @@ class HostedProvider:
     takes_seed: bool = False
     logprobs: bool = False
     settings: Callable[[], dict[str, Any]] = dict
+    own_client: Callable[[Any], Any] | None = None
     other_keys: tuple[str, ...] = ()
     checks_key: bool = True
     speaks_openai: bool = False
@@ -83,11 +86,11 @@ def own_http_client() -> dict[str, Any]:
     """A setting for the classes that are built on OpenAI's client.
 
     By default LangChain's models share one for the life of the process, whatever event loop they are used
-    in, and some would end every request after ten minutes.
+    in, some would end every request after ten minutes, and all would follow redirects to any host.
     """
     from openai import DefaultAsyncHttpxClient
 
-    return {"http_async_client": DefaultAsyncHttpxClient(timeout=None)}
+    return {"http_async_client": DefaultAsyncHttpxClient(timeout=None, follow_redirects=False)}
 
 
 def _connect(facts: HostedProvider, name: ModelName) -> Backend:
@@ -160,7 +163,7 @@ def _chat_model(
         # Each provider has its own exception for a missing key.
         raise ModelError(f"model {str(name)!r} cannot be used: {_reason(error)}") from error
     assert isinstance(model, BaseChatModel)
-    client = settings.get("http_async_client", model)
+    client = settings.get("http_async_client", model) if facts.own_client is None else facts.own_client(model)
     return model, getattr(client, "aclose", None)
 
 

@@ -61,6 +61,16 @@ def _anthropic_arguments(call: CallParameters) -> dict[str, Any]:
     return arguments
 
 
+def _own_anthropic_client(model: Any) -> Any:
+    """LangChain's class takes no HTTP client; its own is shared by all event loops and follows redirects."""
+    from anthropic import DefaultAsyncHttpxClient
+
+    client = DefaultAsyncHttpxClient(timeout=None, follow_redirects=False)
+    # A cached property: what is stored under its name is what it gives.
+    vars(model)["_async_client"] = model._async_client.copy(http_client=client)
+    return client
+
+
 ANTHROPIC = hosted(
     HostedProvider(
         name="anthropic",
@@ -70,6 +80,7 @@ ANTHROPIC = hosted(
         checks_key=False,
         arguments=_anthropic_arguments,
         constraints=("json_schema", "tool", "none"),
+        own_client=_own_anthropic_client,
     )
 )
 
@@ -90,7 +101,8 @@ def _google_arguments(call: CallParameters) -> dict[str, Any]:
 def _google_settings() -> dict[str, Any]:
     # langchain-core reads the response of a failure as if it were httpx's; Google's is aiohttp's.
     warnings.filterwarnings("ignore", "coroutine 'ClientResponse.json' was never awaited", RuntimeWarning)
-    return {}
+    # Its client is aiohttp's where that is installed, else httpx's; each takes what it knows.
+    return {"client_args": {"allow_redirects": False, "follow_redirects": False}}
 
 
 GOOGLE_GENAI = hosted(

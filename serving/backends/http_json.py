@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from serving.errors import CallError, classify, of_status
+from serving.errors import CallError, classify, of_status, redirected
 
 if TYPE_CHECKING:
     import aiohttp
@@ -29,7 +29,10 @@ _MAX_MESSAGE = 500
 
 @dataclass(slots=True)
 class HttpJson:
-    """Requests to one server; the connections are opened at the first one, in its event loop."""
+    """Requests to one server; the connections are opened at the first one, in its event loop.
+
+    A redirect is never followed: a request holds a case, and that host was not named by the user.
+    """
 
     headers: dict[str, str] = field(default_factory=dict)
     _session: aiohttp.ClientSession | None = None
@@ -38,12 +41,14 @@ class HttpJson:
         """Send JSON and read JSON.
 
         Raises:
-            CallError: The server refuses, or its reply is too large or no JSON.
+            CallError: The server refuses or redirects, or its reply is too large or no JSON.
             aiohttp.ClientError: It cannot be reached.
         """
         data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
         headers = {"Content-Type": "application/json"}
-        async with self._open().post(url, data=data, headers=headers) as response:
+        async with self._open().post(url, data=data, headers=headers, allow_redirects=False) as response:
+            if 300 <= response.status < 400:
+                raise redirected(response.status, url, response.headers.get("Location"))
             content = await _read(response)
             if response.status >= 400:
                 raise of_status(response.status, _message(content, response.status), response.headers)
@@ -53,7 +58,7 @@ class HttpJson:
             raise CallError("connection", "the server's reply is no JSON") from None
 
     async def status(self, url: str, limit_s: float) -> int:
-        """The status of a GET; 0 where the server does not answer in time.
+        """The status of a GET, a redirect's own among them; 0 where the server does not answer in time.
 
         Raises:
             CallError: Its certificate is refused, which no retry can fix.
@@ -62,7 +67,7 @@ class HttpJson:
 
         try:
             limit = aiohttp.ClientTimeout(total=limit_s)
-            async with self._open().get(url, timeout=limit) as response:
+            async with self._open().get(url, timeout=limit, allow_redirects=False) as response:
                 return response.status
         except aiohttp.ClientConnectorCertificateError as error:
             raise classify(error) from error

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
+from serving.addresses import host_of
 from serving.backends.backend import Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
-from serving.errors import CallError, ModelError, classify
+from serving.errors import CallError, ModelError, classify, redirected
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
 from serving.vllm_server.find import find_vllm
@@ -23,6 +24,8 @@ HEALTH_TIMEOUT_S = 5.0
 COUNT_TIMEOUT_S = 10.0
 _MAX_LIST_BYTES = 2**24
 """A list of a few hundred models takes some hundred thousand bytes."""
+_MAX_NAMES, _MAX_NAME = 50, 200
+"""Of the models that a server lists, in a message."""
 
 _VLLM: tuple[Constraint, ...] = ("grammar", "json_schema", "json_object", "none")
 _OTHERS: tuple[Constraint, ...] = ("json_schema", "json_object", "none")
@@ -39,7 +42,7 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         ModelError: None of them answers, or one serves other models.
     """
     key = os.environ.get(key_variable) or "EMPTY"
-    found = [_look(name, url, key) for url in name.base_urls]
+    found = _look_at_all(name, key)
     reached = [look for look in found if isinstance(look, _Look)]
     if not reached:
         raise next(look for look in found if isinstance(look, ModelError))
@@ -90,15 +93,29 @@ class _Look:
         self.is_vllm = entry.get("owned_by") == "vllm"
 
 
-def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
-    """A server's entry for the model, or why it cannot be asked.
+def _look_at_all(name: ModelName, key: str) -> list[_Look | ModelError]:
+    """Each server's entry for the model, or why it cannot be asked.
 
     Raises:
-        ModelError: It answers, but serves other models.
+        ModelError: One answers, but serves other models.
     """
+
+    async def looks() -> list[_Look | ModelError]:
+        return await asyncio.gather(*(_look(name, url, key) for url in name.base_urls))
+
+    # A thread, because the caller may be in an event loop; a loop, because its time limit ends everything.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, looks()).result()
+
+
+async def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
     url = f"{base_url.rstrip('/')}/models"
+    if not host_of(url):
+        return ModelError(f"cannot reach {url} for model {str(name)!r}: it is no address of a server")
     try:
-        served = {entry["id"]: entry for entry in json.loads(_get(url, key))["data"]}
+        served = {entry["id"]: entry for entry in json.loads(await _get(url, key))["data"]}
+    except CallError as error:
+        return ModelError(f"server {url} gives no list of models: {error}")
     except httpx.HTTPStatusError as error:
         return ModelError(f"server {url} answers {error.response.status_code}, not a list of models")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -106,31 +123,45 @@ def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             remedy = "Name the authority that signed its certificate: SSL_CERT_FILE=ca.pem"
         return ModelError(f"cannot reach {url} for model {str(name)!r}: {error}. {remedy}")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ModelError(f"server {url} does not answer with a list of models")
     if name.name not in served:
-        raise ModelError(
-            f"server {base_url} does not serve {name.name!r}; it serves: {', '.join(served) or 'none'}"
-        )
+        raise ModelError(f"server {base_url} does not serve {name.name!r}; it serves: {_names(served)}")
     return _Look(served[name.name])
 
 
-def _get(url: str, key: str) -> bytes:
+def _names(served: Iterable[object]) -> str:
+    """Models by name; a server may list thousands, and call them what it likes."""
+    names = [str(name)[:_MAX_NAME] for name in served]
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return (", ".join(names[:_MAX_NAMES]) or "none") + more
+
+
+async def _get(url: str, key: str) -> bytes:
     """A GET with a limit for the whole: httpx limits each read, and a byte now and then is a read.
 
     Raises:
-        httpx.HTTPError: The server cannot be reached, refuses, or takes too long.
+        CallError: The server redirects.
+        httpx.HTTPError: The server cannot be reached, refuses, takes too long, or sends too much.
     """
-    begun = time.monotonic()
-    content = b""
+    content = bytearray()
     headers = {"Authorization": f"Bearer {key}"}
-    with httpx.stream("GET", url, headers=headers, timeout=PROBE_TIMEOUT_S) as response:
-        response.raise_for_status()
-        for part in response.iter_bytes():
-            content += part
-            if time.monotonic() - begun > PROBE_TIMEOUT_S or len(content) > _MAX_LIST_BYTES:
-                raise httpx.ReadTimeout(f"no complete list of models in {PROBE_TIMEOUT_S:g} s")
-    return content
+    try:
+        async with (
+            asyncio.timeout(PROBE_TIMEOUT_S),
+            httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, follow_redirects=False) as client,
+            client.stream("GET", url, headers=headers) as response,
+        ):
+            if 300 <= response.status_code < 400:
+                raise redirected(response.status_code, url, response.headers.get("location"))
+            response.raise_for_status()
+            async for part in response.aiter_bytes():
+                content += part
+                if len(content) > _MAX_LIST_BYTES:
+                    raise httpx.ReadError(f"the list of models is larger than {_MAX_LIST_BYTES // 2**20} MB")
+    except TimeoutError:
+        raise httpx.ReadTimeout(f"no complete list of models in {PROBE_TIMEOUT_S:g} s") from None
+    return bytes(content)
 
 
 def _vllm_token_counter(name: ModelName, http: HttpJson) -> Callable[[Sequence[Message]], Awaitable[int]]:

@@ -24,6 +24,11 @@ async def engine_dead(exchange: Exchange) -> None:
     await exchange.send(500, {"error": error})
 
 
+async def redirect(exchange: Exchange) -> None:
+    """Sends the request, and the case in it, on to a host that the user did not name."""
+    await exchange.send(307, b"", {"Location": "http://127.0.0.2:9/v1/chat/completions"})
+
+
 async def internal_error(exchange: Exchange) -> None:
     """A 500 without a reason."""
     await exchange.send(500, b"Internal Server Error")

@@ -46,6 +46,7 @@ LASTING = {
     "hangs, health well": Lasting(Fault(acts.hang), "timeout", "no complete reply in 2 s"),
     "429 for ever": Lasting(Fault(acts.too_many("0")), "rate_limit", "status 429: Too many requests"),
     "500 for ever": Lasting(Fault(acts.internal_error), "connection", "status 500: Internal Server Error"),
+    "redirects": Lasting(Fault(acts.redirect), "connection", "redirects (status 307) to 127.0.0.2:9"),
     "reset": Lasting(Fault(acts.reset_in_the_body), "connection", "reset"),
     "half a JSON": Lasting(Fault(acts.half_a_json), "connection", "no JSON"),
     "white space reply": Lasting(Fault(acts.white_space_reply), "invalid_output", "ran into white space"),

@@ -163,7 +163,7 @@ def test_a_model_that_is_not_served_names_those_that_are(server: FakeServer) -> 
     assert "it serves: none" in refused(ModelName("vllm", MODEL, server.url))
 
 
-@pytest.mark.parametrize("status", [401, 404, 500, 302])
+@pytest.mark.parametrize("status", [401, 404, 500])
 def test_a_server_that_answers_with_an_error(server: FakeServer, status: int) -> None:
     server.models_status = status
     assert f"{server.url}/models answers {status}" in refused(ModelName("vllm", MODEL, server.url))

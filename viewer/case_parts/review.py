@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evals.pages.page import plain
+from cases.texts import printable
 from nodes.evidence.disagreement import contested
 from runs.manifest import WAITING, RunError
 from runs.reviews import Review, confirmed, fingerprint, is_stale, labels_to_review, make_review
@@ -152,7 +152,7 @@ def answer_changed(start: Preset, typed: Typed) -> bool:
 
 def as_shown(text: str) -> str:
     """A text as a form shows it and sends it back."""
-    return plain(_lines(text))
+    return printable(_lines(text))
 
 
 def _lines(text: str) -> str:

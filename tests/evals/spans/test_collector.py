@@ -10,6 +10,7 @@ from evals.spans.encode import Refusal, requests
 from evals.spans.otlp import Span, SpanExportError
 from runs.folder import RunFolder
 from tests.evals.spans.conftest import Receiver, listening
+from tests.serving.redirecting import SECRET, redirecting
 
 
 @pytest.fixture
@@ -74,9 +75,18 @@ def test_headers_that_cannot_be_read_are_not_shown(text: str) -> None:
 
 def test_redirects_are_not_followed(receiver: Receiver, request_of_one: ExportTraceServiceRequest) -> None:
     receiver.statuses = [307]
-    with pytest.raises(SpanExportError, match=r"307 .* give the address that it redirects to"):
+    with pytest.raises(SpanExportError, match=r"redirects \(status 307\)"):
         send(receiver, request_of_one)
     assert receiver.paths == ["/v1/traces"]
+
+
+def test_a_redirect_names_both_hosts_and_calls_no_other(request_of_one: ExportTraceServiceRequest) -> None:
+    with redirecting() as pair, Collector(pair.url) as collector:
+        with pytest.raises(SpanExportError) as caught:
+            collector.send(request_of_one)
+        assert all(host in str(caught.value) for host in pair.hosts)
+        assert SECRET not in str(caught.value)
+        assert pair.leaked == []
 
 
 def test_a_busy_collector_is_asked_again(
