@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import threading
 import zlib
@@ -16,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.encoders import MINILM
+from serving.addresses import redacted
 from serving.errors import CallError, ModelError, classify
+from serving.keys import api_key, check_address
 from weights.loading import LOADING, MAX_CHARACTERS, no_progress_bars, stay_offline
 from weights.registry import WeightsError, fingerprint, packaged_embedder
 
@@ -29,6 +30,7 @@ Vectors = NDArray[np.float32]
 DEFAULT_EMBEDDING = "embedded:minilm"
 
 _TOGETHER = 32
+_KEY = "OPENAI_API_KEY"
 
 
 class Embedder(Protocol):
@@ -169,7 +171,7 @@ class ServerEmbedder:
         self._model = OpenAIEmbeddings(
             model=name,
             openai_api_base=base_url,
-            openai_api_key=SecretStr(os.environ.get("OPENAI_API_KEY") or "EMPTY"),
+            openai_api_key=SecretStr(api_key(_KEY) or "EMPTY"),
             # Its tokenizer guess asks a hub for files and is wrong for other servers' models.
             check_embedding_ctx_length=False,
             http_async_client=DefaultAsyncHttpxClient(follow_redirects=False),
@@ -202,7 +204,7 @@ def connect_embedder(name: str) -> Embedder:
     """Make an embedder ready.
 
     Raises:
-        ModelError: The name is wrong.
+        ModelError: The name is wrong, or its address holds a secret.
         WeightsError: Its weights are not there.
     """
     provider, _, rest = name.partition(":")
@@ -212,9 +214,10 @@ def connect_embedder(name: str) -> Embedder:
         return SentenceEmbedder(rest)
     if provider == "openai" and rest:
         model, _, base_url = rest.partition("@")
+        check_address(base_url, f"embedding {name!r}", _KEY)
         return ServerEmbedder(model, base_url or None)
     raise ModelError(
-        f"unknown embedding {name!r}: use embedded:minilm, embedded:/path/to/model, lexical:1024"
+        f"unknown embedding {redacted(name)!r}: use embedded:minilm, embedded:/path/to/model, lexical:1024"
         " or openai:NAME@URL"
     )
 

@@ -1,11 +1,21 @@
-"""Addresses of servers and the keys to them: what may stand in them, and how much of them is shown."""
+"""Addresses of servers: how much of them is shown."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urljoin, urlsplit
 
 _MAX_SHOWN = 200
 """Characters of a host that a server names; a longer one is none."""
+
+# Up to the last @, as passwords may have one too.
+_LOGIN = re.compile(r"(?<=://)\S*@")
+_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
+
+
+def redacted(text: str) -> str:
+    """A text without what may be secret in its addresses: user and password, query and fragment."""
+    return _QUERY.sub(r"\1?***", _LOGIN.sub("***@", text))
 
 
 def host_of(url: str) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from serving.addresses import redacted
 from serving.errors import ModelError
+from serving.keys import check_address
 
 Role = Literal["classify", "label", "reflect", "answer"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -26,6 +28,7 @@ PROVIDERS = {
 """Where the `Provider` of each name is defined, in the order of the catalogue. It is imported when used."""
 
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
+_KEYED = re.compile(r"@(https?://\S*)", re.IGNORECASE)
 
 # `@001` is a version at some providers; `@host:8000` without a scheme would go to the hosted service.
 _ADDRESS = re.compile(r"@(\S*[:/]\S*|localhost|[A-Za-z][\w-]*(\.[\w-]+)+)$")
@@ -62,27 +65,39 @@ def parse_model_name(text: str) -> ModelName:
     """Parse `provider:name[@base_url[,base_url...]]`.
 
     Raises:
-        ModelError: The form is wrong or the provider is unknown.
+        ModelError: The form is wrong, the provider is unknown, or an address holds a secret.
     """
+    shown = redacted(text)
+    if keyed := _KEYED.search(text.strip()):
+        # First of all, because every other message shows the string.
+        provider = text.strip().partition(":")[0]
+        check_address(keyed[1], f"model {shown!r}", key_variable(provider))
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise ModelError(
-            f"model {text!r} is not of the form provider:name or provider:name@http://host:port/v1; "
+            f"model {shown!r} is not of the form provider:name or provider:name@http://host:port/v1; "
             f"providers: {', '.join(PROVIDERS)}"
         )
     name = ModelName(**match.groupdict())
     if name.provider not in PROVIDERS:
         near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
-        raise ModelError(f"unknown provider {name.provider!r} in model {text!r}; {hint}")
+        raise ModelError(f"unknown provider {name.provider!r} in model {shown!r}; {hint}")
     if name.base_url is None and _ADDRESS.search(name.name):
-        raise ModelError(f"model {text!r}: an address begins with http:// or https://, in lower case")
+        raise ModelError(f"model {shown!r}: an address begins with http:// or https://, in lower case")
     wrong = next((url for url in name.base_urls if not url.startswith(("http://", "https://"))), None)
     if wrong is not None:
-        raise ModelError(f"model {text!r}: address {wrong!r} does not begin with http:// or https://")
+        raise ModelError(f"model {shown!r}: address {wrong!r} does not begin with http:// or https://")
     if name.provider == "vllm-offline" and name.base_url is not None:
-        raise ModelError(f"model {text!r} needs no server: write vllm:{name.name}@{name.base_url} to ask one")
+        raise ModelError(
+            f"model {shown!r} needs no server: write vllm:{name.name}@{name.base_url} to ask one"
+        )
     return name
+
+
+def key_variable(provider: str) -> str:
+    """The environment variable of a provider's key."""
+    return f"{provider.partition('_')[0].upper()}_API_KEY"
 
 
 def assign_roles(arguments: Sequence[str], defaults: Mapping[Role, str]) -> dict[Role, ModelName]:
@@ -105,7 +120,7 @@ def assign_roles(arguments: Sequence[str], defaults: Mapping[Role, str]) -> dict
         else:
             near = difflib.get_close_matches(role, ROLES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"roles: {', '.join(ROLES)}"
-            raise ModelError(f"unknown role {role!r} in --model {argument}; {hint}")
+            raise ModelError(f"unknown role {role!r} in --model {redacted(argument)}; {hint}")
     if "label" in named:
         named.setdefault("reflect", named["label"])
     chosen |= named

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,6 +15,7 @@ from evals.bench.benchmark import BenchError
 from evals.bench.workload import ready, run_cases
 from graph.recipe import Recipe
 from runs.assemble import Assembly
+from serving import keys
 from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
@@ -118,7 +118,7 @@ def _made_up(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
 
 def api_key() -> str:
     """What vLLM is shown, as in a run."""
-    return os.environ.get("VLLM_API_KEY") or "EMPTY"
+    return keys.api_key("VLLM_API_KEY") or "EMPTY"
 
 
 def elapsed(requests: Sequence[Sent]) -> float:

@@ -16,7 +16,7 @@ from cases.files import write_atomically
 from evals.spans.of_run import resource, traces
 from evals.spans.otlp import Span, SpanExportError, json_lines
 from runs.folder import RunFolder
-from serving.addresses import redirect_fault
+from serving.addresses import redacted, redirect_fault
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -134,7 +134,7 @@ def traces_endpoint(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise SpanExportError(f"--otlp {url!r} is no address such as http://127.0.0.1:4318")
+        raise SpanExportError(f"--otlp {redacted(url)!r} is no address such as http://127.0.0.1:4318")
     path = parts.path.rstrip("/")
     return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
 

@@ -30,6 +30,7 @@ class StoreKind:
         extra: Of this distribution, which brings a package that others do without.
         quantises: Whether it compares quantised vectors.
         server: URL of a server as an example; None where vectors lie in the index's own folder alone.
+        key_variable: Environment variable with the key of a server that wants one.
         link_bytes: Of each vector in a graph that a query walks; 0 where a query reads every vector.
     """
 
@@ -38,6 +39,7 @@ class StoreKind:
     extra: str | None = None
     quantises: bool = False
     server: str | None = None
+    key_variable: str = ""
     link_bytes: int = 0
 
 
@@ -46,7 +48,11 @@ STORES: Mapping[str, StoreKind] = {
     # Two dozen neighbours twice at the lowest level of its graph, and a label.
     "chroma": StoreKind("embedded HNSW", ("chromadb",), link_bytes=2 * 24 * 4 + 12),
     "qdrant": StoreKind(
-        "its client's local mode", ("qdrant-client",), extra="qdrant", server="http://host:6333"
+        "its client's local mode",
+        ("qdrant-client",),
+        extra="qdrant",
+        server="http://host:6333",
+        key_variable="QDRANT_API_KEY",
     ),
 }
 
@@ -87,13 +93,17 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
     """Refuse what no store can do, before anything is opened.
 
     Raises:
-        ModelError: There is no such store, its URL is none, or it does not quantise.
+        ModelError: There is no such store, its URL is none or holds a secret, or it does not quantise.
     """
+    from serving.addresses import redacted
     from serving.errors import ModelError
+    from serving.keys import check_address
 
     kind, at, url = name.partition("@")
+    if at and kind in STORES:
+        check_address(url, f"store {name!r}", STORES[kind].key_variable)
     if kind not in STORES or (at and STORES[kind].server is None):
-        raise ModelError(f"unknown store {name!r}: use {store_names()}")
+        raise ModelError(f"unknown store {redacted(name)!r}: use {store_names()}")
     if at and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         example = STORES[kind].server
         raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as {example}")

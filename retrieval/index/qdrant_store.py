@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,12 +14,10 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from retrieval.embeddings import Vectors
-from retrieval.index.connect_store import StorePlace
+from retrieval.index.connect_store import StorePlace, kind_of
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
 from serving.errors import CallError, ModelError, classify, redirected
-
-API_KEY = "QDRANT_API_KEY"
-"""Environment variable with the key of a server that wants one."""
+from serving.keys import api_key
 
 _BATCH = 500
 _EF = 400
@@ -159,5 +156,8 @@ def _connect(place: Path | str) -> QdrantClient:
             # The client locks its folder; the message names it.
             raise ModelError(f"{error}".splitlines()[0]) from error
     return QdrantClient(
-        url=place, api_key=os.environ.get(API_KEY), timeout=_TIMEOUT_S, check_compatibility=False
+        url=place,
+        api_key=api_key(kind_of("qdrant").key_variable),
+        timeout=_TIMEOUT_S,
+        check_compatibility=False,
     )

@@ -22,6 +22,7 @@ from serving.backends.backend import (
 )
 from serving.backends.openai_compatible import connect_server
 from serving.errors import ModelError
+from serving.keys import api_key, demand_clean
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
 
@@ -99,12 +100,16 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     Nothing is sent to a service.
 
     Raises:
-        ModelError: The provider's package or API key is missing, or a server does not serve the model.
+        ModelError: The provider's package or API key is missing, the key cannot stand in a header, or a
+            server does not serve the model.
     """
     if name.base_url is not None and facts.speaks_openai:
         return connect_server(name, facts.key)
-    keys = (facts.key, *facts.other_keys)
-    if name.base_url is None and not facts.checks_key and not any(map(os.environ.get, keys)):
+    for variable in facts.other_keys:
+        # Only the class itself reads these.
+        demand_clean(variable)
+    has_key = api_key(facts.key) or any(map(os.environ.get, facts.other_keys))
+    if name.base_url is None and not facts.checks_key and not has_key:
         # The class finds that out at its first request.
         raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
     return Backend(
@@ -152,9 +157,12 @@ def _chat_model(
     settings: dict[str, Any] = {"max_retries": 0, "timeout": None, **facts.settings()}
     if url is not None:
         settings["base_url"] = url.rstrip("/")
-        if url in name.base_urls:
-            # A server of the user's may ask for no key; the classes always do.
-            settings["api_key"] = os.environ.get(facts.key) or "EMPTY"
+    key = api_key(facts.key)
+    if url in name.base_urls:
+        # A server of the user's may ask for no key; the classes always do.
+        key = key or "EMPTY"
+    if key is not None:
+        settings["api_key"] = key
     try:
         model = init_chat_model(name.name, model_provider=name.provider, **settings)
     except ImportError:

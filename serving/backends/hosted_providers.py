@@ -110,6 +110,7 @@ GOOGLE_GENAI = hosted(
         name="google_genai",
         package="langchain-google-genai",
         key="GOOGLE_API_KEY",
+        other_keys=("GEMINI_API_KEY",),
         arguments=_google_arguments,
         # The API has log-probabilities, and LangChain's class drops them.
         constraints=("json_schema", "json_object", "none"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +14,7 @@ from serving.backends.backend import Backend, CallParameters, Constraint, Entry,
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify, redirected
+from serving.keys import api_key
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
 from serving.vllm_server.find import find_vllm
@@ -39,9 +39,9 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         key_variable: The environment variable of the API key; not every server needs one.
 
     Raises:
-        ModelError: None of them answers, or one serves other models.
+        ModelError: None of them answers, one serves other models, or the key cannot stand in a header.
     """
-    key = os.environ.get(key_variable) or "EMPTY"
+    key = api_key(key_variable) or "EMPTY"
     found = _look_at_all(name, key)
     reached = [look for look in found if isinstance(look, _Look)]
     if not reached:

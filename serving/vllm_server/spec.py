@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from serving.errors import ModelError
+from serving.keys import demand_clean
 from serving.vllm_server.find import Installation
 from serving.vllm_server.recipes import Flag, ServeRecipe, packaged_recipe, packaged_recipes, render_flags
 from weights.pull import resolve
@@ -184,6 +185,8 @@ def _target_notes(target: Target, host: str) -> list[str]:
 
 
 def _environment(installation: Installation, target: Target) -> dict[str, str]:
+    # vLLM reads it as it stands, and clients without the blanks around it.
+    demand_clean("VLLM_API_KEY")
     environment = dict(_QUIET)
     if target.is_local:
         # With the weights in a folder there is nothing that the hub could be asked for.

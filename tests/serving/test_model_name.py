@@ -31,7 +31,6 @@ def refused(text: str) -> str:
         ("openai:qwen3:8b@https://host/v1", ModelName("openai", "qwen3:8b", "https://host/v1")),
         ("google_genai:gemini@001", ModelName("google_genai", "gemini@001")),
         ("openai:a@1@http://host/v1", ModelName("openai", "a@1", "http://host/v1")),
-        ("openai:a@http://user:word@host/v1", ModelName("openai", "a", "http://user:word@host/v1")),
         ("anthropic:claude-sonnet-5", ModelName("anthropic", "claude-sonnet-5")),
         ("deepseek:deepseek-chat", ModelName("deepseek", "deepseek-chat")),
         ("scripted:replies.jsonl", ModelName("scripted", "replies.jsonl")),
@@ -53,6 +52,35 @@ def test_other_forms_are_refused_with_the_right_one(text: str) -> None:
     assert repr(text) in message
     assert "provider:name@http://host:port/v1" in message
     assert all(provider in message for provider in PROVIDERS)
+
+
+SECRET = "pw-5ecret"  # noqa: S105 - planted
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"http://user:{SECRET}@host/v1",
+        f"http://{SECRET}@host/v1",
+        f"HTTPS://user:{SECRET}@host/v1",
+        f"http://user:a@{SECRET}@host/v1",
+        f"http://user:{SECRET}/b@host/v1",
+        f"http://one/v1,http://user:{SECRET}@two/v1",
+        f"http://host/v1?key={SECRET}",
+        f"http://host/v1?key=a,{SECRET}",
+        f"http://host/v1#{SECRET}",
+        f"http://[::1?{SECRET}",
+        f"http://user:{SECRET}@[::1/v1",
+    ],
+)
+@pytest.mark.parametrize("provider", ["vllm", "google_genai", "vlm"])
+def test_an_address_with_a_secret_is_refused_and_the_secret_not_shown(provider: str, address: str) -> None:
+    message = refused(f"{provider}:model@{address}")
+    assert SECRET not in message
+    assert "_API_KEY" in message
+    with pytest.raises(ModelError) as caught:
+        assign_roles([f"lable={provider}:model@{address}"], DEFAULTS)
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(
