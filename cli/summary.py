@@ -58,6 +58,7 @@ class Summary:
             "input_tokens": last.input_tokens,
             "output_tokens": last.output_tokens,
             "cached_tokens": last.cached_tokens,
+            **({"estimated": last.estimated} if last.estimated else {}),
             "cost": last.cost,
             "total_tokens": self.folder.manifest.total_tokens,
             "total_cost": self.folder.manifest.total_cost,
@@ -106,7 +107,10 @@ class Summary:
         table.add_row("models", safe(", ".join(names)))
         table.add_row("calls", f"{last.calls:,} made, {last.replayed:,} replayed from the journal")
         cached = f" ({last.cached_tokens:,} of them cached)" if last.cached_tokens else ""
-        table.add_row("tokens", f"{last.input_tokens:,} read{cached}, {last.output_tokens:,} written")
+        guessed = f" (estimated in {plural(last.estimated, 'call')})" if last.estimated else ""
+        table.add_row(
+            "tokens", f"{last.input_tokens:,} read{cached}, {last.output_tokens:,} written{guessed}"
+        )
         if self.votes.adaptive:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
         if last.cost is not None:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from cases.load import find_cases
 from cases.records import Case
@@ -135,7 +135,8 @@ class Session(_Record):
 
     `cost` is None without prices; `stopped_by` says what ended the session early, such as its budget.
     `processor_seconds` are those of this process while cases ran, in-process models included and servers not;
-    None where it was killed, or an older version ran.
+    None where it was killed, or an older version ran. `estimated` counts calls whose tokens are estimated,
+    because the server's own counts cannot be used.
     """
 
     command: str
@@ -146,9 +147,18 @@ class Session(_Record):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    estimated: int = 0
     cost: float | None = None
     stopped_by: str | None = None
     processor_seconds: float | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_no_estimates(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Nearly every server counts, so the field is there only where one did not."""
+        dumped: dict[str, Any] = dump(self)
+        if not self.estimated:
+            dumped.pop("estimated", None)
+        return dumped
 
     def end(self, usage: Usage) -> None:
         """Record that it has ended now, and what it used."""
@@ -156,6 +166,7 @@ class Session(_Record):
         self.calls, self.replayed = usage.calls, usage.replayed
         self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
         self.cached_tokens, self.cost = usage.cached_tokens, usage.cost
+        self.estimated = usage.estimated
 
 
 class ForkedFrom(_Record):

@@ -14,7 +14,7 @@ import struct
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -238,7 +238,7 @@ class CaseTrace:
             line["flags"] = execution.decision.get("flags", [])
         elif execution.error is not None and failure is not None:
             line["because"] = f"failed: {failure.error_class}: {failure}"
-            line["calls"] = [asdict(call) for call in failure.calls]
+            line["calls"] = [call.as_line() for call in failure.calls]
         return line
 
     def _next(self, step: int, executions: Sequence[_Execution]) -> list[str]:

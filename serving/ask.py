@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypeVar
 
 from serving.errors import CallError
 from serving.messages import Message, TokenLogprob
@@ -36,7 +36,10 @@ class Ask(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One stored call as the trace shows it; prompt and reply are in the journal under `key`."""
+    """One stored call as the trace shows it; prompt and reply are in the journal under `key`.
+
+    `estimated` is of its tokens, in the session that made the call: the server's counts could not be used.
+    """
 
     key: str
     role: str
@@ -51,6 +54,14 @@ class CallRecord:
     replayed: bool
     fault: str | None = None
     server: str = ""
+    estimated: bool = False
+
+    def as_line(self) -> dict[str, Any]:
+        """As the trace has it; `estimated` only where it is so."""
+        line = asdict(self)
+        if not self.estimated:
+            del line["estimated"]
+        return line
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ class Failure:
 class Usage:
     """What this session has used, replayed calls left out. A call is one sample of one prompt.
 
-    `cost` is None where the user gave no prices.
+    `cost` is None where the user gave no prices. `estimated` calls are those whose server counts no tokens.
     """
 
     calls: int = 0
@@ -93,3 +104,4 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0
     cost: float | None = None
+    estimated: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from serving.journal import Journal, Question, text_hash
 from serving.limits import Limits
 from serving.messages import Answer, Message, max_prompt_tokens
 from serving.model_name import Role
+
+logger = logging.getLogger("evigraph.serving")
 
 T = TypeVar("T")
 
@@ -53,6 +56,7 @@ class ModelClient:
     budget: Budget = field(default_factory=Budget)
     prices: Prices = field(default_factory=dict)
     dispatcher: Dispatcher = field(init=False)
+    _estimated: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """One limit an endpoint, however many roles share it."""
@@ -193,6 +197,7 @@ class ModelClient:
                 self.journal.store_samples(answered, role=ask.role, case_id=ask.case_id)
             for _, answer in answered:
                 self._count(answer, price)
+            self._tell_of_estimates(received)
             return {question.sample: answer for question, answer in answered}
 
     def _count(self, answer: Answer, price: Price | None) -> None:
@@ -201,8 +206,17 @@ class ModelClient:
         self.usage.input_tokens += answer.input_tokens
         self.usage.output_tokens += answer.output_tokens
         self.usage.cached_tokens += answer.cached_tokens
+        self.usage.estimated += answer.estimated
         if price is not None and self.usage.cost is not None:
             self.usage.cost += _spend([answer], price).cost
+
+    def _tell_of_estimates(self, answers: Sequence[Answer]) -> None:
+        for server in {answer.server for answer in answers if answer.estimated} - self._estimated:
+            self._estimated.add(server)
+            logger.warning(
+                "%s reports no usable token counts; they are estimated from the texts, rather too high",
+                server,
+            )
 
     def _price(self, backend: Backend) -> Price | None:
         return self.prices.get(backend.name.identity)
@@ -232,6 +246,7 @@ class ModelClient:
             replayed=replayed,
             fault=fault,
             server=answer.server,
+            estimated=answer.estimated,
         )
 
 

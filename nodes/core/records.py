@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from retrieval.demonstrations import Neighbour
@@ -111,7 +110,7 @@ def decision(
     flags: Sequence[str] = (),
 ) -> list[Decision]:
     """A decision as an update of the state's `decisions`."""
-    made = Decision(node=node, because=because, facts=dict(facts), calls=[asdict(call) for call in calls])
+    made = Decision(node=node, because=because, facts=dict(facts), calls=[call.as_line() for call in calls])
     if flags:
         made["flags"] = list(flags)
     return [made]

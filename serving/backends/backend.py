@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from serving.errors import CallError, classify
-from serving.messages import Answer, Message
+from serving.messages import Answer, Message, with_counts
 from serving.model_name import ModelName
 from serving.reply import JsonSchema
 
@@ -175,6 +175,8 @@ async def exchange(
         # Every provider has its own exceptions; `classify` knows them all and keeps the cause.
         raise classify(error).at(server.endpoint) from error
     seconds = time.perf_counter() - started
+    # What runs in this process counts for itself.
+    counted = answers if server.in_process else with_counts(answers, messages, call.max_tokens)
     return [
         # A model can end in half a surrogate pair, which cannot be stored as UTF-8.
         replace(
@@ -184,5 +186,5 @@ async def exchange(
             retries=retries,
             server=server.endpoint,
         )
-        for answer in answers
+        for answer in counted
     ]

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGeneration, LLMResult
 
 from serving.backends.backend import Arguments, CallParameters, Complete
-from serving.backends.openai_protocol import token_logprobs
-from serving.messages import Answer, Message
+from serving.backends.openai_protocol import shares, token_logprobs
+from serving.messages import UNKNOWN, Answer, Message, token_count
 
 _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
     "system": SystemMessage,
@@ -52,16 +52,15 @@ def chat_messages(messages: Sequence[Message]) -> list[BaseMessage]:
 def _answers(result: LLMResult, asked: int) -> list[Answer]:
     generations = [item for item in result.generations[0] if isinstance(item, ChatGeneration)]
     usages = [getattr(item.message, "usage_metadata", None) or {} for item in generations]
+    reads = [token_count(usage.get("input_tokens")) for usage in usages]
+    writes = [token_count(usage.get("output_tokens")) for usage in usages]
     # OpenAI's and Google's classes write the usage of the whole request on each of its samples.
-    of_request = len(usages) > 1 and usages[1].get("input_tokens", 0) > 0
-    read = usages[0].get("input_tokens", 0) if of_request else sum(u.get("input_tokens", 0) for u in usages)
-    cached = (usages[0].get("input_token_details") or {}).get("cache_read") or 0 if usages else 0
+    of_request = len(usages) > 1 and reads[1] > 0
+    read = reads[0] if of_request else UNKNOWN if UNKNOWN in reads else sum(reads)
+    written = shares(writes[0], len(writes)) if of_request else writes
+    cached = token_count((usages[0].get("input_token_details") or {}).get("cache_read")) if usages else 0
     answers = []
-    for index, (generation, usage) in enumerate(zip(generations, usages, strict=True)):
-        written = usage.get("output_tokens", 0)
-        if of_request:
-            share, rest = divmod(written, len(generations))
-            written = share + (rest if index == 0 else 0)
+    for index, generation in enumerate(generations):
         info = {**generation.message.response_metadata, **(generation.generation_info or {})}
         text, reason = _text(generation.message), _reason(info)
         # LangChain passes on the refusal of OpenAI's first sample; of the others no text is left.
@@ -72,7 +71,7 @@ def _answers(result: LLMResult, asked: int) -> list[Answer]:
                 text=text,
                 finish_reason="refusal" if refused else reason,
                 input_tokens=read if index == 0 else 0,
-                output_tokens=written,
+                output_tokens=written[index],
                 cached_tokens=cached if index == 0 else 0,
                 logprobs=token_logprobs(info.get("logprobs")),
             )

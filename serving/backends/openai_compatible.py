@@ -15,7 +15,7 @@ from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify, redirected
 from serving.keys import api_key
-from serving.messages import Answer, Message
+from serving.messages import UNKNOWN, Answer, Message, token_count
 from serving.model_name import ModelName
 from serving.vllm_server.find import find_vllm
 
@@ -88,8 +88,8 @@ class _Look:
     """A model in a server's list of models."""
 
     def __init__(self, entry: dict[str, object]) -> None:
-        length = entry.get("max_model_len")
-        self.context_length = length if isinstance(length, int) else None
+        length = token_count(entry.get("max_model_len"))
+        self.context_length = length if length > 0 else None
         self.is_vllm = entry.get("owned_by") == "vllm"
 
 
@@ -175,7 +175,10 @@ def _vllm_token_counter(name: ModelName, http: HttpJson) -> Callable[[Sequence[M
             try:
                 async with asyncio.timeout(COUNT_TIMEOUT_S):
                     response = await http.post(url, {"model": name.name, "messages": turns})
-                return int(response["count"])
+                counted = token_count(response["count"])
+                if counted == UNKNOWN:
+                    raise CallError("connection", f"{url}: its count is no number of tokens")
+                return counted
             except Exception as error:
                 # Any failure of the counter leaves the count to the request itself.
                 failure = classify(error)

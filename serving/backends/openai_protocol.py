@@ -8,7 +8,7 @@ from typing import Any
 from serving.backends.backend import CallParameters
 from serving.backends.reply_schemas import fixed_layout_grammar, without_keywords
 from serving.errors import CallError
-from serving.messages import Answer, Message, TokenLogprob
+from serving.messages import UNKNOWN, Answer, Message, TokenLogprob, token_count
 from serving.reply import JsonSchema
 
 TOP_LOGPROBS = 5
@@ -69,22 +69,24 @@ def _answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
         # A dated snapshot carries the name that was asked for; anything else is not the model of this run.
         raise CallError("internal", f"the server answered with model {given!r}, not {asked_model!r}")
     choices = sorted(response["choices"], key=lambda choice: choice.get("index", 0))[:samples]
-    usage = response.get("usage") or {}
-    written = [0] * len(choices)
-    if choices:
-        share, rest = divmod(int(usage.get("completion_tokens") or 0), len(choices))
-        written = [share + (rest if index == 0 else 0) for index in range(len(choices))]
-    details = usage.get("prompt_tokens_details") or {}
+    reported = response.get("usage")
+    usage = reported if isinstance(reported, dict) else {}
+    read, total = (token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
+    details = usage.get("prompt_tokens_details")
+    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
     return [
-        _answer(
-            choice,
-            # The prompt is read once for all samples, so it is counted once.
-            int(usage.get("prompt_tokens") or 0) if index == 0 else 0,
-            written[index],
-            int(details.get("cached_tokens") or 0) if index == 0 else 0,
-        )
-        for index, choice in enumerate(choices)
+        # The prompt is read once for all samples, so it is counted once.
+        _answer(choice, read if index == 0 else 0, written, cached if index == 0 else 0)
+        for index, (choice, written) in enumerate(zip(choices, shares(total, len(choices)), strict=True))
     ]
+
+
+def shares(total: int, samples: int) -> list[int]:
+    """The tokens of a request's replies, divided among them; `UNKNOWN` stays so."""
+    if total == UNKNOWN:
+        return [UNKNOWN] * samples
+    share, rest = divmod(total, max(1, samples))
+    return [share + (rest if index == 0 else 0) for index in range(samples)]
 
 
 def _answer(choice: Any, read: int, written: int, cached: int) -> Answer:

@@ -86,6 +86,8 @@ _LITERAL_OR_RULE = re.compile(r'"(?:[^"\\]|\\.)*"|\w+|\|')
 
 Act = Say | Refuse | HangUp | Raw | Drip | Obey
 
+COUNTED = object()
+
 CONTEXT_FULL = Refuse(
     400,
     "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
@@ -114,6 +116,8 @@ class FakeServer:
     health_status: int = 200
     tokenize: Any = None
     """What `/tokenize` answers, if not the number of words."""
+    usage: Any = COUNTED
+    """What completions report as their usage, if not the number of words."""
     default: Act = field(default_factory=Say)
     abilities: Abilities = field(default_factory=Abilities)
     received: list[Received] = field(default_factory=list)
@@ -265,7 +269,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         said = _obedient(body) if isinstance(act, Obey) else act
         time.sleep(said.seconds)
-        self._send(200, _completion(said, body))
+        answer = _completion(said, body)
+        self._send(200, answer if self.fake.usage is COUNTED else answer | {"usage": self.fake.usage})
 
     def _drip(self, act: Drip) -> None:
         self.send_response(200)
