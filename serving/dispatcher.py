@@ -20,7 +20,7 @@ from functools import partial
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential_jitter
 
-from serving.backends.backend import Backend, CallParameters, Server, exchange
+from serving.backends.backend import PROBE, Backend, CallParameters, Server, exchange
 from serving.endpoint import Endpoint, Look, rate
 from serving.errors import CallError
 from serving.limits import AdaptiveLimiter, Limits
@@ -221,7 +221,7 @@ class Dispatcher:
 async def _answers_a_word(server: Server, limit_s: float) -> bool:
     """Whether the smallest request gets any reply in time."""
     call = CallParameters(
-        role="probe",
+        role=PROBE,
         case_id="",
         samples=(0,),
         temperature=0.0,

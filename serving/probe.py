@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from serving.backends.backend import Backend, CallParameters, Constraint, Server, exchange
+from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Server, exchange
 from serving.errors import CallError, ModelError
 from serving.messages import Answer, Message
 
@@ -206,7 +206,7 @@ def _call(
     seed: int | None = None,
 ) -> CallParameters:
     return CallParameters(
-        role="probe",
+        role=PROBE,
         case_id="",
         samples=samples,
         temperature=1.0,

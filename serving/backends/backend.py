@@ -18,6 +18,10 @@ Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
 """How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser."""
 
 
+PROBE = "probe"
+"""The role of small requests without case text, which only find out what a server can do."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallParameters:
     """One request: `samples` holds the index of each sample that is asked for.

@@ -6,6 +6,7 @@ batch of many small calls is bound by just that.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 MAX_REPLY_BYTES = 64 * 2**20
 """Nine votes with log-probabilities on the longest notes stay below; a broken server might not."""
+
+_MAX_SMALL_BYTES = 2**20
+SMALL_REPLY_S = 20.0
+"""Of a reply to a probe: the model may think for long before, but a few words are soon sent."""
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -37,8 +42,13 @@ class HttpJson:
     headers: dict[str, str] = field(default_factory=dict)
     _session: aiohttp.ClientSession | None = None
 
-    async def post(self, url: str, body: Any) -> Any:
+    async def post(self, url: str, body: Any, *, small: bool = False) -> Any:
         """Send JSON and read JSON.
+
+        Args:
+            url: Where to.
+            body: What is sent.
+            small: Whether the reply is to be small, and soon there once it has begun, as that to a probe.
 
         Raises:
             CallError: The server refuses or redirects, or its reply is too large or no JSON.
@@ -49,7 +59,7 @@ class HttpJson:
         async with self._open().post(url, data=data, headers=headers, allow_redirects=False) as response:
             if 300 <= response.status < 400:
                 raise redirected(response.status, url, response.headers.get("Location"))
-            content = await _read(response)
+            content = await (_read_small(response) if small else _read(response, MAX_REPLY_BYTES))
             if response.status >= 400:
                 raise of_status(response.status, _message(content, response.status), response.headers)
         try:
@@ -94,14 +104,26 @@ class HttpJson:
         return self._session
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
     content = bytearray()
     async for part in response.content.iter_chunked(2**16):
         content += part
-        if len(content) > MAX_REPLY_BYTES:
+        if len(content) > limit:
             response.close()
-            raise CallError("internal", f"the reply is larger than {MAX_REPLY_BYTES // 2**20} MB")
+            raise CallError("internal", f"the reply is larger than {limit // 2**20} MB")
     return bytes(content)
+
+
+async def _read_small(response: aiohttp.ClientResponse) -> bytes:
+    deadline = asyncio.timeout(SMALL_REPLY_S)
+    try:
+        async with deadline:
+            return await _read(response, _MAX_SMALL_BYTES)
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        response.close()
+        raise CallError("timeout", f"the reply began and did not end in {SMALL_REPLY_S:g} s") from None
 
 
 def _message(content: bytes, status: int) -> str:

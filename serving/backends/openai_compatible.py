@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 
 from serving.addresses import host_of
-from serving.backends.backend import Backend, CallParameters, Constraint, Entry, Provider, Server
+from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify, redirected
@@ -72,7 +72,8 @@ def _server(name: ModelName, url: str, http: HttpJson, is_vllm: bool, reached: b
     address = url.rstrip("/")
 
     async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        response = await http.post(f"{address}/chat/completions", request_body(name.name, messages, call))
+        body = request_body(name.name, messages, call)
+        response = await http.post(f"{address}/chat/completions", body, small=call.role == PROBE)
         return answers(response, name.name, len(call.samples))
 
     async def is_up() -> bool:

@@ -1,0 +1,183 @@
+"""Servers that put control codes into what they say, or that never come to an end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cli.main import _explain
+from cli.terminal import LogHandler
+from serving.backends import connect
+from serving.backends.backend import exchange
+from serving.errors import CallError, ModelError
+from serving.model_name import ModelName
+from serving.probe import probe
+from tests.serving.asks import PROMPT
+from tests.serving.fake_server import MODEL, FakeServer
+from tests.serving.hosted_models import Connected, answers, call, point_at
+from tests.serving.hosted_server import HostedServer, openai_error
+
+EVIL = "\x1b[31mred\x1b]8;;http://evil\x07link\u202etxet\x9b2J\u2066\x00end"
+UNSAFE = frozenset("\x1b\x07\u202e\x9b\u2066\x00\n\r")
+
+Answer = Callable[[socket.socket], None]
+
+
+class Raw:
+    """Answers GET with a list of models, unless told otherwise, and everything else byte by byte as told."""
+
+    def __init__(self) -> None:
+        self.get: Answer = send_list
+        self.post: Answer = send_list
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                head = connection.recv(65536)
+                (self.get if head.startswith(b"GET") else self.post)(connection)
+            except OSError:
+                # The client has had enough.
+                return
+
+
+def send(connection: socket.socket, body: bytes, status: int = 200) -> None:
+    head = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+    connection.sendall(head + body)
+
+
+def send_list(connection: socket.socket) -> None:
+    send(connection, json.dumps({"data": [{"id": MODEL}]}).encode())
+
+
+def send_nested(connection: socket.socket) -> None:
+    send(connection, b'{"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+
+def refuse(connection: socket.socket) -> None:
+    send(connection, json.dumps({"error": {"message": EVIL}}, ensure_ascii=False).encode(), 400)
+
+
+def continue_for_ever(connection: socket.socket) -> None:
+    while True:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 50)
+
+
+def drip(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        connection.sendall(b"1\r\n \r\n")
+
+
+@pytest.fixture
+def raw() -> Iterator[Raw]:
+    raw = Raw()
+    yield raw
+    raw.close()
+
+
+def check(error: Exception) -> None:
+    assert not UNSAFE & set(str(error)), ascii(str(error))
+    assert "red" in str(error)
+
+
+def test_names_of_models_drive_no_terminal(server: FakeServer) -> None:
+    server.models = {"data": [{"id": f"{EVIL}\nevigraph: all is well"}]}
+    with pytest.raises(ModelError, match="it serves") as caught:
+        connect(ModelName("vllm", MODEL, server.url))
+    check(caught.value)
+
+
+def test_a_long_list_of_models_is_shown_in_part(server: FakeServer) -> None:
+    server.models = {"data": [{"id": f"{number}" + "x" * 10_000} for number in range(1000)] + [{"id": 7}]}
+    with pytest.raises(ModelError, match="and 951 more") as caught:
+        connect(ModelName("vllm", MODEL, server.url))
+    assert len(str(caught.value)) < 20_000
+
+
+async def test_bodies_of_failed_probes_drive_none(raw: Raw) -> None:
+    raw.post = refuse
+    async with Connected("vllm", MODEL, raw.url) as backend:
+        with pytest.raises(ModelError, match="refuses the smallest") as caught:
+            await probe(backend)
+    check(caught.value)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google_genai", "deepseek"])
+async def test_errors_of_services_drive_none(
+    hosted: HostedServer, monkeypatch: pytest.MonkeyPatch, provider: str
+) -> None:
+    point_at(hosted, monkeypatch)
+    hosted.default = openai_error(400, EVIL)
+    with pytest.raises(CallError) as caught:
+        await answers(provider, call())
+    check(caught.value)
+    check(caught.value.at("somewhere"))
+
+
+def test_what_a_command_prints_is_clean_whatever_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (ValueError(EVIL), OSError(EVIL), ModelError(EVIL)):
+        check(ValueError(_explain(error)[0]))
+    LogHandler().emit(logging.LogRecord("evigraph", logging.INFO, "", 0, "%s is away", (EVIL,), None))
+    assert not UNSAFE - {"\n"} & set(capsys.readouterr().err)
+
+
+def test_a_nested_list_of_models_is_none(raw: Raw) -> None:
+    raw.get = send_nested
+    with pytest.raises(ModelError, match="does not answer with a list of models"):
+        connect(ModelName("vllm", MODEL, raw.url))
+
+
+@pytest.mark.parametrize("act", [continue_for_ever, drip])
+def test_a_list_of_models_that_never_comes_is_given_up(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch, act: Answer
+) -> None:
+    monkeypatch.setattr("serving.backends.openai_compatible.PROBE_TIMEOUT_S", 0.3)
+    raw.get = act
+    with pytest.raises(ModelError, match=r"no complete list of models in 0\.3 s"):
+        connect(ModelName("vllm", MODEL, raw.url))
+
+
+async def test_a_reply_that_is_always_to_come_is_given_up(raw: Raw) -> None:
+    raw.post = continue_for_ever
+    async with Connected("vllm", MODEL, raw.url) as backend:
+        with pytest.raises(CallError, match=r"no complete reply in 0\.3 s") as caught:
+            await exchange(backend.servers[0], PROMPT, call(), limit_s=0.3, retries=0)
+    assert caught.value.error_class == "timeout"
+
+
+async def test_a_probe_whose_reply_never_ends_is_soon_given_up(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.backends.http_json.SMALL_REPLY_S", 0.3)
+    raw.post = drip
+    async with Connected("vllm", MODEL, raw.url) as backend:
+        with pytest.raises(ModelError, match=r"began and did not end in 0\.3 s"):
+            await probe(backend)
+
+
+async def test_a_probe_takes_no_large_reply(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.backends.http_json._MAX_SMALL_BYTES", 100)
+    async with Connected("vllm", MODEL, server.url) as backend:
+        with pytest.raises(ModelError, match="is larger than"):
+            await probe(backend)
+        # Cases may have long replies.
+        assert await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
