@@ -40,6 +40,19 @@ def encodable(value: str) -> str:
     return value
 
 
+def name_or_place(given: object, place: str) -> str:
+    """What to call a case that cannot be used: its id if that is one, else the place where it stands.
+
+    An id that UTF-8 cannot hold is none: it could be stored in no file, and be found in none.
+    """
+    if isinstance(given, bool) or not isinstance(given, str | int):
+        return place
+    try:
+        return encodable(str(given)).strip() or place
+    except (PydanticCustomError, ValueError):
+        return place
+
+
 def _known_intent(value: str) -> str:
     if value not in INTENTS:
         raise fault(f"{reprlib.repr(value)} is not one of {', '.join(INTENTS)}")

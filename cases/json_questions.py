@@ -13,7 +13,7 @@ from cases.bioasq_json import bioasq_cases, is_bioasq
 from cases.biomedical import pubmed_address
 from cases.errors import InputError
 from cases.files import opened
-from cases.json_border import Identifier, Line, Text, first_fault, not_empty
+from cases.json_border import Identifier, Line, Text, first_fault, name_or_place, not_empty
 from cases.records import Case, Gold, InvalidCase, Verdict
 
 _VERDICTS: Mapping[str, Verdict] = {"yes": "yes", "no": "no", "maybe": "unknown"}
@@ -39,8 +39,8 @@ def pubmedqa_cases(path: Path, questions: object) -> Iterator[Case | InvalidCase
         raise InputError(path, "no question of PubMedQA or BioASQ in it", remedy)
     if not any(isinstance(entry, dict) and "QUESTION" in entry for entry in questions.values()):
         raise InputError(path, "none of its entries has a QUESTION, and it has no questions", remedy)
-    for case_id, entry in questions.items():
-        yield _case(case_id, entry)
+    for number, (case_id, entry) in enumerate(questions.items(), start=1):
+        yield _case(number, case_id, entry)
 
 
 class _Entry(BaseModel):
@@ -56,13 +56,14 @@ class _Entry(BaseModel):
     final_decision: Literal["yes", "no", "maybe"] | None = None
 
 
-def _case(case_id: str, entry: object) -> Case | InvalidCase:
+def _case(number: int, case_id: str, entry: object) -> Case | InvalidCase:
+    name = name_or_place(case_id, f"question {number}")
     if not isinstance(entry, dict):
-        return InvalidCase(case_id, f"{case_id}: not a JSON object")
+        return InvalidCase(name, f"{name}: not a JSON object")
     try:
         read = _Entry.model_validate({**entry, "case_id": case_id})
     except ValidationError as error:
-        return InvalidCase(case_id, f"{case_id}: {first_fault(error, {'': _Entry.model_fields})}")
+        return InvalidCase(name, f"{name}: {first_fault(error, {'': _Entry.model_fields})}")
     verdict = None if read.final_decision is None else _VERDICTS[read.final_decision]
     return Case(
         id=read.case_id,

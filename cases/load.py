@@ -91,15 +91,26 @@ class CaseSource:
         return SourceSummary(len(places) - invalid, invalid, self.digest())
 
     def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
+        names: frozenset[str] | None = None
+        for path, case in self._unlocated():
+            if isinstance(case, Case):
+                yield path, case
+                continue
+            case_id = case.id
+            if _is_nameless(case):
+                if names is None:
+                    # A pass of its own, but only over input with such a case.
+                    names = frozenset(one.id for _, one in self._unlocated() if not _is_nameless(one))
+                case_id = f"{path} {case_id}" if len(self.paths) > 1 else case_id
+                while case_id in names:
+                    # Somebody has called a case "line 2".
+                    case_id += " (without an id)"
+            yield path, InvalidCase(case_id, f"{path}: {case.fault}")
+
+    def _unlocated(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
         for path in self.paths:
             for case in _NAMED_READERS[path.suffix.lower()](path):
-                yield path, self._located(path, case) if isinstance(case, InvalidCase) else case
-
-    def _located(self, path: Path, case: InvalidCase) -> InvalidCase:
-        """Name the file, in the id too where that is only a line number and there are several files."""
-        nameless = case.fault.startswith((f"{case.id}:", f"{case.id},"))
-        case_id = f"{path} {case.id}" if nameless and len(self.paths) > 1 else case.id
-        return InvalidCase(case_id, f"{path}: {case.fault}")
+                yield path, case
 
     def _gold(self) -> dict[str, _KeyEntry]:
         gold: dict[str, _KeyEntry] = {}
@@ -117,6 +128,11 @@ class CaseSource:
                 while chunk := file.read(1 << 20):
                     digest.update(chunk)
         return digest.hexdigest()
+
+
+def _is_nameless(case: Case | InvalidCase) -> bool:
+    """Whether a case that cannot be used goes by the place where it stands, such as `line 2`."""
+    return isinstance(case, InvalidCase) and case.fault.startswith((f"{case.id}:", f"{case.id},"))
 
 
 def find_cases(inputs: Sequence[Path], keys: Sequence[Path] = ()) -> CaseSource:

@@ -10,7 +10,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from cases.errors import InputError
 from cases.files import json_bytes, opened, write_atomically
-from cases.json_border import Identifier, IntentFields, Line, Text, first_fault, intent_fields, not_empty
+from cases.json_border import (
+    Identifier,
+    IntentFields,
+    Line,
+    Text,
+    first_fault,
+    intent_fields,
+    name_or_place,
+    not_empty,
+)
 from cases.json_lines import JsonFault, json_object, text_lines
 from cases.records import Case, Gold, InvalidCase, Label, LabelSource, Sentence, Verdict
 
@@ -99,16 +108,11 @@ def _case(number: int, text: str) -> Case | InvalidCase:
     try:
         case = _Line.model_validate(fields).record()
     except ValidationError as error:
-        return InvalidCase(_id(fields, place), f"{place}: {first_fault(error, _KNOWN)}")
+        return InvalidCase(
+            name_or_place(fields.get("case_id"), place), f"{place}: {first_fault(error, _KNOWN)}"
+        )
     inconsistency = _inconsistency(case)
     return InvalidCase(case.id, f"{place}: {inconsistency}") if inconsistency else case
-
-
-def _id(fields: dict[str, object], place: str) -> str:
-    case_id = fields.get("case_id")
-    if isinstance(case_id, bool) or not isinstance(case_id, str | int):
-        return place
-    return str(case_id).strip() or place
 
 
 def _inconsistency(case: Case) -> str:

@@ -230,3 +230,34 @@ def test_a_weak_key_joins_a_key_without_labels(tmp_path: Path, names: tuple[str,
 def test_labels_of_two_keys_are_refused(tmp_path: Path, other: Gold) -> None:
     given = keys(tmp_path, weak=WEAK, other=other)
     assert "is in" in refused(xml(tmp_path / "a.xml", "1"), keys=given).fault
+
+
+NAMED = '{"case_id": "line 2", "sentences": ["A."]}'
+
+
+@pytest.mark.parametrize("last", ["", '{"case_id": "line 2 (without an id)", "sentences": ["A."]}'])
+def test_a_case_may_be_called_as_a_broken_line_is(tmp_path: Path, last: str) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f'{NAMED}\n{{"case_id": broken\n{{"case_id": "b", "sentences": ["A."]}}\n{last}\n')
+    source = find_cases([path])
+    summary = source.check()
+    assert (summary.cases, summary.invalid) == (3 if last else 2, 1)
+    found = list(source)
+    ids = [case.id for case in found]
+    assert len(set(ids)) == len(ids)
+    assert ids[0] == "line 2" and ids[1].startswith("line 2 (without an id)")
+    assert [isinstance(case, InvalidCase) for case in found[:3]] == [False, True, False]
+    # The same names each time, or a resumed run would not find them.
+    assert [case.id for case in source] == ids
+
+
+def test_a_broken_line_keeps_its_name_where_nobody_else_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"case_id": "line 3"}\n{\n')
+    assert [case.id for case in find_cases([path])] == ["line 3", "line 2"]
+
+
+def test_two_cases_of_one_id_are_refused_still(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f"{NAMED}\n{NAMED}\n{{\n")
+    assert "'line 2' is used twice" in refused(path).fault

@@ -169,3 +169,35 @@ def test_a_question_of_yes_or_no_has_a_year_and_a_verdict(tmp_path: Path) -> Non
     assert (case.as_of, case.gold.verdict) == (2015, "unknown")
     write_jsonl(path, [case])
     assert list(read_jsonl(path)) == [case]
+
+
+@pytest.mark.parametrize("case_id", ["\ud800", "a\udfff", " \ud83d ", True, None, ["1"], 1.5, "", " "])
+def test_a_case_whose_id_cannot_be_one_goes_by_its_line(tmp_path: Path, case_id: object) -> None:
+    first, second = read(tmp_path, {"case_id": case_id}, {"case_id": "2"})
+    assert isinstance(first, InvalidCase)
+    assert (first.id, second.id) == ("line 1", "2")
+    assert first.fault.startswith("line 1: case_id: ") and first.fault.encode()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"narrative": "a\ud800"},
+        {"question": "\udfff"},
+        {"sentences": ["A.", "\ud83d"]},
+        {"sentences": [{"id": "\ud83d", "text": "A."}]},
+        {"answer": "\ud83d"},
+        {"specialty": "\ud83d"},
+        {"sentences": ["A."], "labels": {"\ud83d": "essential"}},
+        {"\ud83d": "A."},
+        {"label_source": "\ud83d"},
+        {"intent": {"primary": "\ud83d"}},
+    ],
+)
+def test_half_a_surrogate_pair_anywhere_is_a_fault_of_its_case_alone(
+    tmp_path: Path, fields: dict[str, object]
+) -> None:
+    first, second = read(tmp_path, {"case_id": "1", **fields}, {"case_id": "2"})
+    assert isinstance(first, InvalidCase) and isinstance(second, Case)
+    assert first.id == "1"
+    assert first.fault.encode()

@@ -113,3 +113,10 @@ def test_maybe_and_questions_without_contexts_are_left_out_and_counted(tmp_path:
 def test_what_cannot_become_one_is_one_line(content: Any, fault: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=fault):
         converted(tmp_path, content)
+
+
+def test_an_id_that_is_half_a_surrogate_pair_is_a_fault_of_its_question_alone(tmp_path: Path) -> None:
+    first, second, third = read(tmp_path, {"\ud800": ENTRY, "2": ENTRY, "a\ud83d": 5})
+    assert isinstance(first, InvalidCase) and isinstance(second, Case) and isinstance(third, InvalidCase)
+    assert (first.id, second.id, third.id) == ("question 1", "2", "question 3")
+    assert first.fault.encode() and third.fault.encode()
