@@ -12,12 +12,14 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from cases.errors import InputError
-from cases.files import json_bytes, opened, write_atomically
+from cases.files import json_bytes, whole, write_atomically
 from cases.json_border import Identifier, IntentFields, Text, fault, first_fault, intent_fields
 from cases.records import AnswerSentence, Gold, Label, LabelSource
 
 _RANGE = re.compile(r"([0-9]+)\s*[-\u2013]\s*([0-9]+)")
 _MAX_RANGE = 10_000
+_MAX_BYTES = 1 << 26
+"""Keys of a hundred cases take some hundred thousand."""
 _INLINE = re.compile(r"\s*\[\s*[0-9]+(?:\s*[-\u2013,;]\s*[0-9]+)*\s*\]")
 
 
@@ -129,8 +131,7 @@ class _KeyEntry(BaseModel):
 
 
 def _entries(path: Path) -> list[object]:
-    with opened(path) as file:
-        content = file.read()
+    content = whole(path, _MAX_BYTES)
     try:
         entries = json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

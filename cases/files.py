@@ -82,8 +82,16 @@ def end_of_whole_lines(file: IO[bytes]) -> int:
 
 
 _PIECE = 1 << 20
-MAX_LINE_BYTES = 1 << 26
-"""Bytes of a line or record; a longer one is none that anybody wrote on purpose."""
+MAX_LINE_BYTES = 1 << 24
+"""Bytes of a line or record; a longer one is none that anybody wrote on purpose.
+
+As JSON, a record of nothing but brackets takes 25 times its length in memory.
+"""
+
+MAX_RATIO = 250
+"""Times its own size that a packed file may unpack to; deflate reaches 1,032, and documents 3 to 20."""
+_UNJUDGED = 1 << 24
+"""Unpacked bytes up to which no ratio counts."""
 
 
 class DamagedFile(Exception):
@@ -97,21 +105,31 @@ class Meter:
     bytes: int = 0
 
 
-def pieces(path: Path, meter: Meter) -> Iterator[bytes]:
+def pieces(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[bytes]:
     """The unpacked content of `path`, about a megabyte at a time.
+
+    Args:
+        path: The file.
+        meter: Called with how far it has been read.
+        packed: Whether it is packed with gzip; None where its name says so.
 
     Raises:
         InputError: The file cannot be opened.
-        DamagedFile: It is cut off or broken.
+        DamagedFile: It is cut off or broken, or unpacks to `MAX_RATIO` times its size.
     """
     with opened(path) as file:
-        if path.suffix.lower() != ".gz":
+        if not (path.suffix.lower() == ".gz" if packed is None else packed):
             yield from _read(file.read, file, meter)
             return
         try:
             with closing(gzip.GzipFile(fileobj=file, mode="rb")) as unpacked:
+                total = 0
                 # read() would wait for a whole piece, and lose what it has when damage follows.
-                yield from _read(unpacked.read1, file, meter)
+                for piece in _read(unpacked.read1, file, meter):
+                    total += len(piece)
+                    if total > _UNJUDGED and total > MAX_RATIO * meter.bytes:
+                        raise DamagedFile(f"it unpacks to more than {MAX_RATIO} times its size")
+                    yield piece
         except EOFError as error:
             raise DamagedFile("the file is cut off") from error
         except (gzip.BadGzipFile, zlib.error) as error:
@@ -125,17 +143,43 @@ def _read(read: Callable[[int], bytes], file: IO[bytes], meter: Meter) -> Iterat
     meter.bytes = file.tell()
 
 
-def lines(path: Path, meter: Meter) -> Iterator[bytes]:
+def lines(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[bytes]:
     """The lines of `path` without their ends; a longer one is cut one byte above `MAX_LINE_BYTES`.
+
+    Args:
+        path: The file.
+        meter: Called with how far it has been read.
+        packed: Whether it is packed with gzip; None where its name says so.
 
     Raises:
         InputError: The file cannot be opened.
         DamagedFile: It is cut off or broken; the line that is torn by it is not handed out.
     """
-    rest = b""
-    for piece in pieces(path, meter):
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
-        rest = rest[: MAX_LINE_BYTES + 1]
-    if rest:
-        yield rest
+    begun: list[bytes] = []
+    length = 0
+    for piece in pieces(path, meter, packed):
+        first, *others = piece.split(b"\n")
+        if length <= MAX_LINE_BYTES:
+            begun.append(first)
+            length += len(first)
+        if others:
+            for line in (b"".join(begun), *others[:-1]):
+                yield line[: MAX_LINE_BYTES + 1]
+            begun, length = [others[-1]], len(others[-1])
+    if length:
+        yield b"".join(begun)[: MAX_LINE_BYTES + 1]
+
+
+def whole(path: Path, limit: int) -> bytes:
+    """The content of a file that has to be read as a whole.
+
+    Raises:
+        InputError: It cannot be read, or is longer than `limit` bytes.
+    """
+    with opened(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise InputError(
+            path, f"is longer than {limit >> 20} MB", "Split it, or give the file that was meant"
+        )
+    return content

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from cases.errors import InputError
-from cases.files import opened
+from cases.files import MAX_LINE_BYTES, DamagedFile, Meter, lines, opened
 from cases.json_border import first_fault
 
 _BOM = b"\xef\xbb\xbf"
@@ -59,14 +57,26 @@ class JsonFault(Exception):
         self.fault, self.remedy = fault, remedy
 
 
-def text_lines(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank with their numbers from 1, without a byte order mark.
+def text_lines(path: Path) -> Iterator[tuple[int, str | None]]:
+    """Lines that are not blank with their numbers from 1, without a byte order mark; None if one is too long.
 
     Raises:
-        InputError: A line is not UTF-8.
+        InputError: The file cannot be read or is damaged, or a line is not UTF-8.
     """
-    for number, line in enumerate(lines, start=1):
+    try:
+        yield from _texts(path)
+    except DamagedFile as error:
+        raise InputError(path, f"damaged gzip file: {error}", "Copy or download it again") from error
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str | None]]:
+    with opened(path) as file:
+        packed = file.read(len(_GZIP)) == _GZIP
+    for number, line in enumerate(lines(path, Meter(), packed), start=1):
         content = line.removeprefix(_BOM) if number == 1 else line
+        if len(content) > MAX_LINE_BYTES:
+            yield number, None
+            continue
         try:
             text = content.decode()
         except UnicodeDecodeError as error:
@@ -76,13 +86,15 @@ def text_lines(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def json_object(text: str, number: int) -> dict[str, object]:
-    """The object in a line.
+def json_object(text: str | None, number: int) -> dict[str, object]:
+    """The object in a line; None stands for one that is too long.
 
     Raises:
         JsonFault: There is none.
     """
     place = f"line {number}"
+    if text is None:
+        raise JsonFault(f"{place}: longer than {MAX_LINE_BYTES >> 20} MB")
     try:
         fields = json.loads(text)
     except json.JSONDecodeError as error:
@@ -100,12 +112,11 @@ def read_json_lines(path: Path) -> Iterator[JsonLine]:
     Raises:
         InputError: The file cannot be read, is damaged, or a line is no JSON object.
     """
-    with opened(path) as file:
-        for number, text in text_lines(path, _unpacked(path, file)):
-            try:
-                yield JsonLine(path, number, json_object(text, number))
-            except JsonFault as error:
-                raise InputError(path, error.fault, error.remedy) from error
+    for number, text in text_lines(path):
+        try:
+            yield JsonLine(path, number, json_object(text, number))
+        except JsonFault as error:
+            raise InputError(path, error.fault, error.remedy) from error
 
 
 class UsedIds:
@@ -128,18 +139,6 @@ class UsedIds:
     def __len__(self) -> int:
         """How many there are."""
         return len(self._lines)
-
-
-def _unpacked(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    packed = file.read(len(_GZIP)) == _GZIP
-    file.seek(0)
-    if not packed:
-        yield from file
-        return
-    try:
-        yield from cast(BinaryIO, gzip.GzipFile(fileobj=file))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(path, f"damaged gzip file: {error}", "Copy or download it again") from error
 
 
 _SUFFIXES = (".jsonl", ".jsonl.gz")

@@ -12,9 +12,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from cases.bioasq_json import bioasq_cases, is_bioasq
 from cases.biomedical import pubmed_address
 from cases.errors import InputError
-from cases.files import opened
+from cases.files import whole
 from cases.json_border import Identifier, Line, Text, first_fault, name_or_place, not_empty
 from cases.records import Case, Gold, InvalidCase, Verdict
+
+_MAX_BYTES = 1 << 30
+"""All artificial questions of PubMedQA take half of it."""
 
 _VERDICTS: Mapping[str, Verdict] = {"yes": "yes", "no": "no", "maybe": "unknown"}
 
@@ -153,10 +156,9 @@ def read_json(path: Path) -> object:
     """The content of a JSON file.
 
     Raises:
-        InputError: The file cannot be read or is no JSON.
+        InputError: The file cannot be read, is too long, or is no JSON.
     """
-    with opened(path) as file:
-        content = file.read()
+    content = whole(path, _MAX_BYTES)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

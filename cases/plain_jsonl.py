@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cases.errors import InputError
-from cases.files import json_bytes, opened, write_atomically
+from cases.files import json_bytes, write_atomically
 from cases.json_border import (
     Identifier,
     IntentFields,
@@ -31,10 +31,9 @@ def read_jsonl(path: Path) -> Iterator[Case | InvalidCase]:
         InputError: the file cannot be read, is not UTF-8, or has no case.
     """
     empty = True
-    with opened(path) as file:
-        for number, text in text_lines(path, file):
-            yield _case(number, text)
-            empty = False
+    for number, text in text_lines(path):
+        yield _case(number, text)
+        empty = False
     if empty:
         raise InputError(path, "no case in it", "Put one JSON object on each line")
 
@@ -99,7 +98,7 @@ class _Line(_Strict):
 _KNOWN = {"": _Line.model_fields, "sentences": _Sentence.model_fields, "intent": _Intent.model_fields}
 
 
-def _case(number: int, text: str) -> Case | InvalidCase:
+def _case(number: int, text: str | None) -> Case | InvalidCase:
     place = f"line {number}"
     try:
         fields = json_object(text, number)

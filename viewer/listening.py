@@ -14,12 +14,19 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from viewer.guard import TOKEN, new_token
 from viewer.library import Library
 
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
 DEFAULT_PORT = 8377
+MAX_HEAD_BYTES = 1 << 16
+"""Of a request's first line and headers; more, and the connection is closed."""
 _BACKLOG = 128
 _LAST_ANSWERS = 2
 """Seconds that responses in progress may still take when the server ends."""
@@ -90,8 +97,20 @@ def serve(
     token = new_token()
     names = ["*", socket.gethostname()] if not is_loopback(host) else []
     app = application(library, port, token, [*names, host], ranker)
-    config = uvicorn.Config(
+    threading.Thread(target=library.warm, name="warm", daemon=True).start()
+    started(link(host, port, token))
+    uvicorn.Server(configured(app)).run(sockets=[bound])
+
+
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How the application is served."""
+    import uvicorn
+
+    return uvicorn.Config(
         app,
+        # Whoever has no key may send headers, too: the faster parser would keep any amount of them.
+        http="h11",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         log_level="warning",
         # It would contain case ids and the key.
         access_log=False,
@@ -101,9 +120,6 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=_LAST_ANSWERS,
     )
-    threading.Thread(target=library.warm, name="warm", daemon=True).start()
-    started(link(host, port, token))
-    uvicorn.Server(config).run(sockets=[bound])
 
 
 def _bound(host: str, port: int) -> socket.socket:

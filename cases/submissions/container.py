@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from cases.errors import InputError
-from cases.files import json_bytes, opened
+from cases.files import json_bytes, whole
 from cases.submissions.task import Fault, Opened, named
 
 MEMBER = "submission.json"
+MAX_BYTES = 1 << 24
+"""Of a submission, packed or not."""
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date: equal submissions are equal files
 _ZIP_START = b"PK"
 _BOM = b"\xef\xbb\xbf"
@@ -31,10 +33,9 @@ def open_submission(path: Path) -> Opened:
     """Open `path` as the place of upload does, and keep what is wrong with the file itself.
 
     Raises:
-        InputError: The file is missing or cannot be read at all.
+        InputError: The file is missing, too long, or cannot be read at all.
     """
-    with opened(path) as file:
-        content = file.read()
+    content = whole(path, MAX_BYTES)
     faults: tuple[Fault, ...] = ()
     try:
         if path.suffix.lower() == ".zip" or content.startswith(_ZIP_START):
@@ -73,10 +74,25 @@ def _unpacked(content: bytes) -> tuple[bytes, tuple[Fault, ...]]:
             names = [info.filename for info in archive.infolist() if not info.is_dir()]
             if MEMBER not in names:
                 raise _misplaced(names)
-            return archive.read(MEMBER), _others([name for name in names if name != MEMBER])
+            return _member(archive), _others([name for name in names if name != MEMBER])
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         # RuntimeError is what zipfile raises for an encrypted member.
         raise _Refused(f"not a readable zip: {error}", f"Pack {MEMBER} anew, without a password") from error
+
+
+def _member(archive: zipfile.ZipFile) -> bytes:
+    """What is in the zip, read with a limit: its directory may say anything of the size."""
+    if archive.getinfo(MEMBER).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # The others can only be unpacked without one.
+        raise _Refused(
+            f"{MEMBER} is packed by a method that is not deflate", "Pack it as zip does by default"
+        )
+    with archive.open(MEMBER) as member:
+        content = member.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        fault = f"{MEMBER} unpacks to more than {MAX_BYTES >> 20} MB"
+        raise _Refused(fault, "A submission of thousands of cases takes some MB")
+    return content
 
 
 def _misplaced(names: list[str]) -> _Refused:

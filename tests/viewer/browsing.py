@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from viewer.library import Library
-from viewer.listening import link, listen
+from viewer.listening import configured, link, listen
 from viewer.server import application
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -24,10 +24,7 @@ def served(root: Path) -> Iterator[str]:
     """The viewer over a folder; the link that opens it."""
     library, bound = Library([root]), listen("127.0.0.1", 0)
     port = bound.getsockname()[1]
-    config = uvicorn.Config(
-        application(library, port, "the-key"), log_level="warning", lifespan="off", ws="none"
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(application(library, port, "the-key")))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     yield link("127.0.0.1", port, "the-key")
