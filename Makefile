@@ -26,7 +26,7 @@ demo: setup ## Four invented cases through the embedded model, then one of them 
 	@echo 'The embedded model has 135 million parameters: it shows the machinery, not quality.'
 	@echo 'With a model of your own: $(BIN)/evigraph run tamu CASES... --model STRING'
 
-test: setup ## Everything that CI runs; types are checked beside the tests, on one processor of several
+test: setup ## Everything that CI runs
 	$(MAKE) --jobs=2 check unit
 
 check: $(INSTALLED) ## Lint, format, types, import contract

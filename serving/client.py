@@ -197,7 +197,7 @@ class ModelClient:
                 self.journal.store_samples(answered, role=ask.role, case_id=ask.case_id)
             for _, answer in answered:
                 self._count(answer, price)
-            self._tell_of_estimates(received)
+            self._warn_of_estimates(received)
             return {question.sample: answer for question, answer in answered}
 
     def _count(self, answer: Answer, price: Price | None) -> None:
@@ -210,7 +210,7 @@ class ModelClient:
         if price is not None and self.usage.cost is not None:
             self.usage.cost += _spend([answer], price).cost
 
-    def _tell_of_estimates(self, answers: Sequence[Answer]) -> None:
+    def _warn_of_estimates(self, answers: Sequence[Answer]) -> None:
         for server in {answer.server for answer in answers if answer.estimated} - self._estimated:
             self._estimated.add(server)
             logger.warning(

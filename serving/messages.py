@@ -90,7 +90,7 @@ def with_counts(answers: Sequence[Answer], messages: Sequence[Message], max_toke
     """Estimate what a server has not counted, by the upper estimate that a budget reserves, so that it holds.
 
     No tokenizer is asked: nothing may come between a reply that is paid for and the journal. A model's hidden
-    thoughts are in no text, so where a server does not count them, nobody does.
+    thoughts are in no text, so tokens of theirs that a server does not report are not counted.
 
     Args:
         answers: The samples of one request, with `UNKNOWN` where the server's count cannot be used.

@@ -92,7 +92,7 @@ def log_odds(
     sentence_ids: Sequence[str],
     counts: Mapping[str, int],
     votes: int,
-    told: Mapping[str, float | None] | None,
+    reported: Mapping[str, float | None] | None,
 ) -> Floats:
     """The model's log-odds of each sentence, shape (sentences,).
 
@@ -104,9 +104,9 @@ def log_odds(
         sentence_ids: In note order.
         counts: Votes of the model alone.
         votes: Usable ones.
-        told: Mean P(essential) over the votes, None for a sentence that none of them gave one for.
+        reported: Mean P(essential) over the votes, None for a sentence that none of them gave one for.
     """
-    known = [None if told is None else told.get(id_) for id_ in sentence_ids]
+    known = [None if reported is None else reported.get(id_) for id_ in sentence_ids]
     given = np.array([value for value in known if value is not None], dtype=np.float64)
     if given.size and 2 * given.size >= len(sentence_ids):
         least = float(given.min())
