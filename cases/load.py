@@ -90,6 +90,10 @@ class CaseSource:
             _check_key(key, [case_id for case_id, entry in gold.items() if key in entry.keys], places)
         return SourceSummary(len(places) - invalid, invalid, self.digest())
 
+    def gold(self) -> dict[str, Gold]:
+        """What the keys say of each case that they name, whether the case files have it or not."""
+        return {case_id: entry.gold for case_id, entry in self._gold().items()}
+
     def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
         names: frozenset[str] | None = None
         for path, case in self._unlocated():

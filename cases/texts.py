@@ -1,4 +1,4 @@
-"""Texts tidied on their way in and out, and digests that stand for them."""
+"""Texts tidied on their way in and out, digests that stand for them, and counts in words."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def one_line(text: str) -> str:
 def hash64(text: str) -> int:
     """64 bits of BLAKE2b; among 20 million texts the chance that any two share one is about 1 in 100,000."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 case`, `2 cases`, `1,234 cases`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

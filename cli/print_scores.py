@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cases.texts import plural
 from cli.terminal import output, print_line, print_table, safe
 from evals.bioasq.parts import Part
 from evals.bioasq.scores import PartScores
@@ -82,8 +83,9 @@ def _print_overall(one: ScoredTask, intervals: Mapping[str, Interval]) -> None:
         return
     if scores.unscored:
         print_line(
-            f"  no overall_score: {len(scores.unscored):,} cases of the key have no prediction"
-            f" ({some(scores.unscored)})"
+            "  no overall_score, which needs every case of the key: no prediction of"
+            f" {plural(len(scores.unscored), 'case')} ({some(scores.unscored)}); a part: --case-ids IDS",
+            soft_wrap=True,
         )
     if scores.mean_of_available is not None:
         named = ", ".join(name for name in TASKS[scores.task].averaged if name in scores.values)

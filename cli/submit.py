@@ -77,7 +77,7 @@ def submit(
     if not ready.refused:
         submission.write_entries(target, ready.entries)
     following = _next(folder, target, task) if not ready.refused else []
-    _report(folder, ready, submission.words)
+    _report(ready, submission.words)
     cases = submission.words.case[1]
     if as_json:
         print_json(
@@ -103,7 +103,7 @@ def submit(
         raise typer.Exit(1)
 
 
-def _report(folder: RunFolder, ready: RunSubmission, words: Words) -> None:
+def _report(ready: RunSubmission, words: Words) -> None:
     """Print on standard error, a line each, what is wrong and what may surprise."""
     from cli.validate import counted
 
@@ -119,12 +119,6 @@ def _report(folder: RunFolder, ready: RunSubmission, words: Words) -> None:
         count = len(ready.filled)
         filled = f"{words.filled} {count} {words.case[count != 1]}: {', '.join(ready.filled)}"
         print_message(filled, "yellow", soft_wrap=True)
-    inputs = folder.manifest.inputs
-    if inputs.cases == inputs.limit:
-        limited = (
-            f"the run was limited to {inputs.limit} {words.case[inputs.limit != 1]} (--limit){words.limited}"
-        )
-        print_message(limited, soft_wrap=True)
 
 
 def _next(folder: RunFolder, target: Path, task: str) -> list[str]:

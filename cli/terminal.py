@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from cases.texts import plural as plural
 from cases.texts import printable
 
 if TYPE_CHECKING:
@@ -129,8 +130,3 @@ def print_json(value: Any) -> None:
     import json
 
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 case`, `2 cases`, `1,234 cases`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

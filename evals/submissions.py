@@ -198,11 +198,15 @@ def _collect(
     """
     lines = {line["case_id"]: line for line in run.cases()}
     known = {case.id: task.known_in_case(case) for case in recorded_cases(run.manifest)}
+    inputs = run.manifest.inputs
+    expected = task.read_expected([Path(key) for key in inputs.keys], [Path(path) for path in inputs.paths])
+    # Cases that cannot be read stand in the run's lines alone.
+    of_run = dict.fromkeys([*known, *lines])
+    left_out = [id_ for id_ in expected if id_ not in of_run]
     entries: list[dict[str, Any]] = []
     faults: list[Fault] = []
     filled: list[str] = []
-    # Cases that cannot be read stand in the run's lines alone.
-    for id_ in dict.fromkeys([*known, *lines]):
+    for id_ in [*of_run, *(left_out if empty is not None else ())]:
         if id_ in having:
             made, cuts = shorten(having[id_], known.get(id_))
             faults += cuts
@@ -218,9 +222,12 @@ def _collect(
         except ValueError as error:
             faults.append(Fault("refused", None, "", str(error), "Give the sentences of its note plain ids"))
     if entries:
-        ids = [entry[task.id_field] for entry in entries]
-        found = task.find_faults(entries, {id_: known.get(id_) for id_ in ids})
-        faults += [fault for fault in found if fault.case not in filled]
+        unsaid = {*of_run, *left_out} - {entry[task.id_field] for entry in entries}
+        found = task.find_faults(entries, {id_: ids for id_, ids in expected.items() if id_ not in unsaid})
+        # That nothing is said of a filled case is no news.
+        faults += [one for one in found if one.severity == "refused" or one.case not in filled]
+    if left_out and empty is None:
+        faults.append(_left_out(run, task, left_out))
     return RunSubmission(tuple(entries), tuple(worst_first(faults)), tuple(filled))
 
 
@@ -242,6 +249,20 @@ def _undone(run: RunFolder, case_id: str, line: Line | None) -> Fault:
     if error["class"] == "invalid_input":
         return Fault("refused", case_id, "", f"failed: {error['message']}", "Correct the case file, run anew")
     return Fault("refused", case_id, "", f"failed: {error['class']}", f"evigraph retry {run.path}")
+
+
+def _left_out(run: RunFolder, task: SubmissionTask[P, K], ids: Sequence[str]) -> Fault:
+    """Cases of the test set that are not in the run at all."""
+    shown = f"{ids[0]!r}, ..." if ids[1:] else repr(ids[0])
+    fault = f"{len(ids):,} {task.words.case[len(ids) != 1]} of the test set not in the run ({shown})"
+    manifest = run.manifest
+    if manifest.forked_from is not None:
+        remedy = f"Submit the run that it branched off: {manifest.forked_from.run}"
+    elif manifest.inputs.limit is not None:
+        remedy = f"The run was limited to {manifest.inputs.limit:,} (--limit): run them all"
+    else:
+        remedy = "Run every case of the key"
+    return replace(task.set_faults.missing, place=str(run.path), fault=fault, remedy=remedy)
 
 
 def _within_limits(said: BioasqPrediction, kind: QuestionType | None) -> tuple[BioasqPrediction, list[Fault]]:

@@ -91,7 +91,6 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         entry=("entry", "entries"),
         case=("case", "cases"),
         filled="EMPTY LISTS, not predictions, for",
-        limited="; the scorer wants every case",
         ambiguous="two tasks have this shape",
         unfit="its entries have the shape of no one task",
     )
@@ -171,9 +170,10 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         noted: dict[str, KnownIds] = {}
         if case_files:
             source = find_cases(case_files, keys)
-            keys = list(source.keys)
+            gold = source.gold()
             noted = {case.id: self.known_in_case(case) for case in source}
-        gold = _read_keys(keys)
+        else:
+            gold = _read_keys(keys)
         if noted and (self.name == "2026-1" or not gold):
             return noted
         return {id_: _either(_known_in_gold(entry), noted.get(id_)) for id_, entry in gold.items()}

@@ -81,7 +81,6 @@ class BioasqPhase(SubmissionTask[BioasqPrediction, QuestionType | None]):
         entry=("question", "questions"),
         case=("question", "questions"),
         filled="WITHOUT AN ANSWER:",
-        limited="",
         ambiguous="it may be submitted to several phases",
         unfit="it fits no phase",
     )

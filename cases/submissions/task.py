@@ -89,7 +89,6 @@ class Words(NamedTuple):
         entry: One entry, and several.
         case: One case, and several.
         filled: What precedes the names of cases that were filled.
-        limited: What to add where a run has fewer cases than its file.
         ambiguous: A file that several tasks could take.
         unfit: A file that no task could take.
     """
@@ -97,7 +96,6 @@ class Words(NamedTuple):
     entry: tuple[str, str]
     case: tuple[str, str]
     filled: str
-    limited: str
     ambiguous: str
     unfit: str
 

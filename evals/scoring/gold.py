@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cases.archehr_key import read_archehr_key
 from cases.errors import InputError
-from cases.load import find_cases, sort_keys
+from cases.load import CaseSource, find_cases, sort_keys
 from cases.records import Case, Gold, Intent, Label
 from cases.submissions.archehr import CitedSentence, Prediction
 from runs.folder import Line, RunFolder
@@ -150,6 +150,43 @@ def _gold(case_id: str, gold: Gold) -> GoldCase:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class WholeKey:
+    """All that a run could be scored on, whether the run has it or not.
+
+    Attributes:
+        gold: Every case of the key files and of the case files, by case id.
+        unreadable: Ids of the cases whose texts cannot be read.
+        has_keys: Whether labels come from key files; otherwise those of an unreadable case are unknown.
+    """
+
+    gold: Mapping[str, GoldCase]
+    unreadable: tuple[str, ...]
+    has_keys: bool
+
+
+def whole_key(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> WholeKey:
+    """What an official score of a run needs: a scorer wants every case of its key.
+
+    Args and errors are those of `gold_of_run`.
+    """
+    source, known = _source_of_run(run, keys, case_files)
+    if source is None:
+        return WholeKey(read_gold(known, []), (), has_keys=True)
+    if keys:
+        source.check()
+    gold: dict[str, GoldCase] = {}
+    unreadable = []
+    for case in source:
+        if isinstance(case, Case):
+            gold[case.id] = gold_of_case(case)
+        else:
+            unreadable.append(case.id)
+    for case_id, entry in source.gold().items():
+        gold.setdefault(case_id, _gold(case_id, entry))
+    return WholeKey(gold, tuple(unreadable), has_keys=bool(source.keys))
+
+
 def gold_of_run(
     run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()
 ) -> dict[str, GoldCase]:
@@ -165,23 +202,32 @@ def gold_of_run(
     Raises:
         InputError: A file cannot be read, or a given key belongs to other cases.
     """
-    inputs = run.manifest.inputs
-    keys, case_files = sort_keys(keys, case_files)
-    known = list(keys) or [Path(key) for key in inputs.keys]
-    try:
-        source = find_cases(list(case_files) or [Path(path) for path in inputs.paths], known)
-    except InputError:
-        if case_files or not known:
-            raise
+    source, known = _source_of_run(run, keys, case_files)
+    if source is None:
         found = read_gold(known, [])
         return {case_id: case for case_id, case in found.items() if run.manifest.covers(case_id)}
     if keys:
         source.check()
     return {
         case.id: gold_of_case(case)
-        for case in islice(source, inputs.limit)
+        for case in islice(source, run.manifest.inputs.limit)
         if isinstance(case, Case) and run.manifest.covers(case.id)
     }
+
+
+def _source_of_run(
+    run: RunFolder, keys: Sequence[Path], case_files: Sequence[Path]
+) -> tuple[CaseSource | None, list[Path]]:
+    """The cases, None where the run's own case files have moved and a key is left; and the keys."""
+    inputs = run.manifest.inputs
+    keys, case_files = sort_keys(keys, case_files)
+    known = list(keys) or [Path(key) for key in inputs.keys]
+    try:
+        return find_cases(list(case_files) or [Path(path) for path in inputs.paths], known), known
+    except InputError:
+        if case_files or not known:
+            raise
+        return None, known
 
 
 def predictions(run: RunFolder) -> Iterator[Prediction]:

@@ -11,17 +11,18 @@ from cases.load import sort_keys
 from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import read_entries
 from cases.submissions.tasks import ARCHEHR, guess_task
+from cases.texts import plural
 from evals.metrics.text_metric import MetricResources
 from evals.scoring.gold import (
     GoldCase,
     ScoringError,
-    gold_of_run,
     only_cases,
     parse_case_ids,
     predictions,
     read_gold,
+    whole_key,
 )
-from evals.scoring.measures import TaskScores, pair_scores
+from evals.scoring.measures import OVERALL, TaskScores, pair_scores
 from evals.scoring.score import gold_for, score
 from evals.scoring.tasks import TASKS
 from evals.statistics.bootstrap import Interval, intervals_of
@@ -55,7 +56,11 @@ class ScoredTask:
             "unscored_cases": list(scores.unscored),
             "values": {**scores.values, **self._overall()},
             "extra": dict(scores.extra),
-            "intervals": {name: [its.low, its.high] for name, its in self.intervals().items()},
+            "intervals": {
+                name: [its.low, its.high]
+                for name, its in self.intervals().items()
+                if name != OVERALL or self.overall_score is not None
+            },
             "mean_of_available": scores.mean_of_available,
             "not_computed": dict(scores.not_computed),
             "notes": list(scores.notes),
@@ -74,7 +79,7 @@ class ScoredTask:
         return intervals_of(paired.first, {one.name: one.statistic for one in paired.measures})
 
     def _overall(self) -> dict[str, float]:
-        return {} if self.overall_score is None else {"overall_score": self.overall_score}
+        return {} if self.overall_score is None else {OVERALL: self.overall_score}
 
 
 def score_run(
@@ -88,13 +93,15 @@ def score_run(
 ) -> list[ScoredTask]:
     """Score a run on one task, or on every task that it answers and its key labels.
 
-    A failed case is no empty prediction: it is named in `unscored`, and there is no overall score then.
+    A case that failed or was not run is no empty prediction: it is named in `unscored`, and there is no
+    overall score then.
 
     Raises:
         ScoringError: Nothing can be scored.
         InputError: A file cannot be used.
     """
-    gold = _restricted(gold_of_run(run, keys, case_files), case_ids)
+    key = whole_key(run, keys, case_files)
+    gold = _restricted(key.gold, case_ids)
     scored = score_predictions(list(predictions(run)), gold, task, resources)
     if not scored:
         needed = "; ".join(f"{name}: {TASKS[name].needs}" for name in sorted(TASKS))
@@ -103,7 +110,23 @@ def score_run(
         )
     if _SOURCE_OF_LABELS in find_system(run.manifest.system).results:
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    return [ScoredTask(_noting_reviewers(one, run)) for one in scored]
+    wanted = None if case_ids is None else parse_case_ids(case_ids)
+    unreadable = [id_ for id_ in key.unreadable if wanted is None or id_ in wanted]
+    missing = [() if key.has_keys and not TASKS[one.task].in_case_files else unreadable for one in scored]
+    return [
+        ScoredTask(_naming_missing(_noting_reviewers(one, run), run, its))
+        for one, its in zip(scored, missing, strict=True)
+    ]
+
+
+def _naming_missing(scores: TaskScores, run: RunFolder, unreadable: Sequence[str]) -> TaskScores:
+    """With the cases that cannot be read and may well be labelled, and why cases are missing."""
+    unscored = tuple(sorted({*scores.unscored, *unreadable}))
+    limit = run.manifest.inputs.limit
+    if limit is None or {*unscored} <= run.statuses().keys():
+        return replace(scores, unscored=unscored)
+    note = f"The run was limited to {plural(limit, 'case')} (--limit)."
+    return replace(scores, unscored=unscored, notes=(*scores.notes, note))
 
 
 def _noting_reviewers(scores: TaskScores, run: RunFolder) -> TaskScores:
@@ -168,15 +191,15 @@ def score_submission(
         raise ScoringError(f"{path}: its form does not tell which task it is for; name it: --task TASK")
     made = ARCHEHR[found].read(path)
     keys, case_files = sort_keys(keys, case_files)
-    # Subtask 1 is scored on the cases of the XML, whatever a key says.
-    gold = _restricted(read_gold([] if found == "2026-1" and case_files else keys, case_files), case_ids)
+    in_case_files = TASKS[found].in_case_files and bool(case_files)
+    gold = _restricted(read_gold([] if in_case_files else keys, case_files), case_ids)
     if case_ids is not None:
         made = [one for one in made if one.case_id in gold]
     _demand_same_cases(path, made, gold)
     return [ScoredTask(score(found, made, gold, resources))]
 
 
-def _restricted(gold: dict[str, GoldCase], case_ids: str | None) -> dict[str, GoldCase]:
+def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[str, GoldCase]:
     if case_ids is None:
         return gold
     wanted = only_cases(gold, parse_case_ids(case_ids))
@@ -185,7 +208,7 @@ def _restricted(gold: dict[str, GoldCase], case_ids: str | None) -> dict[str, Go
     return wanted
 
 
-def _demand_same_cases(path: Path, made: Sequence[Prediction], gold: dict[str, GoldCase]) -> None:
+def _demand_same_cases(path: Path, made: Sequence[Prediction], gold: Mapping[str, GoldCase]) -> None:
     submitted = {one.case_id for one in made}
     missing, extra = sorted(gold.keys() - submitted), sorted(submitted - gold.keys())
     faults = [

@@ -49,6 +49,7 @@ class ScoredAs:
     Attributes:
         needs: What a key must give of a case.
         has_gold: Whether it does; a case without labels is unlabelled, not empty.
+        in_case_files: Whether gold stands in the case files, whatever a key says.
         is_made: Whether a prediction says something for the task.
         counts: Counts of a case by variant.
         variants: Those, in their order.
@@ -66,6 +67,7 @@ class ScoredAs:
     needs: str
     has_gold: Callable[[GoldCase], bool]
     is_made: Callable[[Prediction], bool]
+    in_case_files: bool = False
     counts: Callable[[Matched], Mapping[str, Counts]] = lambda _: {}
     variants: Sequence[Variant] = ()
     averages: Sequence[str] = ("macro", "micro")
@@ -129,6 +131,7 @@ TASKS: Mapping[Task, ScoredAs] = {
         needs="a clinician question",
         has_gold=lambda gold: bool(gold.question),
         is_made=lambda made: made.question is not None,
+        in_case_files=True,
         pairs=_pairs_of_question,
         averaged=("alignscore", "rougeLsum", "medcon", "bertscore"),
     ),

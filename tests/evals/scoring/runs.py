@@ -29,13 +29,39 @@ def failed(case_id: str, error: str = "timeout") -> dict[str, Any]:
     return done(case_id) | failure
 
 
-def make_run(folder: Path, case_ids: Iterable[str], lines: Iterable[dict[str, Any]]) -> RunFolder:
-    """A run over cases of three sentences each, which ended with these lines."""
+def make_run(
+    folder: Path,
+    case_ids: Iterable[str],
+    lines: Iterable[dict[str, Any]],
+    *,
+    labels: dict[str, str] | None = None,
+    unreadable: Iterable[str] = (),
+    limit: int | None = None,
+    keys: Iterable[Path] = (),
+) -> RunFolder:
+    """A run over cases of three sentences each, which ended with these lines.
+
+    Args:
+        folder: Where cases and run are made.
+        case_ids: Of the case file.
+        lines: Of the run.
+        labels: Of the sentences of every case, in the case file.
+        unreadable: Ids of those cases whose sentences are no texts.
+        limit: Of the run.
+        keys: Of the run.
+    """
     cases = folder / "cases.jsonl"
-    texts = ["A.", "B.", "C."]
-    cases.write_text(
-        "".join(json.dumps({"case_id": id_, "sentences": texts}) + "\n" for id_ in case_ids), "utf-8"
+    broken, gold = {*unreadable}, {} if labels is None else {"labels": labels}
+    entries = (
+        {
+            "case_id": id_,
+            "question": "Why?",
+            "sentences": [1] if id_ in broken else ["A.", "B.", "C."],
+            **gold,
+        }
+        for id_ in case_ids
     )
+    cases.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
     manifest = Manifest(
         evigraph="0",
         system="tamu",
@@ -43,7 +69,13 @@ def make_run(folder: Path, case_ids: Iterable[str], lines: Iterable[dict[str, An
         recipe_sha256="",
         recipe_origin="tamu",
         prompts={},
-        inputs=Inputs(paths=[str(cases)], sha256="", cases=len([*case_ids])),
+        inputs=Inputs(
+            paths=[str(cases)],
+            keys=[str(key) for key in keys],
+            sha256="",
+            cases=len([*case_ids]) if limit is None else limit,
+            limit=limit,
+        ),
         models={},
         versions={},
     )

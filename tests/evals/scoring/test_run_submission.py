@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,31 @@ def test_an_id_that_the_form_cannot_hold_is_refused(tmp_path: Path) -> None:
     aligned = {"answer_sentences": [{"id": "1", "text": "So."}], "aligned_answer": "generated"}
     ready = prepared(tmp_path, "2025", done("7", **aligned, alignment={"1": ["1,2"]}), cases="7")
     assert "cannot hold a citation of '1,2'" in refusals(ready)[0][0]
+
+
+def test_a_limited_run_is_refused_as_its_check_would_be(tmp_path: Path) -> None:
+    ready = prepare(make_run(tmp_path, "789", [done("7")], limit=1), "2026-2")
+    assert refusals(ready) == [
+        (
+            f"{tmp_path / 'run'}: 2 cases of the test set not in the run ('8', ...)",
+            "The run was limited to 1 (--limit): run them all",
+        )
+    ]
+
+
+def test_what_a_limited_run_left_out_can_be_filled(tmp_path: Path) -> None:
+    ready = prepare(make_run(tmp_path, "789", [done("7")], limit=1), "2026-2", fill_missing=True)
+    assert (ready.refused, ready.filled, len(ready.entries)) == (False, ("8", "9"), 3)
+
+
+@pytest.mark.parametrize("other", [done("8"), failed("8")])
+def test_a_case_that_the_key_does_not_have_is_refused_filled_or_not(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    key = tmp_path / "key.json"
+    labels = [{"sentence_id": id_, "relevance": "essential"} for id_ in "123"]
+    key.write_text(json.dumps([{"case_id": "7", "answers": labels}]))
+    run = make_run(tmp_path, "78", [done("7"), other], keys=[key])
+    assert refusals(prepare(run, "2026-2", fill_missing=True)) == [
+        ("case '8': not a case of the key", "Leave it out")
+    ]
