@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cli.options import JsonOption
 from cli.progress import Progress, progress
-from cli.terminal import output, print_json, safe
+from cli.terminal import output, print_json, print_message, safe
 from weights.download import Source
 
 models = typer.Typer(
@@ -103,13 +103,14 @@ def probe_model(
     from dataclasses import asdict
 
     from serving.backends import connect
+    from serving.limits import DEFAULT_MAX_RETRIES
     from serving.model_name import parse_model_name
     from serving.probe import Findings, probe
 
     async def find_out() -> Findings:
         backend = connect(parse_model_name(name))
         try:
-            return (await probe(backend))[1]
+            return (await probe(backend, max_retries=DEFAULT_MAX_RETRIES, report=print_message))[1]
         finally:
             for server in backend.servers:
                 if server.close is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -109,6 +109,7 @@ async def assemble(
     servers: Servers,
     *,
     probing: bool = True,
+    max_retries: int = 0,
     recorded: Mapping[Role, Model] | None = None,
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
@@ -118,6 +119,7 @@ async def assemble(
         report: Called with what takes long, and with what was found out of the models.
         servers: Start what is missing.
         probing: Whether servers may be asked what they can do.
+        max_retries: Further attempts of such a request that failed in a way that may pass.
         recorded: The models of the run that goes on.
 
     Raises:
@@ -140,8 +142,12 @@ async def assemble(
         system.resources, ResourceRequest(recipe, origin, request.places, running, report)
     )
     # Last, because a model may take minutes to load, and is to be closed by the run.
-    backends, findings = await _probe_roles(connected, probing, recorded, report)
-    _check_log_probabilities(system, recipe, backends)
+    try:
+        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries)
+        _check_log_probabilities(system, recipe, backends)
+    except BaseException:
+        await close_backends(connected.values())
+        raise
     found = summary.cases + summary.invalid
     cases = found if request.limit is None else min(found, request.limit)
     used = system.used_prompts(recipe)
@@ -205,6 +211,13 @@ def connect_roles(
     return {role: connected[name] for role, name in models.items()}
 
 
+async def close_backends(backends: Iterable[Backend]) -> None:
+    """Give their connections back."""
+    for server in {id(one): one for backend in backends for one in backend.servers}.values():
+        if server.close is not None:
+            await server.close()
+
+
 def _check_log_probabilities(system: System, recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
     """Refuse a model that cannot weigh choices before the first case, which would fail.
 
@@ -225,6 +238,7 @@ async def _probe_roles(
     probing: bool,
     recorded: Mapping[Role, Model] | None,
     report: Report,
+    max_retries: int = 0,
 ) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
     """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
     probed: dict[int, tuple[Backend, Findings]] = {}
@@ -234,7 +248,9 @@ async def _probe_roles(
         if probing:
             await _start(backend, report)
         seed = _recorded_seed(recorded, role, backend.takes_seed) if role in (recorded or {}) else None
-        able, findings = await probe(backend, takes_seed=seed, requests=probing)
+        able, findings = await probe(
+            backend, takes_seed=seed, requests=probing, max_retries=max_retries, report=report
+        )
         probed[id(backend)] = able, findings
         if findings.tried:
             report(f"{backend.name}: {findings}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import find_system
 from nodes.core.context import Context
 from prompts import load_prompts
-from runs.assemble import Assembly, Report, tools_of
+from runs.assemble import Assembly, Report, close_backends, tools_of
 from runs.folder import CALLS, Line, RunFolder
 from runs.forks import ForkPoint
 from runs.manifest import Manifest
@@ -112,10 +112,3 @@ def _connect_recorded(manifest: Manifest, assembly: Assembly) -> dict[Role, Back
             # Its prompts are then taken to fit, as nearly all do; the replay tells where they did not.
             continue
     return found
-
-
-async def close_backends(backends: Iterable[Backend]) -> None:
-    """Give their connections back."""
-    for server in {id(one): one for backend in backends for one in backend.servers}.values():
-        if server.close is not None:
-            await server.close()

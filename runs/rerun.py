@@ -12,12 +12,12 @@ from cases.records import Case
 from graph.recipe import Recipe, make_recipe, override
 from graph.system import find_system
 from prompts import load_prompts, replace_prompts
-from runs.assemble import Assembly, Request, assemble
+from runs.assemble import Assembly, Request, assemble, close_backends
 from runs.folder import RunFolder, RunWriter
 from runs.fork_run import run_fork
 from runs.forks import ForkPoint, changes, find_fork_point, new_folder, next_number
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
-from runs.recorded import close_backends, recorded_places, replay_run
+from runs.recorded import recorded_places, replay_run
 from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.limits import Limits
@@ -93,6 +93,7 @@ async def rerun(
             watcher.notify,
             servers,
             probing=probe,
+            max_retries=limits.max_retries,
             recorded=_unchanged_models(original, wanted),
         )
         try:

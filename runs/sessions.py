@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
-from runs.assemble import Assembly, Report, Request, assemble
+from runs.assemble import Assembly, Report, Request, assemble, close_backends
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
@@ -47,10 +47,21 @@ async def start(
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
     with _servers(servers, watcher, stop) as started:
-        assembly = await assemble(request, watcher.notify, started, probing=options.probe)
-        _demand_prices(options.budget, assembly.manifest)
-        path = out or _new_folder(request.recipe.system, assembly.manifest)
-        with RunWriter.create(path, assembly.manifest) as folder:
+        assembly = await assemble(
+            request,
+            watcher.notify,
+            started,
+            probing=options.probe,
+            max_retries=options.limits.max_retries,
+        )
+        try:
+            _demand_prices(options.budget, assembly.manifest)
+            path = out or _new_folder(request.recipe.system, assembly.manifest)
+            created = RunWriter.create(path, assembly.manifest)
+        except BaseException:
+            await close_backends(assembly.backends.values())
+            raise
+        with created as folder:
             if journal is not None:
                 folder.share_journal(journal)
             await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
@@ -173,16 +184,21 @@ async def _assemble_again(
         report,
         servers,
         probing=options.probe,
+        max_retries=options.limits.max_retries,
         recorded=folder.manifest.models,
     )
-    changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
-    if changed:
-        raise RunError(
-            f"{folder.path}: changed since this run began: {', '.join(changed)}."
-            " Undo the change, or start a new run"
-        )
-    folder.manifest.models = assembly.manifest.models
-    _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)
+    try:
+        changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
+        if changed:
+            raise RunError(
+                f"{folder.path}: changed since this run began: {', '.join(changed)}."
+                " Undo the change, or start a new run"
+            )
+        folder.manifest.models = assembly.manifest.models
+        _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)
+    except BaseException:
+        await close_backends(assembly.backends.values())
+        raise
     return assembly
 
 

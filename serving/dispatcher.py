@@ -105,12 +105,7 @@ class Dispatcher:
         endpoints = [self.endpoints[server.endpoint] for server in backend.servers]
         spent = all(endpoint.spent for endpoint in endpoints)
         try:
-            async for attempt in AsyncRetrying(
-                stop=stop_after_attempt(1 if spent else self._limits.max_retries + 1),
-                wait=_wait,
-                retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.retryable),
-                reraise=True,
-            ):
+            async for attempt in attempts(0 if spent else self._limits.max_retries):
                 with attempt:
                     return await self._attempt(
                         backend, messages, call, retries=attempt.retry_state.attempt_number - 1
@@ -234,6 +229,16 @@ async def _answers_a_word(server: Server, limit_s: float) -> bool:
     except CallError as error:
         return error.error_class not in ("connection", "timeout")
     return True
+
+
+def attempts(max_retries: int) -> AsyncRetrying:
+    """The attempts of one request: further ones while its failure is retryable, after the pause it needs."""
+    return AsyncRetrying(
+        stop=stop_after_attempt(max_retries + 1),
+        wait=_wait,
+        retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.retryable),
+        reraise=True,
+    )
 
 
 def _wait(state: RetryCallState) -> float:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Server, exchange
+from serving.dispatcher import attempts
 from serving.errors import CallError, ModelError
 from serving.messages import Answer, Message
 
@@ -68,30 +69,55 @@ class Findings:
 
 
 async def probe(
-    backend: Backend, *, takes_seed: bool | None = None, requests: bool = True
+    backend: Backend,
+    *,
+    takes_seed: bool | None = None,
+    requests: bool = True,
+    max_retries: int = 0,
+    report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Backend, Findings]:
     """Find out what a model can do, and use it accordingly.
+
+    A server that gives no answer is left out while another does; the model then counts it among those that
+    have not been reached.
 
     Args:
         backend: The model.
         takes_seed: What a run has recorded: its seed stays as it was.
         requests: Whether the server may be asked.
+        max_retries: Further attempts of a request that failed in a way that may pass, as of any call.
+        report: Called with a line about an attempt that failed, and about a server that is left out.
 
     Raises:
-        ModelError: The server lists the model and cannot answer the smallest request.
+        ModelError: No server answers the smallest request, or one refuses it.
     """
-    servers = [server for server in backend.servers if server.reached]
+    servers = backend.servers
     if backend.probes and requests:
-        found = await asyncio.gather(
-            *(_probe(backend, server, takes_seed is None and backend.may_try_seed) for server in servers)
-        )
-        findings = _weakest(backend, found)
+        asked = [
+            _Asked(server, max_retries, report, takes_seed is None and backend.may_try_seed)
+            for server in servers
+            if server.reached
+        ]
+        found = await asyncio.gather(*(_probe(backend, one) for one in asked), return_exceptions=True)
+        silent = {}
+        for one, outcome in zip(asked, found, strict=True):
+            if isinstance(outcome, _Silent):
+                silent[one.server.endpoint] = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        if len(silent) == len(asked):
+            raise next(iter(silent.values()))
+        for outcome in silent.values():
+            report(f"{outcome}; it is used once it does")
+        servers = tuple(replace(one, reached=one.reached and one.endpoint not in silent) for one in servers)
+        findings = _weakest(backend, [one for one in found if isinstance(one, Findings)])
     else:
         findings = _known(backend)
     used = bool(findings.takes_seed) if takes_seed is None else takes_seed
     ladder = backend.constraints[backend.constraints.index(findings.constraint) :]
     able = replace(
         backend,
+        servers=servers,
         constraints=ladder,
         many_samples=findings.many_samples,
         takes_seed=used,
@@ -124,36 +150,85 @@ def _weakest(backend: Backend, found: Sequence[Findings]) -> Findings:
     )
 
 
-async def _probe(backend: Backend, server: Server, try_seed: bool) -> Findings:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A server, and how it is asked."""
+
+    server: Server
+    max_retries: int
+    report: Callable[[str], None]
+    try_seed: bool
+
+    async def ask(self, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        """The answers to one request.
+
+        Raises:
+            _Silent: The server is gone, busy, or does not answer in time.
+            CallError: It refuses the request.
+        """
+        place = f"server {self.server.endpoint}"
+        try:
+            async for attempt in attempts(self.max_retries):
+                with attempt:
+                    number = attempt.retry_state.attempt_number
+                    try:
+                        return await exchange(
+                            self.server, messages, call, limit_s=TIMEOUT_S, retries=number - 1
+                        )
+                    except CallError as error:
+                        if error.retryable and number <= self.max_retries:
+                            self.report(f"small request {number} of {self.max_retries + 1} failed: {error}")
+                        raise
+        except CallError as error:
+            if error.error_class in ("connection", "timeout", "rate_limit"):
+                raise _Silent(f"{place} does not answer a small request: {error}") from error
+            raise
+        raise AssertionError("tenacity ends by a result or an exception")
+
+    async def try_(self, messages: Sequence[Message], call: CallParameters) -> list[Answer] | None:
+        """The answers, or None where the request was refused.
+
+        Raises:
+            _Silent: As `ask`.
+        """
+        try:
+            return await self.ask(messages, call)
+        except CallError:
+            return None
+
+
+class _Silent(ModelError):
+    """A server gives no answer to a small request."""
+
+
+async def _probe(backend: Backend, asked: _Asked) -> Findings:
     known = _known(backend)
     samples = (0, 1) if backend.many_samples else (0,)
     together = _call(samples, constraint=known.constraint, logprobs=known.logprobs)
-    answers = await _try(server, _BANANA, together)
+    answers = await asked.try_(_BANANA, together)
     if answers is None:
         # Something of it is refused; find out what by asking for one thing at a time.
         try:
-            await exchange(server, _BANANA, _call((0,)), limit_s=TIMEOUT_S, retries=0)
+            await asked.ask(_BANANA, _call((0,)))
         except CallError as error:
-            model = str(backend.name)
-            raise ModelError(
-                f"server {server.endpoint} refuses the smallest request to {model!r}: {error}"
-            ) from error
-        both = await _try(server, _BANANA, _call((0, 1))) if backend.many_samples else None
-        likely = await _try(server, _BANANA, _call((0,), logprobs=True)) if backend.logprobs else None
+            place, model = asked.server.endpoint, str(backend.name)
+            raise ModelError(f"server {place} refuses the smallest request to {model!r}: {error}") from error
+        both = await asked.try_(_BANANA, _call((0, 1))) if backend.many_samples else None
+        likely = await asked.try_(_BANANA, _call((0,), logprobs=True)) if backend.logprobs else None
         many, logprobs = len(both or ()) == 2, bool(likely and likely[0].logprobs)
-        constraint = await _best_constraint(backend, server, backend.constraints)
+        constraint = await _best_constraint(backend, asked, backend.constraints)
     else:
         many, logprobs = len(answers) == 2, bool(answers and answers[0].logprobs)
         constraint = known.constraint
         if not _obeys(answers, constraint):
-            constraint = await _best_constraint(backend, server, backend.constraints[1:])
-    seed = await _seed_repeats(server) if try_seed else None
+            constraint = await _best_constraint(backend, asked, backend.constraints[1:])
+    seed = await _seed_repeats(asked) if asked.try_seed else None
     return Findings(constraint, many, seed, logprobs, backend.context_length, tried=True)
 
 
-async def _best_constraint(backend: Backend, server: Server, constraints: Sequence[Constraint]) -> Constraint:
+async def _best_constraint(backend: Backend, asked: _Asked, constraints: Sequence[Constraint]) -> Constraint:
     for constraint in constraints:
-        answers = await _try(server, _BANANA, _call((0,), constraint=constraint))
+        answers = await asked.try_(_BANANA, _call((0,), constraint=constraint))
         if answers is not None and _obeys(answers, constraint):
             return constraint
     return backend.constraints[-1]
@@ -176,25 +251,11 @@ def _obeys(answers: Sequence[Answer], constraint: Constraint) -> bool:
     return True
 
 
-async def _seed_repeats(server: Server) -> bool:
-    replies = [await _try(server, _LETTERS, _call((0,), schema=False, seed=17)) for _ in range(2)]
+async def _seed_repeats(asked: _Asked) -> bool:
+    replies = [await asked.try_(_LETTERS, _call((0,), schema=False, seed=17)) for _ in range(2)]
     first, second = replies
     # A reasoning model leaves two empty replies, which prove nothing.
     return bool(first and second and first[0].text and first[0].text == second[0].text)
-
-
-async def _try(server: Server, messages: Sequence[Message], call: CallParameters) -> list[Answer] | None:
-    """The answers, or None where the request was refused.
-
-    Raises:
-        ModelError: The server is gone, or does not answer in time.
-    """
-    try:
-        return await exchange(server, messages, call, limit_s=TIMEOUT_S, retries=0)
-    except CallError as error:
-        if error.error_class in ("connection", "timeout", "rate_limit"):
-            raise ModelError(f"server {server.endpoint} does not answer a small request: {error}") from error
-        return None
 
 
 def _call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from runs.assemble import _probe_roles
 from runs.manifest import Model
 from serving.backends import connect
 from serving.model_name import Role, parse_model_name
-from tests.evigraph import Ended, evigraph
+from tests.evigraph import COMMAND, Ended, evigraph
 from tests.serving.fake_abilities import Abilities
 from tests.serving.fake_server import MODEL, FakeServer, Obey, Refuse
 
@@ -70,6 +71,49 @@ def test_a_dead_server_ends_the_command_before_a_run_begins(
     assert ended.code == 2
     assert "does not answer a small request" in ended.line
     assert server.chats == [] and not (tmp_path / "run").exists()
+
+
+def test_one_failure_at_the_start_does_not_end_the_command(
+    tmp_path: Path, recipe: Path, cases: Path, server: FakeServer
+) -> None:
+    server.abilities = Abilities(status=500, sick_for=1)
+    ended = run(tmp_path, recipe, f"vllm:{MODEL}@{server.url}", "--max-retries", "1")
+    assert (ended.code, ended.summary["done"]) == (0, 2)
+    assert "small request 1 of 2 failed" in ended.err
+
+
+def test_a_sick_server_of_two_does_not_end_the_command(
+    tmp_path: Path, recipe: Path, cases: Path, server: FakeServer
+) -> None:
+    sick = FakeServer(models=server.models, default=Refuse(500), abilities=Abilities(status=500))
+    sick.start()
+    try:
+        ended = run(tmp_path, recipe, f"vllm:{MODEL}@{server.url},{sick.url}")
+    finally:
+        sick.stop()
+    assert (ended.code, ended.summary["done"]) == (0, 2)
+    assert f"server {sick.url} does not answer a small request" in ended.err
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_what_ends_before_the_first_case_leaves_no_connection_open(
+    tmp_path: Path, recipe: Path, cases: Path, server: FakeServer, status: int
+) -> None:
+    server.abilities = Abilities(status=status)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").touch()
+    given = ("run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--out", "run", "--max-retries", "0")
+    # A process of its own: one that was forked ends without looking for what is still open.
+    ended = subprocess.run(
+        [*COMMAND, *given, "--model", f"vllm:{MODEL}@{server.url}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "the folder is not empty" if status == 200 else "does not answer a small request"
+    assert (ended.returncode, said in ended.stderr) == (2, True)
+    assert "Unclosed" not in ended.stderr
 
 
 @pytest.mark.parametrize("repeats", [True, False])

@@ -21,6 +21,7 @@ class Abilities:
         repeats: Whether the same seed brings the same reply.
         thinks: It uses up its tokens before it says anything.
         status: It answers every request with this error, if it is not 200.
+        sick_for: How many requests it answers so before it is well; None for all.
         choices: How many choices come back, if not as many as were asked for.
     """
 
@@ -30,6 +31,7 @@ class Abilities:
     repeats: bool = False
     thinks: bool = False
     status: int = 200
+    sick_for: int | None = None
     choices: int | None = None
 
 

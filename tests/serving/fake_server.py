@@ -242,7 +242,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _probed(self, body: dict[str, Any]) -> Act:
         able = self.fake.abilities
-        if able.status != 200:
+        sick = able.sick_for is None or len(self.fake.probes) <= able.sick_for
+        if able.status != 200 and sick:
             return Refuse(able.status, "EngineDeadError")
         unknown = refused_field(body, able)
         if unknown is not None:

@@ -133,6 +133,45 @@ async def test_a_server_that_lists_its_model_and_is_dead_is_found_out(
     assert f"server {server.url} does not answer a small request" in str(caught.value)
 
 
+@pytest.mark.parametrize("status", [429, 500])
+async def test_a_failure_that_passes_is_tried_again_as_in_any_call(
+    server: FakeServer, backend: Backend, status: int
+) -> None:
+    server.abilities = Abilities(status=status, sick_for=1)
+    said: list[str] = []
+    _, findings = await probe(backend, max_retries=1, report=said.append)
+    assert (findings.constraint, len(server.probes)) == ("grammar", 2)
+    assert len(said) == 1 and said[0].startswith(
+        f"small request 1 of 2 failed: {server.url}: status {status}"
+    )
+
+
+async def test_a_refusal_is_not_tried_again(server: FakeServer, backend: Backend) -> None:
+    server.abilities = Abilities(status=400)
+    with pytest.raises(ModelError):
+        await probe(backend, max_retries=4)
+    assert len(server.probes) == 2
+
+
+async def test_one_sick_server_of_two_is_reported_and_left_for_later(
+    server: FakeServer, other: FakeServer, reach: Reach
+) -> None:
+    server.abilities = Abilities(status=500)
+    said: list[str] = []
+    able, findings = await probe(
+        reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")), report=said.append
+    )
+    assert [one.reached for one in able.servers] == [False, True]
+    assert findings.tried and findings.constraint == "grammar"
+    assert [line.endswith("; it is used once it does") for line in said] == [True]
+
+
+async def test_two_sick_servers_of_two_end_it(server: FakeServer, other: FakeServer, reach: Reach) -> None:
+    server.abilities = other.abilities = Abilities(status=500)
+    with pytest.raises(ModelError, match="does not answer a small request"):
+        await probe(reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
+
+
 async def test_a_server_that_refuses_everything_is_found_out(server: FakeServer, backend: Backend) -> None:
     server.abilities = Abilities(status=400)
     with pytest.raises(ModelError, match="refuses the smallest request to 'vllm:tiny"):
