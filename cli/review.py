@@ -44,8 +44,8 @@ def review(
 ) -> None:
     """Confirm or correct labels and answers; list what waits for a person; export reviews as gold.
 
-    Sentences that no option names are confirmed as they are. Reviews are stored in the run with name and
-    time; the last one counts. A case that waited continues while the run is in progress, or with
+    Sentences that no option names are confirmed as they are, and listed. Reviews are stored in the run with
+    name and time; the last one counts. A case that waited continues while the run is in progress, or with
     `evigraph resume`.
 
     Example: evigraph review out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
@@ -71,6 +71,12 @@ def review(
         raise typer.BadParameter("--export writes all reviewed cases; leave out CASE")
     line = folder.require_case(case)
     reviews = Reviews(run)
+    if not says and by is not None:
+        raise typer.BadParameter(
+            f"--by alone says nothing of case {case!r}: add --confirm where its labels are right, or name"
+            " sentences: --essential IDS, --supplementary IDS, --not-relevant IDS (others: --answer FILE,"
+            " --comment TEXT)"
+        )
     if not says:
         _show(folder, case, as_json=as_json)
         return

@@ -48,7 +48,7 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
     print_question(console, line, case, trace[:-1])
     if line.get("alignment"):
         _alignment(console, case, line)
-    _end(console, case, line, trace)
+    _end(console, folder, case, line, trace)
     list_forks(console, folder, case_id)
 
 
@@ -204,12 +204,13 @@ def _alignment(console: Console, case: Case | None, line: Line) -> None:
     console.print(table)
 
 
-def _end(console: Console, case: Case | None, line: Line, trace: list[Line]) -> None:
+def _end(console: Console, folder: RunFolder, case: Case | None, line: Line, trace: list[Line]) -> None:
     console.print()
     if line["error"]:
         console.print(safe(f"failed: {line['error']['class']}: {line['error']['message']}", "red"))
     if line["status"] == WAITING:
-        console.print(safe(f"waits for a person: evigraph review RUN {line['case_id']} --by NAME", "yellow"))
+        command = f"evigraph review {folder.path} {line['case_id']} --by NAME --confirm"
+        console.print(safe(f"waits for a person: {command} (or --essential IDS)", "yellow"), soft_wrap=True)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

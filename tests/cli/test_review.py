@@ -63,7 +63,12 @@ def test_from_a_waiting_case_to_gold_that_scores(place: Place, evigraph: Termina
     assert "k0 waiting 1 2 -" in listed and "next: evigraph review run k0" in listed
 
     said = evigraph("review", "run", "k0", "--by", "Ann", "--essential", "3", "--not-relevant", "1")
-    assert said == "case k0: labels changed on 1 3 next: evigraph resume run"
+    assert said == (
+        "case k0: labels changed on 1 3"
+        " not named, so confirmed as shown: not relevant 2 4 5 6"
+        " of these, votes differ on 2"
+        " next: evigraph resume run"
+    )
     evigraph("review", "run", "k2", "--by", "Ann", "--confirm")
     assert "next: evigraph resume run" in evigraph("review", "run")
     assert evigraph.json("resume", "run")["waiting"] == 0
@@ -89,9 +94,27 @@ def test_an_answer_is_confirmed_or_replaced(place: Place, evigraph: Terminal) ->
     assert [one["answer"] for one in evigraph.json("review", "run", "k1")["reviews"]][1] == "It had to be."
 
 
+def test_a_comment_leaves_its_case_waiting_and_next_is_a_review(place: Place, evigraph: Terminal) -> None:
+    said = evigraph("review", "run", "k0", "--by", "Ann", "--comment", "Hm.")
+    assert said.endswith(
+        "next: evigraph review run k0 --by NAME --confirm evigraph review run k0 --by NAME --essential IDS"
+    )
+    evigraph("review", "run", "k2", "--by", "Ann", "--comment", "Hm.")
+    assert evigraph("review", "run").endswith("next: evigraph review run k0")
+    evigraph("review", "run", "k2", "--by", "Ann", "--confirm")
+    assert evigraph("review", "run").endswith("next: evigraph review run k0 evigraph resume run")
+    assert evigraph.json("resume", "run")["waiting"] == 1
+
+
+def test_a_waiting_case_shows_the_whole_command(unreviewed: Place, evigraph: Terminal) -> None:
+    command = f"evigraph review {unreviewed.run} k0 --by NAME --confirm (or --essential IDS)"
+    assert command in evigraph("show", str(unreviewed.run), "k0")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (("k1", "--by", "Ann"), "--by alone says nothing of case 'k1'"),
         (("k1", "--by", "Ann", "--essential", "9"), "case 'k1': it has no sentence '9'"),
         (("k9", "--by", "Ann", "--confirm"), "no case 'k9' has ended in this run"),
         (("k1", "--by", " ", "--confirm"), "reviewer: is empty"),
