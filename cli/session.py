@@ -13,7 +13,7 @@ import typer
 
 from cli.progress import Progress, progress
 from cli.summary import summarise
-from cli.terminal import print_json
+from cli.terminal import print_json, print_message
 from runs.folder import RunFolder
 from runs.sessions import recorded_models
 from runs.watcher import Progress as CaseCounts
@@ -28,7 +28,13 @@ class BatchWatcher:
     def __init__(self, shown: Progress) -> None:
         self._shown = shown
         self._begin = time.monotonic()
+        self._ended: list[int] = []
         shown.start("cases")
+
+    @property
+    def cases_run(self) -> int:
+        """Cases that have ended under this watch."""
+        return self._ended[-1] - self._ended[0] if self._ended else 0
 
     def notify(self, text: str) -> None:
         """Print a line that stays."""
@@ -38,6 +44,7 @@ class BatchWatcher:
         """Show the counts, the tokens and the rate."""
         usage = progress.usage
         ended = progress.done + progress.failed + progress.waiting
+        self._ended = [*self._ended[:1], ended]
         tokens = usage.input_tokens + usage.output_tokens
         seconds = max(time.monotonic() - self._begin, 1e-9)
         waiting = f"{progress.waiting} waiting, " if progress.waiting else ""
@@ -56,16 +63,35 @@ def chosen_models(run: Path, given: list[str] | None) -> Mapping[Role, ModelName
 
 def run_session(work: Work[RunFolder], *, as_json: bool) -> None:
     """Run a batch to its end or to a signal, print what came of it, exit with its code."""
-    folder, interrupted = until_signal(work)
-    summary = summarise(folder)
+    watchers: list[BatchWatcher] = []
+
+    async def watched(stop: asyncio.Event, watcher: BatchWatcher) -> RunFolder:
+        watchers.append(watcher)
+        return await work(stop, watcher)
+
+    folder, interrupted = until_signal(watched)
+    summary, cases_run = summarise(folder), watchers[0].cases_run
+    if not cases_run and folder.manifest.status == "finished":
+        print_message(f"nothing to {folder.manifest.sessions[-1].command}: {_why(folder)}")
     if as_json:
-        print_json(summary.as_json())
+        print_json({**summary.as_json(), "cases_run": cases_run})
     else:
         summary.print()
     if interrupted and folder.manifest.status == "interrupted":
         raise typer.Exit(130)
     if folder.manifest.counts.failed or folder.manifest.status != "finished":
         raise typer.Exit(1)
+
+
+def _why(folder: RunFolder) -> str:
+    """Why a session had no case to run."""
+    counts = folder.manifest.counts
+    parts = [f"{counts.done:,} done"]
+    if counts.failed:
+        parts.append(f"{counts.failed:,} failed")
+    if counts.waiting:
+        parts.append(f"{counts.waiting:,} waiting for a person")
+    return f"every case has ended ({', '.join(parts)})"
 
 
 def until_signal(work: Work[Result]) -> tuple[Result, bool]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from cases.errors import InputError
-from cli.terminal import duration, output, plural, safe
+from cases.texts import plural
+from cli.terminal import duration, output, safe
 from evals.scoring.gold import gold_of_run
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
 from runs.folder import RunFolder
+from runs.manifest import Session
+from serving.ask import Usage
 
 
 class VoteUse(NamedTuple):
@@ -26,7 +28,13 @@ class VoteUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's counts and scores; `weak_cases` of the scored ones have weak labels in the key."""
+    """A run's counts and scores.
+
+    Attributes:
+        used: Of all sessions.
+        weak_cases: Scored cases whose labels in the key are weak.
+        reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
+    """
 
     folder: RunFolder
     strict_micro: PrecisionRecallF1 | None
@@ -34,12 +42,13 @@ class Summary:
     lenient_micro: PrecisionRecallF1 | None
     scored_cases: int
     weak_cases: int
+    reviewed_cases: int
     votes: VoteUse
-    seconds: float
+    used: Usage
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs."""
-        manifest = self.folder.manifest
+        """One object for programs: totals of the run, and what its last session added."""
+        manifest, used = self.folder.manifest, self.used
         last = manifest.sessions[-1]
         return {
             "run": str(self.folder.path),
@@ -51,17 +60,9 @@ class Summary:
             "waiting": manifest.counts.waiting,
             "errors": manifest.counts.errors,
             "models": {role: model.name for role, model in manifest.models.items()},
-            "seconds": self.seconds,
             "stopped_by": last.stopped_by,
-            "calls": last.calls,
-            "replayed_calls": last.replayed,
-            "input_tokens": last.input_tokens,
-            "output_tokens": last.output_tokens,
-            "cached_tokens": last.cached_tokens,
-            **({"estimated": last.estimated} if last.estimated else {}),
-            "cost": last.cost,
-            "total_tokens": self.folder.manifest.total_tokens,
-            "total_cost": self.folder.manifest.total_cost,
+            **_numbers(used, manifest.seconds),
+            "last_session": {"command": last.command, **_numbers(last, last.seconds)},
             "votes_asked": self.votes.asked,
             "votes_saved": self.votes.saved,
             "evidence_scores": self._scores(),
@@ -105,20 +106,27 @@ class Summary:
         )
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
-        table.add_row("calls", f"{last.calls:,} made, {last.replayed:,} replayed from the journal")
-        cached = f" ({last.cached_tokens:,} of them cached)" if last.cached_tokens else ""
-        guessed = f" (estimated in {plural(last.estimated, 'call')})" if last.estimated else ""
+        used = self.used
+        table.add_row("calls", f"{used.calls:,} made, {used.replayed:,} replayed from the journal")
+        cached = f" ({used.cached_tokens:,} of them cached)" if used.cached_tokens else ""
+        guessed = f" (estimated in {plural(used.estimated, 'call')})" if used.estimated else ""
         table.add_row(
-            "tokens", f"{last.input_tokens:,} read{cached}, {last.output_tokens:,} written{guessed}"
+            "tokens", f"{used.input_tokens:,} read{cached}, {used.output_tokens:,} written{guessed}"
         )
         if self.votes.adaptive:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
-        if last.cost is not None:
-            earlier = f" ({manifest.total_cost:.4g} with earlier sessions)" if manifest.sessions[:-1] else ""
-            table.add_row("cost", f"{last.cost:.4g}{earlier}")
+        if used.cost is not None:
+            table.add_row("cost", f"{used.cost:.4g}")
         if last.stopped_by is not None:
             table.add_row("stopped", safe(last.stopped_by, "yellow"))
-        table.add_row("time", duration(self.seconds))
+        table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
+        if manifest.sessions[1:] and last.seconds is not None:
+            cost = "" if last.cost is None else f", cost {last.cost:.4g}"
+            table.add_row(
+                "of these",
+                f"{last.command}: {plural(last.calls, 'call')} made, {last.replayed:,} replayed,"
+                f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.seconds)}",
+            )
         if self.strict_micro is not None and self.lenient_micro is not None:
             strict, lenient = self.strict_micro, self.lenient_micro
             table.add_row(
@@ -126,6 +134,10 @@ class Summary:
                 f"against the key of {plural(self.scored_cases, 'case')}{self._weak()}, micro:"
                 f" strict P {strict.precision:.3f}"
                 f" R {strict.recall:.3f} F1 {strict.f1:.3f}, lenient F1 {lenient.f1:.3f}",
+            )
+        if self.reviewed_cases:
+            table.add_row(
+                "reviewed", f"{plural(self.reviewed_cases, 'case')} not scored: a reviewer's labels"
             )
         table.add_row("run", safe(str(self.folder.path)))
         table.add_row("next", safe("\n".join(self.next_commands())))
@@ -156,6 +168,7 @@ class Summary:
         return {
             "scored_cases": self.scored_cases,
             "weak_cases": self.weak_cases,
+            "reviewed_cases": self.reviewed_cases,
             "strict_micro": self.strict_micro._asdict(),
             "strict_macro": self.strict_macro._asdict(),
             "lenient_micro": self.lenient_micro._asdict(),
@@ -164,10 +177,11 @@ class Summary:
 
 def summarise(folder: RunFolder) -> Summary:
     """Read a run's counts, and score its evidence where its key labels sentences."""
-    strict, lenient, weak = _evidence(folder)
-    last = folder.manifest.sessions[-1]
-    begin = datetime.fromisoformat(last.started)
-    end = datetime.fromisoformat(last.finished or last.started)
+    strict, lenient, weak, reviewed = _evidence(folder)
+    of_cases = {name: 0 for name in _OF_CASES}
+    if any(session.finished is None for session in folder.manifest.sessions):
+        for line in folder.cases():
+            of_cases = {name: count + line["usage"][name] for name, count in of_cases.items()}
     return Summary(
         folder=folder,
         strict_micro=micro(strict, "perfect") if strict else None,
@@ -175,9 +189,27 @@ def summarise(folder: RunFolder) -> Summary:
         lenient_micro=micro(lenient, "perfect") if lenient else None,
         scored_cases=len(strict),
         weak_cases=weak,
+        reviewed_cases=reviewed,
         votes=_votes(folder),
-        seconds=(end - begin).total_seconds(),
+        used=folder.manifest.used(**of_cases),
     )
+
+
+_OF_CASES = ("calls", "input_tokens", "output_tokens")
+"""Usage in a line of `cases.jsonl`."""
+
+
+def _numbers(used: Usage | Session, seconds: float | None) -> dict[str, Any]:
+    return {
+        "seconds": seconds,
+        "calls": used.calls,
+        "replayed_calls": used.replayed,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cached_tokens": used.cached_tokens,
+        **({"estimated": used.estimated} if used.estimated else {}),
+        "cost": used.cost,
+    }
 
 
 def _votes(folder: RunFolder) -> VoteUse:
@@ -192,23 +224,28 @@ def _votes(folder: RunFolder) -> VoteUse:
     return VoteUse(asked, saved, adaptive=evidence.adaptive)
 
 
-def _evidence(folder: RunFolder) -> tuple[list[Counts], list[Counts], int]:
+def _evidence(folder: RunFolder) -> tuple[list[Counts], list[Counts], int, int]:
     """Strict and lenient counts of the cases that are done and labelled, and how many of them weakly.
 
-    A case that the run has not labelled, as it failed or people had, is not scored as empty.
+    A case that the run has not labelled, as it failed or people had, is not scored as empty; those that a
+    reviewer labelled are counted last, and not scored.
     """
     try:
         gold = gold_of_run(folder)
     except InputError:
         # The inputs may have moved since; counts need none of them.
-        return [], [], 0
+        return [], [], 0, 0
     strict, lenient = [], []
-    weak = 0
+    weak = reviewed = 0
     for line in folder.cases():
         case = gold.get(line["case_id"])
-        if line["status"] == "done" and line["labels"] and case is not None and case.labels:
+        if line["status"] != "done" or not line["labels"] or case is None or not case.labels:
+            continue
+        if line.get("review"):
+            reviewed += 1
+        else:
             predicted = frozenset(id_ for id_, label in line["labels"].items() if label == "essential")
             strict.append(count(predicted, case.essential))
             lenient.append(count(predicted - case.supplementary, case.essential))
             weak += case.weak
-    return strict, lenient, weak
+    return strict, lenient, weak, reviewed

@@ -23,7 +23,8 @@ class CaseSummary:
         votes: Usable votes.
         divided: Number of sentences on which the usable votes differ.
         wrong: Number of sentences whose label differs from the key, supplementary ones counted as not
-            essential (strict); None without labels of people.
+            essential (strict); None without labels of people in the key, and for a case that a reviewer
+            labelled.
         votes_by_count: Number of sentences with 0, 1, ... essential votes.
         route: Names of the nodes in the order of their start.
         seconds: Wall-clock time of the last pass.

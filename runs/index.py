@@ -32,7 +32,7 @@ from runs.manifest import RunError, recorded_cases
 from runs.trace_file import Line, Place, TraceFile
 
 INDEX = "index.sqlite"
-_VERSION = 3
+_VERSION = 4
 _BATCH = 500
 
 Report = Callable[[str], None]
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS passes (
 );
 CREATE TABLE IF NOT EXISTS lines (
     case_id TEXT PRIMARY KEY, start INTEGER NOT NULL, end INTEGER NOT NULL, revision INTEGER NOT NULL,
-    status TEXT NOT NULL, wrong INTEGER, correct INTEGER, predicted INTEGER, gold INTEGER,
+    status TEXT NOT NULL, wrong INTEGER, correct INTEGER, predicted INTEGER, gold INTEGER, reviewed INTEGER,
     summary TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS texts (
@@ -65,6 +65,10 @@ class Totals:
         correct: Essential sentences of those cases on both sides.
         predicted: Their sentences that the run calls essential.
         gold: Their sentences that the key calls essential.
+        reviewed: Cases that would be scored if their labels were the run's, and not a reviewer's.
+        calls: Of the last pass of each case, replayed ones included.
+        input_tokens: The same.
+        output_tokens: The same.
     """
 
     statuses: Mapping[str, int]
@@ -72,6 +76,10 @@ class Totals:
     correct: int
     predicted: int
     gold: int
+    reviewed: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
 
 
 class Span(NamedTuple):
@@ -200,10 +208,12 @@ class RunIndex:
     def totals(self) -> Totals:
         """Sums over all rows, without reading them one by one."""
         rows = self._database.execute(
-            "SELECT status, COUNT(*), COUNT(correct), TOTAL(correct), TOTAL(predicted), TOTAL(gold)"
-            " FROM lines GROUP BY status"
+            "SELECT status, COUNT(*), COUNT(correct), TOTAL(correct), TOTAL(predicted), TOTAL(gold),"
+            " TOTAL(reviewed), TOTAL(json_extract(summary, '$.calls')),"
+            " TOTAL(json_extract(summary, '$.input_tokens')),"
+            " TOTAL(json_extract(summary, '$.output_tokens')) FROM lines GROUP BY status"
         ).fetchall()
-        sums = [sum(int(row[column]) for row in rows) for column in range(2, 6)]
+        sums = [sum(int(row[column]) for row in rows) for column in range(2, 10)]
         return Totals({row[0]: row[1] for row in rows}, *sums)
 
     def has_ended(self, case_id: str) -> bool:
@@ -298,16 +308,19 @@ class RunIndex:
         row = self._database.execute("SELECT essential FROM texts WHERE case_id=?", (case_id,)).fetchone()
         gold = set(orjson.loads(row[0])) if row and row[0] is not None else None
         counts: tuple[int | None, ...] = (None, None, None)
+        labels_count = gold is not None and bool(line["labels"])
+        # Labels of a reviewer say nothing about the run, as in `evigraph score`.
+        reviewed = labels_count and bool(line.get("review"))
+        wrong = len(labelled ^ gold) if gold is not None and labels_count and not reviewed else None
         # What a failed case came to is no prediction.
-        if gold is not None and line["status"] == "done" and line["labels"]:
+        if gold is not None and wrong is not None and line["status"] == "done":
             counts = len(labelled & gold), len(labelled), len(gold)
-        wrong = None if gold is None or not line["labels"] else len(labelled ^ gold)
         self._database.execute(
-            "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (case_id) DO UPDATE SET"
+            "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (case_id) DO UPDATE SET"
             " start=excluded.start, end=excluded.end, revision=excluded.revision, status=excluded.status,"
             " wrong=excluded.wrong, correct=excluded.correct, predicted=excluded.predicted,"
-            " gold=excluded.gold, summary=excluded.summary",
-            (case_id, *span, revision, line["status"], wrong, *counts, _json(summary)),
+            " gold=excluded.gold, reviewed=excluded.reviewed, summary=excluded.summary",
+            (case_id, *span, revision, line["status"], wrong, *counts, reviewed, _json(summary)),
         )
 
     def _fact(self, name: str) -> str:

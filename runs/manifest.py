@@ -160,6 +160,13 @@ class Session(_Record):
             dumped.pop("estimated", None)
         return dumped
 
+    @property
+    def seconds(self) -> float | None:
+        """Wall-clock time; None until it has ended."""
+        if self.finished is None:
+            return None
+        return (datetime.fromisoformat(self.finished) - datetime.fromisoformat(self.started)).total_seconds()
+
     def end(self, usage: Usage) -> None:
         """Record that it has ended now, and what it used."""
         self.finished = utc_now()
@@ -235,6 +242,28 @@ class Manifest(_Record):
     def total_cost(self) -> float:
         """Of all sessions, those without prices left out."""
         return sum(session.cost or 0.0 for session in self.sessions)
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall-clock time of the sessions that have ended; None if none has."""
+        ended = [session.seconds for session in self.sessions if session.seconds is not None]
+        return sum(ended) if ended else None
+
+    def used(self, calls: int, input_tokens: int, output_tokens: int) -> Usage:
+        """What all sessions have used. A session that is under way or was killed has not recorded it.
+
+        Args:
+            calls: Of the cases that have ended, by their lines.
+            input_tokens: The same.
+            output_tokens: The same.
+        """
+        names = ("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated")
+        sums = {name: sum(getattr(one, name) for one in self.sessions) for name in names}
+        if any(session.finished is None for session in self.sessions):
+            of_cases = {"calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
+            sums |= {name: max(count, sums[name]) for name, count in of_cases.items()}
+        priced = any(session.cost is not None for session in self.sessions)
+        return Usage(**sums, cost=self.total_cost if priced else None)
 
 
 def recorded_recipe(manifest: Manifest) -> Recipe:

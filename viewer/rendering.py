@@ -7,7 +7,8 @@ from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from cases.texts import printable
+from cases.texts import plural, printable
+from evals.pages.page import plain
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -30,6 +31,7 @@ def environment() -> Environment:
     )
     made.filters["duration"] = duration
     made.filters["number"] = number
+    made.filters["plural"] = plural
     return made
 
 

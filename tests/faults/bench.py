@@ -95,7 +95,7 @@ class Bench:
             # A vote whose reflection failed counts as it was; its case is done with a flag and asks less.
             assert self.stored().total() == CASES_IN_BATCH * ANSWERS_A_CASE
         sessions = RunFolder(self.folder / OUT).manifest.sessions
-        assert ended.summary["calls"] == sessions[-1].calls
+        assert ended.summary["last_session"]["calls"] == sessions[-1].calls
 
     def stored(self) -> Counter[str]:
         """Usable replies in the journal by prompt."""

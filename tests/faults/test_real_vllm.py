@@ -108,7 +108,7 @@ def hit_and_retry(
     heal()
     code, summary = runs.end(runs.begin("retry"))
     assert (code, summary["done"], summary["failed"]) == (0, CASES, 0)
-    assert summary["calls"] + answered == runs.calls()
+    assert summary["last_session"]["calls"] + answered == runs.calls()
 
 
 def test_killed_engine(server: RealServer, tmp_path: Path) -> None:

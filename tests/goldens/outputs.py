@@ -30,6 +30,8 @@ NOTES, NOTES_KEY = "samples/batch.xml", "samples/batch_key.json"
 HEALTH, LITERATURE = "samples/health/questions.jsonl", "samples/health/literature.jsonl"
 QUESTIONS, DOCUMENTS = "samples/bioasq/questions.json", "samples/bioasq/documents.jsonl"
 SCRIPTED = ("--model", "scripted:auto")
+FIRST, FIRST_TWO = "first.xml", "first_two.xml"
+"""Case files of their own, since only a run of all cases of its files can be submitted."""
 ONE, TWO = ("--limit", "1"), ("--limit", "2")
 WORDS = "lexical:256"
 BY_WORDS = ("--embedding", WORDS)
@@ -151,10 +153,21 @@ def write_inputs(folder: Path) -> None:
         (folder / "recipes" / path.name).write_text(text, "utf-8")
     for name, text in (("asking.yaml", ASKING), ("grid.yaml", GRID), ("small.yaml", SMALL)):
         (folder / name).write_text(text, "utf-8")
+    for name, count in ((FIRST, 1), (FIRST_TWO, 2)):
+        write_first(folder, name, count)
     answered = "".join(json.dumps(case) + "\n" for case in ANSWERED)
     (folder / "answered.jsonl").write_text(answered, "utf-8")
     (folder / "summary.txt").write_text("A drain was placed.\nThe moon is made of cheese.\n", "utf-8")
     (folder / "broken.py").write_text("def reply(call):\n    return 'no JSON'\n", "utf-8")
+
+
+def write_first(folder: Path, name: str, count: int) -> None:
+    """The first invented cases and their key, as files of their own."""
+    notes, end = (folder / NOTES).read_text("utf-8"), "</case>"
+    first = [f"{part}{end}" for part in notes.split(end)[:count]]
+    (folder / name).write_text("".join(first) + "\n</annotations>\n", "utf-8")
+    key = json.loads((folder / NOTES_KEY).read_text("utf-8"))[:count]
+    (folder / name).with_name(f"{Path(name).stem}_key.json").write_text(json.dumps(key), "utf-8")
 
 
 def record_lists(recorder: Recorder) -> None:
@@ -212,15 +225,16 @@ def record_runs(recorder: Recorder) -> None:
     recipes = {path.stem for path in RECIPES.glob("*.yaml")}
     for name in TAMU:
         limit = TWO if name in ("tamu", "demo") else ONE
-        recorder.run(name, "run", "tamu", NOTES, *recipe(name), *SCRIPTED, *limit)
+        cases = (FIRST,) if name in ("archehr-2025", "archehr-2026") else (NOTES, *limit)
+        recorder.run(name, "run", "tamu", *cases, *recipe(name), *SCRIPTED)
     for name in ("heids", "heids-post-generation"):
-        recorder.run(name, "run", "heids", NOTES, *recipe(name), *SCRIPTED, *TWO)
+        recorder.run(name, "run", "heids", FIRST_TWO, *recipe(name), *SCRIPTED)
     for name in ("timeaware", "timeaware-released"):
         corpus = ("--corpus", "health-corpus")
         limit = TWO if name == "timeaware" else ONE
         recorder.run(name, "run", "timeaware", HEALTH, *recipe(name), *corpus, *SCRIPTED, *limit)
     recorder.run("weak_labels", "run", "weak_labels", "answered.jsonl", *recipe("weak_labels"), *SCRIPTED)
-    recorder.run("direct", "run", "direct", NOTES, *recipe("direct"), *SCRIPTED, *TWO)
+    recorder.run("direct", "run", "direct", FIRST_TWO, *recipe("direct"), *SCRIPTED)
     index = ("--index", "bioasq-index")
     bioasq = ("run", "bioasq", QUESTIONS, *SCRIPTED)
     recorder.run("bioasq", *bioasq, *recipe("bioasq"), "--limit", "3")
@@ -307,7 +321,7 @@ def record_submissions(recorder: Recorder) -> None:
                 "--task",
                 task,
                 "--cases",
-                QUESTIONS if task.startswith("bioasq") else NOTES,
+                QUESTIONS if task.startswith("bioasq") else FIRST if run.startswith("archehr") else FIRST_TWO,
             )
             recorder.command(f"{name}-validate", "validate", file, *gold, "--rows", "3")
             if not task.startswith("bioasq"):

@@ -120,4 +120,4 @@ def test_what_a_killed_session_has_used_counts_against_the_budget(
         folder=tmp_path,
         environment={"CALLS_FILE": str(calls)},
     )
-    assert (resumed.summary["status"], resumed.summary["calls"]) == ("interrupted", 0)
+    assert (resumed.summary["status"], resumed.summary["last_session"]["calls"]) == ("interrupted", 0)

@@ -67,7 +67,7 @@ def test_the_manifest_names_no_address_and_resume_starts_a_server_again(
     run(tmp_path, recipe, "vllm:tiny")
     assert names(tmp_path) == {"vllm:tiny"}
     resumed = evigraph("resume", "run", "--json", folder=tmp_path)
-    assert (resumed.code, resumed.summary["calls"]) == (0, 0)
+    assert (resumed.code, resumed.summary["last_session"]["calls"]) == (0, 0)
     assert len(stand_in.started()) == 2
     assert stand_in.running() == []
 

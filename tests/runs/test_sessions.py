@@ -57,7 +57,7 @@ def test_retry_finishes_exactly_the_failed_cases(tmp_path: Path, recipe: Path, c
     after = lines(tmp_path)
     assert all(after[id_] == before[id_] for id_ in before if id_ not in ("k1", "k4"))
     calls_of_a_case = after["k0"]["usage"]["calls"]
-    assert second.summary["calls"] == 2 * calls_of_a_case
+    assert second.summary["last_session"]["calls"] == 2 * calls_of_a_case
 
 
 def test_retry_asks_anew_for_replies_that_could_not_be_used(
@@ -76,7 +76,7 @@ def test_a_finished_run_is_the_same_bytes_after_resume_and_calls_nothing(
     run(tmp_path, recipe)
     before = (tmp_path / "run" / "cases.jsonl").read_bytes()
     again = evigraph("resume", "run", "--json", folder=tmp_path)
-    assert (again.code, again.summary["calls"]) == (0, 0)
+    assert (again.code, again.summary["last_session"]["calls"]) == (0, 0)
     assert (tmp_path / "run" / "cases.jsonl").read_bytes() == before
 
 

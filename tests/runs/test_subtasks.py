@@ -90,7 +90,7 @@ def test_a_failed_alignment_keeps_the_answer_and_retry_asks_for_nothing_else(tmp
     assert (failed["status"], failed["alignment"]) == ("failed", None)
     (tmp_path / "broken").unlink()
     second = evigraph("retry", "run", "--json", folder=tmp_path)
-    assert (second.code, second.summary["done"], second.summary["calls"]) == (0, 3, 1)
+    assert (second.code, second.summary["done"], second.summary["last_session"]["calls"]) == (0, 3, 1)
     assert lines(tmp_path)["102"]["answer"] == failed["answer"] != ""
 
 
@@ -162,7 +162,7 @@ def test_a_run_of_before_there_were_alignments_is_resumed(tmp_path: Path) -> Non
     ended = evigraph("resume", "run", "--json", folder=tmp_path)
     assert (ended.code, ended.summary["done"]) == (0, 2), ended.err
     # All its calls are in the journal: prompts and their parameters are as they were.
-    assert ended.summary["calls"] == 0
+    assert ended.summary["last_session"]["calls"] == 0
 
 
 def test_a_recipe_that_aligns_is_no_recipe_of_an_old_run(tmp_path: Path) -> None:

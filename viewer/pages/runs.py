@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -20,7 +19,7 @@ from runs.manifest import Manifest
 from viewer.addresses import Addresses
 from viewer.charts import HEIGHT, WIDTH, Figure, figures
 from viewer.opened_run import Ended, ReviewStates
-from viewer.rendering import duration, number, render
+from viewer.rendering import duration, render
 
 PAGE_LENGTH = 100
 """Rows of the table that are drawn at once; without scripts, the first ones."""
@@ -49,6 +48,7 @@ class ListedRun:
     tokens: int = 0
     cost: float | None = None
     scored: int = 0
+    reviewed: int = 0
     strict_micro_f1: float | None = None
 
 
@@ -62,6 +62,7 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         totals: Sums over its ended cases.
     """
     known = dict(totals.statuses)
+    used = manifest.used(totals.calls, totals.input_tokens, totals.output_tokens)
     counts = Counts(totals.correct, totals.predicted, totals.gold)
     return ListedRun(
         name=name,
@@ -76,10 +77,11 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         other=known,
         total=manifest.inputs.cases,
         started=manifest.sessions[0].started if manifest.sessions else "",
-        seconds=seconds_of(manifest),
-        tokens=manifest.total_tokens,
-        cost=cost_of(manifest),
+        seconds=manifest.seconds,
+        tokens=used.input_tokens + used.output_tokens,
+        cost=used.cost,
         scored=totals.scored,
+        reviewed=totals.reviewed,
         strict_micro_f1=100 * scores(counts, "perfect").f1 if totals.scored else None,
     )
 
@@ -105,21 +107,6 @@ def models_of(manifest: Manifest) -> tuple[str, ...]:
     if len(roles) == 1:
         return tuple(roles)
     return tuple(f"{name} ({', '.join(found)})" for name, found in roles.items())
-
-
-def seconds_of(manifest: Manifest) -> float | None:
-    """Wall-clock time of the sessions that have ended; None if none has."""
-    ended = [
-        (datetime.fromisoformat(session.finished) - datetime.fromisoformat(session.started)).total_seconds()
-        for session in manifest.sessions
-        if session.finished is not None
-    ]
-    return sum(ended) if ended else None
-
-
-def cost_of(manifest: Manifest) -> float | None:
-    """Cost of all sessions; None if none had prices."""
-    return manifest.total_cost if any(one.cost is not None for one in manifest.sessions) else None
 
 
 class _Names(Generic[_Name]):
@@ -279,18 +266,21 @@ def live_facts(
     others = "".join(
         f", {count:,} {status}" for status, count in statuses.items() if status not in ("done", "failed")
     )
-    read, written = sum(row.input_tokens for row in rows), sum(row.output_tokens for row in rows)
-    cost = cost_of(manifest)
-    seconds = seconds_of(manifest)
+    used = manifest.used(
+        sum(row.calls for row in rows),
+        sum(row.input_tokens for row in rows),
+        sum(row.output_tokens for row in rows),
+    )
+    replayed = f", {used.replayed:,} replayed" if used.replayed else ""
     return {
         "status": manifest.status,
         "cases": f"{statuses['done']:,} done, {statuses['failed']:,} failed{others},"
         f" of {manifest.inputs.cases:,}",
         "reviews": (reviews or ReviewStates()).words,
-        "calls": f"{sum(row.calls for row in rows):,}",
-        "tokens": f"{number(read)} read, {number(written)} written",
-        "cost": "-" if cost is None else f"{cost:,.4f}",
-        "time": "-" if seconds is None else duration(seconds),
+        "calls": f"{used.calls:,}{replayed}",
+        "tokens": f"{used.input_tokens:,} read, {used.output_tokens:,} written",
+        "cost": "-" if used.cost is None else f"{used.cost:,.4f}",
+        "time": duration(manifest.seconds),
     }
 
 
@@ -299,12 +289,13 @@ def _numbers(charts: Mapping[str, Figure]) -> dict[str, Any]:
 
 
 def _evidence(totals: Totals) -> dict[str, Any] | None:
-    """Micro scores times 100, named as in `evigraph score`; None without labels of people."""
+    """Micro scores times 100, named as in `evigraph score`; None where no case has labels of both sides."""
     if not totals.scored:
-        return None
+        return {"cases": 0, "reviewed": totals.reviewed} if totals.reviewed else None
     found = scores(Counts(totals.correct, totals.predicted, totals.gold), "perfect")
     return {
         "cases": totals.scored,
+        "reviewed": totals.reviewed,
         "precision": 100 * found.precision,
         "recall": 100 * found.recall,
         "f1": 100 * found.f1,

@@ -1,0 +1,120 @@
+"""What a run came to, in the terminal and on its page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from runs.folder import RunFolder
+from tests.runs.waiting import Place
+from viewer.opened_run import OpenedRun
+from viewer.pages.runs import listed, live_facts
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Four cases of which two wait; the working directory is theirs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return Place(tmp_path)
+
+
+class Said:
+    """Commands in this process, and what they print."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["evigraph", *arguments])
+        with pytest.raises(SystemExit):
+            main()
+        out, err = self._capsys.readouterr()
+        return " ".join(out.split()), " ".join(err.split())
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self(*arguments, "--json")[0])
+        return found
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    return Said(monkeypatch, capsys)
+
+
+def gold_key(place: Place) -> Path:
+    answers = [{"sentence_id": str(id_), "relevance": "essential"} for id_ in (1, 2)]
+    path = place.folder / "key.json"
+    path.write_text(json.dumps([{"case_id": f"k{number}", "answers": answers} for number in range(4)]))
+    return path
+
+
+def test_totals_are_those_of_all_sessions_and_the_same_on_the_page(place: Place, said: Said) -> None:
+    (place.folder / "fail").touch()
+    place.start()
+    (place.folder / "fail").unlink()
+    place.resume(again=True)
+    place.resume()
+    run = RunFolder(place.run)
+    made = [session.calls for session in run.manifest.sessions]
+    assert made[0] > made[1] > made[2] == 0
+    found = said.json("show", "run")
+    assert (found["calls"], found["replayed_calls"]) == (
+        sum(made),
+        sum(session.replayed for session in run.manifest.sessions),
+    )
+    assert found["last_session"]["command"] == "resume" and found["last_session"]["calls"] == 0
+    opened = OpenedRun(place.run, print)
+    facts = live_facts(run.manifest, opened.ended().summaries)
+    assert facts["calls"] == f"{found['calls']}, {found['replayed_calls']} replayed"
+    assert facts["tokens"] == f"{found['input_tokens']:,} read, {found['output_tokens']:,} written"
+    row = listed("run", place.run, *opened.totals())
+    assert (row.tokens, row.seconds) == (found["input_tokens"] + found["output_tokens"], found["seconds"])
+    out, _ = said("show", "run")
+    assert f"calls {sum(made)} made" in out and "of these resume: 0 calls made" in out
+
+
+def test_a_killed_session_counts_by_what_its_cases_took(place: Place, said: Said) -> None:
+    run = place.start()
+    lines = [line["usage"] for line in run.cases()]
+    text = (place.run / "run.json").read_text()
+    manifest = json.loads(text)
+    manifest["sessions"][0] |= {"finished": None, "calls": 0, "input_tokens": 0, "output_tokens": 0}
+    (place.run / "run.json").write_text(json.dumps(manifest))
+    found = said.json("show", "run")
+    for name in ("calls", "input_tokens", "output_tokens"):
+        assert found[name] == sum(line[name] for line in lines) > 0
+    row = listed("run", place.run, *OpenedRun(place.run, print).totals())
+    assert row.tokens == found["input_tokens"] + found["output_tokens"]
+
+
+@pytest.mark.parametrize("command", ["resume", "retry"])
+def test_a_session_without_a_case_to_run_says_so(place: Place, said: Said, command: str) -> None:
+    place.start()
+    _, err = said(command, "run")
+    assert f"nothing to {command}: every case has ended (2 done, 2 waiting for a person)" in err
+    assert said.json(command, "run")["cases_run"] == 0
+
+
+def test_a_reviewers_labels_are_no_score_of_the_run(place: Place, said: Said) -> None:
+    place.start(keys=(gold_key(place),))
+    for case_id in ("k0", "k2"):
+        place.review(case_id, s1="essential", s2="essential")
+    place.resume()
+    found = said.json("show", "run")["evidence_scores"]
+    # Of the cases that nobody reviewed one of two essential sentences is found.
+    assert (found["scored_cases"], found["reviewed_cases"]) == (2, 2)
+    assert found["strict_micro"]["recall"] == 0.5
+    assert "reviewed 2 cases not scored: a reviewer's labels" in said("show", "run")[0]
+    opened = OpenedRun(place.run, print)
+    row = listed("run", place.run, *opened.totals())
+    assert (row.scored, row.reviewed) == (2, 2)
+    assert row.strict_micro_f1 == pytest.approx(100 * found["strict_micro"]["f1"])
+    wrong = {one.case_id: one.wrong for one in opened.ended().summaries}
+    assert wrong == {"k0": None, "k1": 1, "k2": None, "k3": 1}
