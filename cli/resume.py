@@ -40,12 +40,23 @@ def resume(
 
 
 def retry(
-    run: RunFolderArgument, model: ModelOption = None, *, flags: SessionFlags, as_json: JsonOption = False
+    run: RunFolderArgument,
+    model: ModelOption = None,
+    corrected: Annotated[
+        bool,
+        typer.Option(
+            "--corrected", help="Take case and key files as they are now, and run the cases that changed too."
+        ),
+    ] = False,
+    *,
+    flags: SessionFlags,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the failed cases of a run again, and only those (and any that never ran).
 
     Calls that were answered are replayed from the journal; replies that could not be used are asked for
-    anew. The models stay the same, but a server's address may change.
+    anew. The models stay the same, but a server's address may change. A case that could not be read fails
+    again until its file is corrected.
 
     Example: evigraph retry out/2026-11-21T10-15-tamu-ab12
     """
@@ -54,6 +65,8 @@ def retry(
 
     models, options = chosen_models(run, model), flags.options("retry")
     run_session(
-        lambda stop, watcher: retry_run(run, options, models=models, stop=stop, watcher=watcher),
+        lambda stop, watcher: retry_run(
+            run, options, models=models, stop=stop, watcher=watcher, corrected=corrected
+        ),
         as_json=as_json,
     )

@@ -75,8 +75,11 @@ class Summary:
         commands = []
         if manifest.status != "finished" and manifest.forked_from is None:
             commands.append(f"evigraph resume {path}{self._larger_budget()}")
-        if manifest.counts.failed and manifest.forked_from is None:
+        unreadable = manifest.counts.errors.get("invalid_input", 0)
+        if manifest.counts.failed > unreadable and manifest.forked_from is None:
             commands.append(f"evigraph retry {path}")
+        if unreadable and manifest.forked_from is None:
+            commands.append(f"evigraph retry {path} --corrected")
         if manifest.counts.waiting:
             commands.append(f"evigraph review {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
@@ -117,6 +120,9 @@ class Summary:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
         if used.cost is not None:
             table.add_row("cost", f"{used.cost:.4g}")
+        unreadable = self._unreadable()
+        if unreadable is not None:
+            table.add_row("correct", safe(unreadable, "yellow"))
         if last.stopped_by is not None:
             table.add_row("stopped", safe(last.stopped_by, "yellow"))
         table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
@@ -142,6 +148,13 @@ class Summary:
         table.add_row("run", safe(str(self.folder.path)))
         table.add_row("next", safe("\n".join(self.next_commands())))
         output().print(table)
+
+    def _unreadable(self) -> str | None:
+        """What is first to correct in the case files, as such a case fails again until then."""
+        if not self.folder.manifest.counts.errors.get("invalid_input"):
+            return None
+        errors = (line["error"] for line in self.folder.cases() if line["error"])
+        return next((str(error["message"]) for error in errors if error["class"] == "invalid_input"), None)
 
     def _larger_budget(self) -> str:
         """A budget that stopped the run would stop it again."""

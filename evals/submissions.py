@@ -247,7 +247,8 @@ def _undone(run: RunFolder, case_id: str, line: Line | None) -> Fault:
         return Fault("refused", case_id, "", "waits for a person", f"evigraph review {run.path} {case_id}")
     error = line["error"]
     if error["class"] == "invalid_input":
-        return Fault("refused", case_id, "", f"failed: {error['message']}", "Correct the case file, run anew")
+        remedy = f"Correct the case file, then: evigraph retry {run.path} --corrected"
+        return Fault("refused", case_id, "", f"failed: {error['message']}", remedy)
     return Fault("refused", case_id, "", f"failed: {error['class']}", f"evigraph retry {run.path}")
 
 

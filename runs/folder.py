@@ -170,7 +170,8 @@ class RunWriter(RunFolder):
             offsets[line["case_id"]] = offset
         temporary = path.with_suffix(".tmp")
         with path.open("rb") as source, temporary.open("wb") as target:
-            for case_id in sorted(offsets, key=lambda id_: order[id_]):
+            # A case that a corrected file does not have any more has no place.
+            for case_id in sorted(offsets.keys() & order.keys(), key=lambda id_: order[id_]):
                 source.seek(offsets[case_id])
                 target.write(source.readline())
             target.flush()

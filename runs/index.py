@@ -97,7 +97,8 @@ class RunIndex:
         self.folder = folder
         self._trace = TraceFile(folder.path)
         self._database = _open(folder.path / INDEX)
-        self._texts_tried = False
+        # The digest of the case files for which texts were looked for.
+        self._texts_tried = ""
         # Made when it is first asked for: a scan of all cases takes longer than the rest of a case's page.
         self._order: list[str] | None = None
         self._places: dict[str, int] = {}
@@ -221,16 +222,24 @@ class RunIndex:
         found = self._database.execute("SELECT 1 FROM lines WHERE case_id=?", (case_id,)).fetchone()
         return found is not None
 
+    def forget_cases(self) -> None:
+        """The case files have been corrected: read texts, keys and lines anew at the next refresh."""
+        with self._writing():
+            self._database.execute("DELETE FROM texts")
+            self._database.execute("DELETE FROM lines")
+            for fact in ("texts_read", "lines_end"):
+                self._set_fact(fact, "")
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
 
     def _read_texts(self, report: Report) -> bool:
-        """Case texts and keys, once: the files of a run do not change."""
-        if self._fact("texts_read") or self._texts_tried:
-            return False
-        self._texts_tried = True
+        """Case texts and keys, once for what the run says of its files."""
         inputs = self.folder.manifest.inputs
+        if self._fact("texts_read") or self._texts_tried == inputs.sha256:
+            return False
+        self._texts_tried = inputs.sha256
         fault = ""
         with self._writing():
             self._database.execute("DELETE FROM texts")

@@ -40,6 +40,9 @@ DONE, FAILED, WAITING = "done", "failed", "waiting"
 
 SCHEMA_VERSION = 3
 
+CASE_FILES = "case files"
+"""How `differences` calls them, and their keys."""
+
 Status = Literal["running", "interrupted", "stopped", "finished"]
 """`stopped` is an end by a fault such as a full disk; a `finished` run may hold failed cases."""
 
@@ -304,7 +307,7 @@ def differences(recorded: Manifest, current: Manifest, compared: Mapping[str, Se
     """
     pairs: list[tuple[str, object, object]] = [
         ("system", recorded.system, current.system),
-        ("case files", recorded.inputs.sha256, current.inputs.sha256),
+        (CASE_FILES, recorded.inputs.sha256, current.inputs.sha256),
         ("limit", recorded.inputs.limit, current.inputs.limit),
     ]
     found = [name for name, one, other in pairs if one != other]

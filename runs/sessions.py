@@ -6,20 +6,25 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
+from cases.texts import plural
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from runs.assemble import Assembly, Report, Request, assemble, close_backends
 from runs.batch import Options, run_batch
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
-from runs.manifest import FAILED, WAITING, BudgetCaps, Manifest, RunError, differences
+from runs.manifest import CASE_FILES, FAILED, WAITING, BudgetCaps, Manifest, RunError, differences
 from runs.recorded import recorded_places
 from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
+
+_CORRECTED = "corrected_case_files"
+"""The record of the digests that case and key files had before they were corrected, the first one first."""
 
 
 async def start(
@@ -100,22 +105,67 @@ async def retry(
     models: Mapping[Role, ModelName] | None,
     stop: asyncio.Event,
     watcher: Watcher,
+    corrected: bool = False,
 ) -> RunFolder:
     """Run the failed cases again, and those that never ran. Rejected replies are asked for anew.
+
+    Args:
+        path: The run's folder.
+        options: How to run.
+        models: Addresses that are new.
+        stop: Ends the session early, resumable.
+        watcher: Shows how it goes.
+        corrected: Take the case and key files as they are now, and run those cases too that have changed.
 
     Raises:
         RunError: Something that shapes results has changed since the run began.
     """
     with RunWriter(path) as folder, Servers(watcher.notify, stop) as servers:
         _refuse_fork(folder)
-        assembly = await _assemble_again(folder, None, models, watcher.notify, servers, options)
+        assembly = await _assemble_again(
+            folder, None, models, watcher.notify, servers, options, corrected=corrected
+        )
         journal = Journal(folder.path / CALLS)
         journal.forget_rejected()
         journal.close()
         kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
         kept -= reviewed_waiting(folder, watcher.notify)
+        if corrected:
+            kept = _take_corrected(folder, assembly, kept, watcher.notify)
         await run_batch(folder, assembly, options, skipped=kept, stop=stop, watcher=watcher)
     return _indexed(path)
+
+
+def _take_corrected(folder: RunWriter, assembly: Assembly, kept: set[str], report: Report) -> set[str]:
+    """Make the files of now those of the run, and drop what it has of cases that they have otherwise.
+
+    Args:
+        folder: The run.
+        assembly: Made of the files of now.
+        kept: Ids of the cases that have ended well.
+        report: Called with a line about what has changed.
+
+    Returns:
+        Those of them that are as they were, with what the key says of them. Without the texts of before
+        that is none: then every case runs again, on replayed calls where its prompts are the same.
+    """
+    before, now = folder.manifest.inputs, assembly.manifest.inputs
+    if before.sha256 == now.sha256:
+        return kept
+    with contextlib.closing(RunIndex(folder)) as index:
+        cases = {case.id: case == index.case(case.id) for case in islice(assembly.source, now.limit)}
+        order = {case_id: place for place, case_id in enumerate(cases) if cases[case_id] and case_id in kept}
+        # In this order: a kill in between leaves a run that is still refused as changed, and loses replies
+        # of none.
+        folder.compact(order)
+        index.forget_cases()
+    earlier = folder.manifest.resources.get(_CORRECTED, {}).get("earlier", [])
+    folder.manifest.resources[_CORRECTED] = {"earlier": [*earlier, before.sha256]}
+    folder.manifest.inputs = now
+    folder.save_manifest()
+    same = sum(cases.values())
+    report(f"the case files have changed in {plural(len(cases) - same, 'case')}; unchanged: {same:,}")
+    return set(order)
 
 
 def _indexed(path: Path) -> RunFolder:
@@ -177,6 +227,8 @@ async def _assemble_again(
     report: Report,
     servers: Servers,
     options: Options,
+    *,
+    corrected: bool = False,
 ) -> Assembly:
     """What the run was made of, made ready once more; the addresses of its models may be new."""
     assembly = await assemble(
@@ -189,10 +241,13 @@ async def _assemble_again(
     )
     try:
         changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
+        if corrected:
+            changed = [name for name in changed if name != CASE_FILES]
         if changed:
+            again = f": evigraph retry {folder.path} --corrected" if changed == [CASE_FILES] else ""
             raise RunError(
                 f"{folder.path}: changed since this run began: {', '.join(changed)}."
-                " Undo the change, or start a new run"
+                f" Undo the change, or {'run the changed cases alone' if again else 'start a new run'}{again}"
             )
         folder.manifest.models = assembly.manifest.models
         _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)

@@ -35,6 +35,7 @@ VARYING = tuple(
         (r"[ \t]+$", ""),
         # Durations that commands measure and print at once.
         (r"^time( +)\d[^\n]*$", r"time\1<time>"),
+        (r"^(of these  [^\n]*), [\d.]+ s *$", r"\1, <time>"),
         (r'"((?:\w+_)?seconds|query_(?:p95_)?ms|processor_p95_ms)": [\d.e-]+', r'"\1": "<time>"'),
         (r"^(build +)[\d.]+ seconds for (\d+ documents), [\d,.]+ a second$", r"\1<time> for \2"),
         (r"^(a query +|a query: |processor time of a query: )[^\n]* ms$", r"\1<time>"),

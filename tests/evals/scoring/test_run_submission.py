@@ -37,7 +37,7 @@ def test_failed_and_missing_cases_are_named_with_their_remedy(tmp_path: Path) ->
     assert refusals(ready) == [
         ("case '8': failed: timeout", f"evigraph retry {run}"),
         ("case '9': not run yet", f"evigraph resume {run}"),
-        ("case 'x': failed: too late", "Correct the case file, run anew"),
+        ("case 'x': failed: too late", f"Correct the case file, then: evigraph retry {run} --corrected"),
     ]
 
 
