@@ -123,7 +123,7 @@ def _export_tables(
             print_line(f"{folder / name}.parquet  {plural(count, 'row')}")
         for path in logs:
             print_line(str(path))
-        print_line(f"read: pandas.read_parquet({str(folder / 'cases.parquet')!r})")
+        print_line(f"read: pyarrow.parquet.read_table({str(folder / 'cases.parquet')!r})")
     return {"folder": str(folder), "rows": rows, "inspect_logs": [str(path) for path in logs]}
 
 

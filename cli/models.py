@@ -37,7 +37,7 @@ def list_models(as_json: JsonOption = False) -> None:
     table.add_column("state", overflow="fold")
     table.add_column("what it is", overflow="fold")
     for entry in entries:
-        table.add_row(entry.model, entry.state, entry.description)
+        table.add_row(*map(safe, entry))
     output().print(table)
 
 

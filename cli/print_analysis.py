@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cases.texts import plural
 from cli.terminal import output, print_line, print_table
 from evals.analysis.attribution import AttributionSweep
 from evals.analysis.intents import IntentScores
@@ -24,7 +25,9 @@ _NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
 def print_analysis(found: Analysis) -> None:
     """Every part that there is."""
     console = output()
-    print_line(f"{found.run}: {found.cases:,} cases with votes, {found.labelled_cases:,} of them in a key")
+    print_line(
+        f"{found.run}: {plural(found.cases, 'case')} with votes, {found.labelled_cases:,} of them in a key"
+    )
     if found.weak_cases:
         console.print(weak_note(found.weak_cases, found.labelled_cases))
     if found.by_threshold:
@@ -106,7 +109,9 @@ def _print_intents(scores: IntentScores) -> None:
 def print_attribution(found: AttributionSweep) -> None:
     """A row for each threshold and each set of weights."""
     console = output()
-    print_line(f"{found.run}: {found.cases:,} cases attributed, {found.labelled_cases:,} of them in a key")
+    print_line(
+        f"{found.run}: {plural(found.cases, 'case')} attributed, {found.labelled_cases:,} of them in a key"
+    )
     if not found.rows:
         console.print(_NO_KEY)
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as Grid
 
+from cases.texts import plural
 from cli.terminal import output, print_line, print_table, safe
 from evals.compare.changes import CaseChange, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
@@ -51,7 +52,9 @@ def _runs(console: Console, comparison: Comparison) -> None:
 def _scores(console: Console, comparison: Comparison, task: TaskDifferences) -> None:
     level = f"{comparison.judged_by.level:.4g}"
     console.print()
-    console.print(safe(f"{task.task}: {task.cases:,} cases scored in both; intervals at {level}", "bold"))
+    console.print(
+        safe(f"{task.task}: {plural(task.cases, 'case')} scored in both; intervals at {level}", "bold")
+    )
     print_table(metric_table([one for one in task.metrics if one.main], with_sides=False))
     rest = sum(not one.main for one in task.metrics)
     if rest:
@@ -124,7 +127,7 @@ def _usage(console: Console, comparison: Comparison) -> None:
     console.print()
     for name, usage in zip("AB", comparison.usage, strict=True):
         console.print(
-            f"used in {name}  {usage.calls:,} calls, {usage.input_tokens:,} tokens read,"
+            f"used in {name}  {plural(usage.calls, 'call')}, {usage.input_tokens:,} tokens read,"
             f" {usage.output_tokens:,} written"
         )
 

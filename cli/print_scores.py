@@ -40,7 +40,7 @@ def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
     print_line(origin)
     for one in scored:
         scores, intervals = one.scores, one.intervals()
-        console.print(f"\n[bold]{_TITLES[scores.task]}[/bold]  {len(scores.cases):,} cases")
+        console.print(f"\n[bold]{_TITLES[scores.task]}[/bold]  {plural(len(scores.cases), 'case')}")
         sets = _sets({**scores.values, **scores.extra}, intervals)
         if sets.rows:
             print_table(sets, gap=4)
@@ -99,7 +99,7 @@ def print_verdicts(origin: str, scored: Sequence[VerdictScores]) -> None:
     console = output()
     print_line(origin)
     for one in scored:
-        console.print(f"\n[bold]verdict: {_VERDICTS[one.classes]}[/bold]  {one.cases:,} cases")
+        console.print(f"\n[bold]verdict: {_VERDICTS[one.classes]}[/bold]  {plural(one.cases, 'case')}")
         rows = [
             [name, POINTS.number(interval.value), Format(1).bracket(interval)]
             for name, interval in one.values.items()
@@ -110,7 +110,7 @@ def print_verdicts(origin: str, scored: Sequence[VerdictScores]) -> None:
         )
         print_line(f"  key: {gold}; given: {given}")
         if one.unscored:
-            print_line(f"  {len(one.unscored):,} cases are not done ({some(one.unscored)})")
+            print_line(f"  not done: {plural(len(one.unscored), 'case')} ({some(one.unscored)})")
         for note in one.notes:
             print_line(f"  {note}", soft_wrap=True)
 

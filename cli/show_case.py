@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cases.errors import InputError
 from cases.records import Case
+from cases.texts import plural
 from cli.show_fork import list_forks
 from cli.show_question import print_question, question_rows
 from cli.show_verdict import print_evidence, verdict_rows
@@ -98,7 +99,7 @@ def _call_counts(step: Line) -> str:
     read = sum(call["input_tokens"] for call in calls)
     written = sum(call["output_tokens"] for call in calls)
     cached = sum(call["cached_tokens"] for call in calls)
-    parts = [f"{len(calls)} calls, {read:,} tokens read"]
+    parts = [f"{plural(len(calls), 'call')}, {read:,} tokens read"]
     if cached:
         parts.append(f"{cached:,} of them cached")
     parts.append(f"{written:,} written")

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cases.texts import plural
 from cli.terminal import output, safe
 from evals.compare.changes import CaseChange, case_change
 from evals.compare.outcomes import CaseOutcome, read_outcome
@@ -79,7 +80,7 @@ class ForkSummary:
         grid.add_row("changed", safe("\n".join(_changes(forked))))
         grid.add_row(
             "steps",
-            f"{self.inherited} inherited, {self.new} new: {session.calls:,} calls,"
+            f"{self.inherited} inherited, {self.new} new: {plural(session.calls, 'call')},"
             f" {session.input_tokens:,} tokens read, {session.output_tokens:,} written",
         )
         if session.cost is not None:

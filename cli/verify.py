@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cases.texts import plural
 from cli.options import HtmlOption, JsonOption
 from cli.terminal import print_json, print_line
 
@@ -64,7 +65,7 @@ def verify(
     from cases.files import write_atomically
     from cli.progress import progress
     from evals.verification.report import Report, render
-    from ranking.load import load_ranker
+    from ranking.load import load_ranker, name_with_identity
     from ranking.source_vectors import with_source
     from ranking.verify import verify as find_support
     from weights.registry import cache_root
@@ -79,7 +80,7 @@ def verify(
         note=str(note),
         source=against.name,
         ids=against.ids,
-        ranker=loaded.identity,
+        ranker=name_with_identity(ranker, loaded.identity),
         verification=found,
         source_encoded=vectors.encoded if vectors else None,
     )
@@ -131,7 +132,7 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
     print_line()
     counts = ", ".join(f"{found.count(support)} {support}" for support in _COLOURS)
     held = "" if found.threshold is None else f", from probability {found.threshold:g} on"
-    print_line(f"{len(found.lines)} lines: {counts} (by {report.ranker}{held})", soft_wrap=True)
+    print_line(f"{plural(len(found.lines), 'line')}: {counts} (by {report.ranker}{held})", soft_wrap=True)
     if found.threshold is None:
         print_line(
             "its scores are no probabilities: what they name is a place to look, and no support",

@@ -58,6 +58,12 @@ def load_ranker(name: str) -> Ranker:
     return _KINDS[kind](folder)
 
 
+def name_with_identity(name: str, identity: str) -> str:
+    """What a person asked for and what that is: `support` is a logistic ranker, and says so."""
+    known = name in _PACKAGED and not identity.startswith(name)
+    return f"{name}, {identity}" if known else identity
+
+
 def located(name: str) -> str:
     """The name of a packaged ranker as it is, and a folder by its absolute path, which holds elsewhere."""
     for prefix in (OF_A_FOLDER, CROSS_ENCODER):

@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 from cases.archehr_key import read_archehr_key, write_archehr_key
 from cases.errors import InputError
 from cases.load import find_cases
-from cases.records import Case, Gold, Intent, Label, RiskLevel
+from cases.records import Case, Gold, Intent, InvalidCase, Label, RiskLevel
+from cases.texts import plural
 from graph.note_resources import open_pool
 from graph.system import find_system, systems
 from nodes.core.context import Context
@@ -72,15 +73,15 @@ async def build_from_files(
     files = find_cases(inputs, keys)
     summary = files.check()
     total = summary.cases + summary.invalid
-    annotated = [
-        case
-        for case in files
-        if isinstance(case, Case) and case.sentences and (case.gold.labels or case.gold.answer)
-    ]
-    if len(annotated) < total:
-        report(
-            f"{total - len(annotated)} of {total} cases have neither labels nor an answer, and are left out"
-        )
+    annotated: list[Case] = []
+    for case in files:
+        if isinstance(case, InvalidCase):
+            report(f"case {case.id} is left out: {case.fault}")
+        elif case.sentences and (case.gold.labels or case.gold.answer):
+            annotated.append(case)
+    unlabelled = summary.cases - len(annotated)
+    if unlabelled:
+        report(f"{unlabelled} of {plural(total, 'case')} left out: no note, or neither labels nor an answer")
     if models:
         annotated = await _with_intents(annotated, models, folder, report)
     count = await build_pool(folder, annotated, embedder, source)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import itertools
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from cases.errors import InputError
 from cases.load import find_cases, packaged_cases
 from cases.records import Case
 from graph.recipe import check_prompts, load_recipe
@@ -47,6 +51,20 @@ class StudioContext:
         return getattr(_load(self), name)
 
 
+class _Cases(dict[str, Case]):
+    """The cases that can be asked for; a thread names one of them."""
+
+    def __init__(self, origin: str, cases: Iterable[Case]) -> None:
+        super().__init__({case.id: case for case in cases})
+        self._origin = origin
+
+    def __missing__(self, case_id: str) -> Case:
+        near = difflib.get_close_matches(case_id, self, n=1)
+        known = ", ".join(itertools.islice(self, 5)) + (", ..." if len(self) > 5 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {known}"
+        raise InputError(self._origin, f"no case {case_id!r}", hint)
+
+
 @lru_cache(maxsize=4)
 def _load(context: StudioContext) -> Context:
     recipe = load_recipe(context.recipe)
@@ -62,8 +80,9 @@ def _load(context: StudioContext) -> Context:
     # Attributes are not async, and the server's own event loop is running here.
     with ThreadPoolExecutor(1) as thread:
         opened = thread.submit(asyncio.run, open_resources(system.resources, request)).result()
+    named = context.case_file or f"the samples of {recipe.system}"
     return Context(
-        cases={case.id: case for case in cases if isinstance(case, Case)},
+        cases=_Cases(named, (case for case in cases if isinstance(case, Case))),
         client=ModelClient(backends, Journal(_FOLDER / CALLS)),
         prompts=prompts,
         settings=recipe,

@@ -8,7 +8,6 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cases.texts import plural, printable
-from evals.pages.page import plain
 
 _TYPES = {
     "css": "text/css; charset=utf-8",

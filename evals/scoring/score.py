@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cases.submissions.archehr import Prediction, Task
+from cases.texts import plural
 from evals.metrics.registry import load_metrics, metrics_of, official_metrics, scale_of, score_texts
 from evals.metrics.text_metric import MetricResources, MetricSpec, NotComputed, TextPair
 from evals.scoring.gold import GoldCase, ScoringError
@@ -57,7 +58,7 @@ def score(
     scores = replace(scores, unscored=tuple(sorted(set(wanted) - {one.made.case_id for one in matched})))
     if not unknown:
         return scores
-    note = f"Ids that the key does not have count as wrong, in {len(unknown)} cases: {unknown[0]}."
+    note = f"Ids that the key does not have count as wrong, in {plural(len(unknown), 'case')}: {unknown[0]}."
     return replace(scores, overall=None, notes=(*scores.notes, note))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cases.load import sort_keys
+from cases.load import find_cases, sort_keys
+from cases.records import InvalidCase
 from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import read_entries
 from cases.submissions.tasks import ARCHEHR, guess_task
@@ -195,7 +196,7 @@ def score_submission(
     gold = _restricted(read_gold([] if in_case_files else keys, case_files), case_ids)
     if case_ids is not None:
         made = [one for one in made if one.case_id in gold]
-    _demand_same_cases(path, made, gold)
+    _demand_same_cases(path, made, gold, case_files)
     return [ScoredTask(score(found, made, gold, resources))]
 
 
@@ -208,9 +209,16 @@ def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[s
     return wanted
 
 
-def _demand_same_cases(path: Path, made: Sequence[Prediction], gold: Mapping[str, GoldCase]) -> None:
+def _demand_same_cases(
+    path: Path, made: Sequence[Prediction], gold: Mapping[str, GoldCase], case_files: Sequence[Path]
+) -> None:
     submitted = {one.case_id for one in made}
     missing, extra = sorted(gold.keys() - submitted), sorted(submitted - gold.keys())
+    if extra and case_files:
+        for case in find_cases(case_files):
+            if isinstance(case, InvalidCase) and case.id in extra:
+                fault = f"case {case.id!r} cannot be scored, as it cannot be read: {case.fault}"
+                raise ScoringError(f"{path}: {fault}. Correct the case file")
     faults = [
         f"{len(ids)} {kind} (such as {ids[0]!r})"
         for ids, kind in ((missing, "cases of the key are missing"), (extra, "cases are not in the key"))

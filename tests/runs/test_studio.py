@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases.errors import InputError
 from graph.system import systems
 from retrieval.corpus.build import build
 from runs import studio
@@ -56,6 +57,18 @@ async def test_a_claim_is_checked_in_the_corpus_that_is_named(
     case_id = next(iter(context.cases))
     state = await vars(studio)["timeaware"].ainvoke({"case_id": case_id}, context=context)
     assert state["verdict"]
+    context.client.journal.close()
+
+
+def test_an_unknown_case_is_named_with_the_nearest_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    context = StudioContext(model="scripted:auto", recipe=str(write_recipe(tmp_path)))
+    with pytest.raises(InputError, match=r"the samples of tamu: no case '1011'. did you mean '101'\?"):
+        context.cases["1011"]
+    with pytest.raises(InputError, match=r"no case 'zzz'. known: 101, 102, 103, 104, 105, \.\.\."):
+        context.cases["zzz"]
     context.client.journal.close()
 
 

@@ -1,0 +1,50 @@
+"""Lines that name what they mean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.evals.scoring.runs import done, make_run
+from tests.evigraph import evigraph, write_cases
+
+
+def test_brackets_of_a_requirement_are_printed(tmp_path: Path) -> None:
+    assert "pip install 'evigraph[vllm]'" in " ".join(evigraph("models", "list", folder=tmp_path).out.split())
+
+
+def test_an_unknown_field_is_not_taken_for_one_that_it_is_unlike(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text(
+        '{"case_id": "a", "note": "x", "question": "q", "sentences": ["s"]}\n'
+    )
+    given = ("run", "direct", "cases.jsonl", "--model", "scripted:auto", "--out", "run")
+    ended = evigraph(*given, folder=tmp_path)
+    assert "note: unknown field; known are case_id," in ended.err
+
+
+def test_a_pool_names_the_case_that_cannot_be_read(tmp_path: Path) -> None:
+    cases = write_cases(tmp_path / "cases.jsonl", 2)
+    entries = [json.loads(line) | {"answer": "For a leak."} for line in cases.read_text().splitlines()]
+    broken = entries[1] | {"sentences": [1]}
+    cases.write_text("".join(json.dumps(entry) + "\n" for entry in (entries[0], broken)))
+    ended = evigraph("demos", "build", cases, "--to", "pool", "--embedding", "lexical:64", folder=tmp_path)
+    assert "case k1 is left out: " in ended.err and "line 2" in ended.err
+    assert "neither labels nor an answer" not in ended.err
+    assert "1 demonstration " in ended.out
+
+
+def test_a_submitted_case_that_cannot_be_read_is_not_said_to_be_foreign(tmp_path: Path) -> None:
+    labels = {"1": "essential", "2": "not-relevant", "3": "essential"}
+    make_run(tmp_path, "78", [done("7")], labels=labels, unreadable="8")
+    entries = [{"case_id": id_, "prediction": ["1"]} for id_ in "78"]
+    (tmp_path / "s.json").write_text(json.dumps(entries))
+    ended = evigraph("score", "s.json", "--cases", "cases.jsonl", folder=tmp_path)
+    assert ended.code == 2
+    assert "case '8' cannot be scored, as it cannot be read: cases.jsonl: line 2" in ended.line
+
+
+def test_one_of_a_thing_is_not_called_several(tmp_path: Path) -> None:
+    labels = {"1": "essential", "2": "not-relevant", "3": "essential"}
+    make_run(tmp_path, "7", [done("7")], labels=labels)
+    out = evigraph("score", "run", "--task", "2026-2", folder=tmp_path).out
+    assert "2026, subtask 2: evidence  1 case\n" in out
