@@ -111,7 +111,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("fault", _TEXT),
     ),
 }
-"""Columns by table. `calls.key` is the key of the run's journal, where prompts and replies stand."""
+"""Columns by table. `calls.key` is the key of the run's journal, where prompts and replies stand; `calls.fault`
+is `rejected` where there was one, as its words may quote the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,11 @@ def rows_of_case(run: NamedRun, line: Line, trace: list[Line]) -> Iterator[tuple
     columns = [name for name in SCHEMAS["calls"].names if name not in ("run", "case_id", "node")]
     for step in trace:
         for call in step.get("calls", ()):
-            yield "calls", of_case | {"node": step["node"]} | {name: call.get(name) for name in columns}
+            row = {name: call.get(name) for name in columns}
+            yield (
+                "calls",
+                of_case | {"node": step["node"]} | row | {"fault": call.get("fault") and "rejected"},
+            )
 
 
 def _votes(line: Line, trace: list[Line]) -> Iterator[Row]:

@@ -54,7 +54,7 @@ def case_page(
         name: The run's name in addresses.
         case_id: The case.
         addresses: Where links lead.
-        reviews: The run's reviews, if they have been read already.
+        reviews: The run's reviews; None shows none, as pages without texts do.
         visit: State of the review form, if the page is requested for more than reading.
         name_of: Names of the other runs that are shown, for links to forks.
 
@@ -73,7 +73,7 @@ def case_page(
     graph = run.manifest.graph
     route = read_route(steps, graph)
     before, after = run.neighbours(case_id)
-    history = (reviews or Reviews(run.path)).history(case_id)
+    history = reviews.history(case_id) if reviews is not None else []
     texts_fault = run.texts_fault
     if case is None and not texts_fault:
         texts_fault = "no readable case file has this id"
