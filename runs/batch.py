@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,7 +176,7 @@ async def run_batch(
         raise RunStopped(_explain(folder.path, error)) from error
     finally:
         manifest.status = status
-        manifest.counts = _counts(statuses)
+        manifest.counts = Counts.of(statuses)
         session.end(progress.usage)
         session.processor_seconds = round(time.process_time() - used_before, 3)
         _save_if_possible(folder)
@@ -303,17 +302,6 @@ def _cases_at_once(assembly: Assembly, options: Options) -> int:
     )
     wanted = options.concurrency or widest
     return max(1, min(wanted, MAX_CASES_AT_ONCE, assembly.manifest.inputs.cases))
-
-
-def _counts(statuses: dict[str, str]) -> Counts:
-    ended = Counter(status.partition(":")[0] for status in statuses.values())
-    errors = Counter(status.partition(":")[2] for status in statuses.values() if status.startswith(FAILED))
-    return Counts(
-        done=ended[DONE],
-        failed=ended[FAILED],
-        waiting=ended[WAITING],
-        errors=dict(sorted(errors.items())),
-    )
 
 
 def _save_if_possible(folder: RunWriter) -> None:

@@ -2,40 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from cases.files import end_of_whole_lines
-from runs.manifest import SCHEMA_VERSION, Manifest, RunError
+from runs.manifest import SCHEMA_VERSION, Manifest, RunError, repair_hint
+from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TraceFile, open_for_append, pack
 
 MANIFEST = "run.json"
 CASES = "cases.jsonl"
 CALLS = "calls.sqlite"
+COPY = ".run.json.copy"
+"""What `run.json` held when it was last written, for the case that it is damaged."""
 _LOCK = ".lock"
 
 Line = dict[str, Any]
 
 
+class CaseLine(NamedTuple):
+    """A whole line of `cases.jsonl`, or what is wrong with it.
+
+    Attributes:
+        number: From 1.
+        start: In bytes.
+    """
+
+    number: int
+    start: int
+    line: Line | None
+    fault: str = ""
+
+
 class RunFolder:
     """Reads a run. Lines that a kill has torn are passed over; the last line of a case counts."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, manifest: str = MANIFEST) -> None:
         """Open a run folder.
+
+        Args:
+            path: The folder.
+            manifest: The file in it that says what the run is made of.
 
         Raises:
             RunError: It has no run, or one of another version.
         """
         self.path = path
-        if not (path / MANIFEST).is_file():
-            raise RunError(f"{path}: no run here ({MANIFEST} is missing)")
+        if not (path / manifest).is_file():
+            raise RunError(f"{path}: no run here ({manifest} is missing)")
+        self._manifest = manifest
         self.manifest = self.read_manifest()
 
     def read_manifest(self) -> Manifest:
@@ -44,9 +67,10 @@ class RunFolder:
         Raises:
             RunError: It cannot be read, or another version wrote it.
         """
-        text = (self.path / MANIFEST).read_text("utf-8")
+        path = self.path / self._manifest
         try:
-            version = json.loads(text)["schema_version"]
+            fields = open_document(path.read_bytes())
+            version = fields["schema_version"]
             if version > SCHEMA_VERSION:
                 raise RunError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
             if version < SCHEMA_VERSION:
@@ -54,25 +78,34 @@ class RunFolder:
                     f"{self.path}: written by an older Evigraph (schema {version}, this one reads"
                     f" {SCHEMA_VERSION}); run its cases again"
                 )
-            return Manifest.model_validate_json(text)
+            fields.pop(CHECKSUM, None)
+            return Manifest.model_validate(fields)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except Damaged as error:
+            raise RunError(f"{path}: {error}; {repair_hint(self.path)}") from None
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
-            raise RunError(f"{self.path / MANIFEST}: {field}: {first['msg']}") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{self.path / MANIFEST}: not a manifest: {error}") from None
+            raise RunError(f"{path}: {field}: {first['msg']}; {repair_hint(self.path)}") from None
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RunError(f"{path}: not a manifest: {error!r}; {repair_hint(self.path)}") from None
 
     def cases(self) -> Iterator[Line]:
-        """The latest line of each case, streamed, in the order of the file."""
-        latest = {line["case_id"]: offset for offset, line in _lines(self.path / CASES)}
-        for offset, line in _lines(self.path / CASES):
+        """The latest line of each case, streamed, in the order of the file.
+
+        Raises:
+            RunError: A line is damaged, or lines of a finished run are missing.
+        """
+        latest = {line["case_id"]: offset for offset, line in self._lines()}
+        for offset, line in self._lines():
             if latest[line["case_id"]] == offset:
                 yield line
 
     def case(self, case_id: str) -> Line | None:
         """The latest line of a case."""
         found = None
-        for _, line in _lines(self.path / CASES):
+        for _, line in self._lines():
             if line["case_id"] == case_id:
                 found = line
         return found
@@ -110,8 +143,53 @@ class RunFolder:
         """Status of each case that has ended; failed ones carry their error class after a colon."""
         return {
             line["case_id"]: line["status"] + (f":{line['error']['class']}" if line["error"] else "")
-            for _, line in _lines(self.path / CASES)
+            for _, line in self._lines()
         }
+
+    def case_lines(self) -> Iterator[CaseLine]:
+        """Every whole line of `cases.jsonl`, damaged ones with what is wrong with them."""
+        path = self.path / CASES
+        if not path.exists():
+            return
+        start = 0
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if raw.endswith(b"\n"):
+                    try:
+                        yield CaseLine(number, start, self.parse(raw))
+                    except Damaged as error:
+                        yield CaseLine(number, start, None, str(error))
+                start += len(raw)
+
+    def parse(self, raw: bytes) -> Line:
+        """A line of `cases.jsonl`.
+
+        Raises:
+            Damaged: It is not what was written.
+        """
+        line = open_line(raw, sealed=self.manifest.sealed)
+        if not isinstance(line.get("case_id"), str) or not {"status", "error"} <= line.keys():
+            raise Damaged("it is no line of a case")
+        line.pop(CHECKSUM, None)
+        return line
+
+    def _lines(self) -> Iterator[tuple[int, Line]]:
+        """Whole lines with their byte offsets; a torn last line is not whole."""
+        ended = set()
+        for one in self.case_lines():
+            if one.line is None:
+                raise RunError(
+                    f"{self.path / CASES}: line {one.number}: {one.fault}; {repair_hint(self.path)}"
+                )
+            ended.add(one.line["case_id"])
+            yield one.start, one.line
+        # Cases that have ended stay so, and the counts are as old as the end of the last session.
+        expected = self.manifest.counts.total
+        if len(ended) < expected:
+            raise RunError(
+                f"{self.path / CASES}: {expected - len(ended):,} of {expected:,} ended cases are missing;"
+                f" {repair_hint(self.path)}"
+            )
 
 
 class RunWriter(RunFolder):
@@ -123,10 +201,17 @@ class RunWriter(RunFolder):
         Raises:
             RunError: No run, or another process is writing it.
         """
-        super().__init__(path)
+        if not (path / MANIFEST).is_file():
+            raise RunError(f"{path}: no run here ({MANIFEST} is missing)")
+        # What another process writes until it gives the lock back must not be read before.
         self._lock = _take_lock(path)
-        self._cases = _open_for_append(path / CASES)
-        self._trace = open_for_append(path)
+        try:
+            super().__init__(path)
+            self._cases = _open_for_append(path / CASES)
+            self._trace = open_for_append(path)
+        except BaseException:
+            self._lock.close()
+            raise
 
     @classmethod
     def create(cls, path: Path, manifest: Manifest) -> RunWriter:
@@ -141,7 +226,8 @@ class RunWriter(RunFolder):
             hint = f"go on with it: evigraph resume {path}" if holds_run else "choose another --out"
             raise RunError(f"{path}: the folder is not empty; {hint}")
         path.mkdir(parents=True, exist_ok=True)
-        _write_atomically(path / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+        manifest.sealed = True
+        write_manifest(path, manifest)
         return cls(path)
 
     def share_journal(self, journal: Path) -> None:
@@ -154,19 +240,20 @@ class RunWriter(RunFolder):
 
     def save_manifest(self) -> None:
         """Write `run.json` in one step."""
-        _write_atomically(self.path / MANIFEST, self.manifest.model_dump_json(indent=2) + "\n")
+        write_manifest(self.path, self.manifest)
 
     def append(self, case: Line, trace: Sequence[Line]) -> None:
         """Add an ended case; the trace comes first, so that every case line has one."""
         if trace:
             _append(self._trace, pack(trace))
-        _append(self._cases, (json.dumps(case, ensure_ascii=False) + "\n").encode(errors="replace"))
+        line = json.dumps(case, ensure_ascii=False).encode(errors="replace")
+        _append(self._cases, seal_line(line) + b"\n")
 
     def compact(self, order: Mapping[str, int]) -> None:
         """Put `cases.jsonl` into input order with one line a case, so that equal runs are equal bytes."""
         path = self.path / CASES
         offsets: dict[str, int] = {}
-        for offset, line in _lines(path):
+        for offset, line in self._lines():
             offsets[line["case_id"]] = offset
         temporary = path.with_suffix(".tmp")
         with path.open("rb") as source, temporary.open("wb") as target:
@@ -190,18 +277,6 @@ class RunWriter(RunFolder):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Line]]:
-    """Whole lines with their byte offsets; a torn last line is not whole."""
-    if not path.exists():
-        return
-    offset = 0
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield offset, json.loads(line)
-            offset += len(line)
 
 
 def _append(file: IO[bytes], content: bytes) -> None:
@@ -235,10 +310,27 @@ def _take_lock(path: Path) -> IO[bytes]:
     return lock
 
 
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other writers off a run.
+
+    Raises:
+        RunError: There is one.
+    """
+    lock = _take_lock(path)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write `run.json` of a folder in one step, and its copy."""
+    content = seal_document(manifest.model_dump_json(indent=2).encode() + b"\n")
+    for name in (MANIFEST, COPY):
+        temporary = path / f".{name}.tmp"
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path / name)

@@ -28,7 +28,8 @@ from runs.case_summary import (
     summarise_pass,
 )
 from runs.folder import CASES, RunFolder
-from runs.manifest import RunError, recorded_cases
+from runs.manifest import RunError, recorded_cases, repair_hint
+from runs.sealed import Damaged
 from runs.trace_file import Line, Place, TraceFile
 
 INDEX = "index.sqlite"
@@ -181,8 +182,8 @@ class RunIndex:
             file.seek(row[0])
             raw = file.read(row[1] - row[0])
         try:
-            line: Line = orjson.loads(raw)
-        except orjson.JSONDecodeError:
+            line: Line = self.folder.parse(raw)
+        except Damaged:
             line = {}
         # The run may just have put its lines into another order.
         return line if line.get("case_id") == case_id else self.folder.case(case_id)
@@ -303,9 +304,11 @@ class RunIndex:
             while start < size and (raw := file.readline()).endswith(b"\n"):
                 end = start + len(raw)
                 try:
-                    self._store_line(orjson.loads(raw), Span(start, end), revision)
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise RunError(f"{path}: damaged at byte {start:,}: {error!r}") from error
+                    self._store_line(self.folder.parse(raw), Span(start, end), revision)
+                except (Damaged, ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise RunError(
+                        f"{path}: damaged at byte {start:,}: {error}; {repair_hint(self.folder.path)}"
+                    ) from error
                 start = end
             self._set_fact("revision", str(revision))
             self._set_fact("lines_end", _json([status.st_ino, start, _tail(file, start), status.st_mtime_ns]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
@@ -61,6 +63,11 @@ _PACKAGES = (
 
 class RunError(Exception):
     """A run that cannot start or go on, in one line."""
+
+
+def repair_hint(path: Path) -> str:
+    """What to do about a damaged run, as the end of a message."""
+    return f"what is whole can be kept: evigraph check {shlex.quote(str(path))} --repair"
 
 
 class RunStopped(RunError):
@@ -205,12 +212,30 @@ class Counts(_Record):
     waiting: int = 0
     errors: dict[str, int] = Field(default_factory=dict)
 
+    @property
+    def total(self) -> int:
+        """All that have ended."""
+        return self.done + self.failed + self.waiting
+
+    @classmethod
+    def of(cls, statuses: Mapping[str, str]) -> Counts:
+        """Counts of cases by their status; failed ones carry their error class after a colon."""
+        ended = Counter(status.partition(":")[0] for status in statuses.values())
+        errors = Counter(status.partition(":")[2] for status in statuses.values() if ":" in status)
+        return cls(
+            done=ended[DONE],
+            failed=ended[FAILED],
+            waiting=ended[WAITING],
+            errors=dict(sorted(errors.items())),
+        )
+
 
 class Manifest(_Record):
     """The content of `run.json`.
 
     Attributes:
         resources: What the run was made of beside models and prompts, by name, as each describes itself.
+        sealed: Whether each line of `cases.jsonl` has a checksum; those of earlier versions have none.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -231,6 +256,7 @@ class Manifest(_Record):
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
     sessions: list[Session] = Field(default_factory=list)
     forked_from: ForkedFrom | None = None
+    sealed: bool = False
 
     def covers(self, case_id: str) -> bool:
         """Whether a case of the case files belongs to the run: a fork has one."""

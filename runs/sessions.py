@@ -13,6 +13,7 @@ from cases.texts import plural
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from runs.assemble import Assembly, Report, Request, assemble, close_backends
 from runs.batch import Options, run_batch
+from runs.check import demand_whole
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
 from runs.manifest import CASE_FILES, FAILED, WAITING, BudgetCaps, Manifest, RunError, differences
@@ -88,10 +89,11 @@ async def resume(
     Calls in the journal are replayed.
 
     Raises:
-        RunError: Something that shapes results has changed since the run began.
+        RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
     with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
         _refuse_fork(folder)
+        demand_whole(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
         skipped = set(folder.statuses()) - reviewed_waiting(folder, watcher.notify)
         await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
@@ -118,10 +120,11 @@ async def retry(
         corrected: Take the case and key files as they are now, and run those cases too that have changed.
 
     Raises:
-        RunError: Something that shapes results has changed since the run began.
+        RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
     with RunWriter(path) as folder, Servers(watcher.notify, stop) as servers:
         _refuse_fork(folder)
+        demand_whole(folder)
         assembly = await _assemble_again(
             folder, None, models, watcher.notify, servers, options, corrected=corrected
         )

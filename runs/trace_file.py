@@ -9,6 +9,7 @@ from member to member without unpacking, and `zcat` reads the whole file all the
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import struct
 import time
@@ -21,18 +22,19 @@ from typing import IO, Any, NamedTuple
 import orjson
 
 from nodes.core.failure import NodeFailure
-from runs.manifest import RunError
+from runs.manifest import RunError, repair_hint
 
 TRACE = "trace.jsonl.gz"
 
 Line = dict[str, Any]
 
-_HEADER = struct.Struct("<4sIBBH2sHI")
+_LENGTH = struct.Struct("<I")
 _TRAILER = struct.Struct("<II")
-_START = b"\x1f\x8b\x08\x04"  # gzip, deflate, with an extra field
-_FIELD = b"EG"
 _LEVEL = 1
-_UNKNOWN_SYSTEM = 255
+# gzip, deflate, an extra field; no time, no hint, unknown system; 8 bytes of field, "EG" with 4 of its own.
+_START = b"\x1f\x8b\x08\x04" + bytes(4) + b"\x00\xff" + b"\x08\x00" + b"EG" + b"\x04\x00"
+_HEADER_SIZE = len(_START) + _LENGTH.size
+_SMALLEST = _HEADER_SIZE + 2 + _TRAILER.size
 
 
 class Place(NamedTuple):
@@ -47,9 +49,25 @@ def pack(lines: Sequence[Line]) -> bytes:
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode(errors="replace")
     deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflate.compress(text) + deflate.flush()
-    length = _HEADER.size + len(body) + _TRAILER.size
-    header = _HEADER.pack(_START, 0, 0, _UNKNOWN_SYSTEM, 8, _FIELD, 4, length)
-    return header + body + _TRAILER.pack(zlib.crc32(text), len(text) & 0xFFFFFFFF)
+    length = _HEADER_SIZE + len(body) + _TRAILER.size
+    trailer = _TRAILER.pack(zlib.crc32(text), len(text) & 0xFFFFFFFF)
+    return b"".join((_START, _LENGTH.pack(length), body, trailer))
+
+
+class Member(NamedTuple):
+    """A stretch of the file: a pass, or bytes that are none.
+
+    Attributes:
+        start: In bytes.
+        end: In bytes.
+        lines: Of the pass; None where they cannot be read.
+        fault: What is wrong with the bytes; empty for a whole pass, and for the torn one that a kill leaves.
+    """
+
+    start: int
+    end: int
+    lines: list[Line] | None
+    fault: str = ""
 
 
 class TraceFile:
@@ -60,14 +78,37 @@ class TraceFile:
         self._path = folder / TRACE
 
     def places(self, after: Place | None = None) -> Iterator[Place]:
-        """Where the passes are, in the order of writing; only whole ones."""
+        """Where the passes are, in the order of writing; only whole ones.
+
+        Raises:
+            RunError: There is more behind one of them than a torn one.
+        """
         if not self._path.is_file():
             return
         start = after.end if after is not None else 0
         with self._path.open("rb") as file:
-            for end in _member_ends(file, start):
+            for end in _member_ends(self._path, file, start):
                 yield Place(start, end)
                 start = end
+
+    def members(self) -> Iterator[Member]:
+        """Every stretch of the file, damaged ones too; a pass is found by its beginning, not by its length.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if not self._path.is_file() or not self._path.stat().st_size:
+            return
+        with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            start, size = content.find(_START), len(content)
+            if start != 0:
+                first = size if start < 0 else start
+                yield Member(0, first, None, "" if start < 0 and _is_torn(content[:]) else "is no pass")
+            while 0 <= start < size:
+                following = content.find(_START, start + 1)
+                end = size if following < 0 else following
+                yield from _members_of(content[start:end], start, last=following < 0)
+                start = following
 
     def read(self, place: Place) -> list[Line]:
         """The node executions of a pass.
@@ -77,7 +118,7 @@ class TraceFile:
             OSError: The file cannot be read.
         """
         with self._path.open("rb") as file:
-            return _unpacked(self._path, file, place)
+            return _read_member(self._path, file, place)
 
     def passes(self) -> Iterator[list[Line]]:
         """Every pass, streamed.
@@ -89,7 +130,7 @@ class TraceFile:
             return
         with self._path.open("rb") as file:
             for place in self.places():
-                yield _unpacked(self._path, file, place)
+                yield _read_member(self._path, file, place)
 
 
 def open_for_append(folder: Path) -> IO[bytes]:
@@ -103,40 +144,89 @@ def open_for_append(folder: Path) -> IO[bytes]:
     """
     path = folder / TRACE
     file = path.open("r+b" if path.exists() else "w+b", buffering=0)
-    end = max(_member_ends(file, 0), default=0)
-    file.seek(end)
-    rest = file.read(_HEADER.size)
-    if not _is_torn(rest):
+    try:
+        end = max(_member_ends(path, file, 0), default=0)
+    except RunError:
         file.close()
-        raise RunError(f"{path}: damaged from byte {end:,} on; nothing was written to it")
+        raise
     file.truncate(end)
     file.seek(end)
     return file
 
 
-def _member_ends(file: IO[bytes], start: int) -> Iterator[int]:
+def _member_ends(path: Path, file: IO[bytes], start: int) -> Iterator[int]:
+    """Where whole members end. Behind the last one there is at most a torn one.
+
+    Raises:
+        RunError: There is something else.
+    """
     size = os.fstat(file.fileno()).st_size
-    while start + _HEADER.size <= size:
+    while start < size:
         file.seek(start)
-        magic, _, _, _, _, field, _, length = _HEADER.unpack(file.read(_HEADER.size))
-        if magic != _START or field != _FIELD or start + length > size:
+        head = file.read(_HEADER_SIZE)
+        length = _LENGTH.unpack(head[-_LENGTH.size :])[0] if len(head) == _HEADER_SIZE else 0
+        if not head.startswith(_START) or length < _SMALLEST or start + length > size:
+            file.seek(start)
+            if not _is_torn(file.read()):
+                raise RunError(_damage(path, start))
             return
         start += length
         yield start
 
 
+def _damage(path: Path, start: int, end: int | None = None, why: str = "") -> str:
+    place = f"from byte {start:,} " + ("on" if end is None else f"to {end:,}")
+    reason = f": {why}" if why else ""
+    return f"{path}: damaged {place}{reason}; {repair_hint(path.parent)}"
+
+
 def _is_torn(rest: bytes) -> bool:
     """Whether this may be the beginning of a member, or what a loss of power leaves of one."""
-    return rest.startswith(_START[: len(rest)]) or not rest.strip(b"\0")
+    if not rest.strip(b"\0"):
+        return True
+    if not rest.startswith(_START[: len(rest)]) or _START in rest[1:]:
+        return False
+    # A member that is all there was not torn: its length is wrong.
+    return _unpacked(rest)[1] == "is cut off"
 
 
-def _unpacked(path: Path, file: IO[bytes], place: Place) -> list[Line]:
-    file.seek(place.start)
-    raw = file.read(place.end - place.start)
+def _members_of(content: bytes, start: int, *, last: bool) -> Iterator[Member]:
+    """What stands between the beginnings of two members."""
+    lines, fault, size = _unpacked(content)
+    end = start + len(content)
+    if lines is None:
+        torn = last and fault == "is cut off"
+        yield Member(start, end, None, "" if torn else fault)
+        return
+    claimed = _LENGTH.unpack_from(content, len(_START))[0]
+    yield Member(start, start + size, lines, "" if claimed == size else "its length is damaged")
+    if size < len(content):
+        torn = last and _is_torn(content[size:])
+        yield Member(start + size, end, None, "" if torn else "is no pass")
+
+
+def _unpacked(content: bytes) -> tuple[list[Line] | None, str, int]:
+    """The lines of the member that bytes begin with, or why there are none; and its size."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        return [orjson.loads(line) for line in zlib.decompress(raw, zlib.MAX_WBITS | 16).splitlines()]
+        text = unpacker.decompress(content)
+        if not unpacker.eof:
+            return None, "is cut off", 0
+        lines = [orjson.loads(line) for line in text.splitlines()]
     except (zlib.error, orjson.JSONDecodeError) as error:
-        raise RunError(f"{path}: damaged from byte {place.start:,} to {place.end:,}: {error}") from None
+        return None, str(error), 0
+    if not lines or not all(isinstance(line, dict) and {"case_id", "node"} <= line.keys() for line in lines):
+        return None, "holds no lines of a case", 0
+    return lines, "", len(content) - len(unpacker.unused_data)
+
+
+def _read_member(path: Path, file: IO[bytes], place: Place) -> list[Line]:
+    file.seek(place.start)
+    content = file.read(place.end - place.start)
+    lines, fault, size = _unpacked(content)
+    if lines is None or size != len(content):
+        raise RunError(_damage(path, place.start, place.end, fault or "its length is wrong"))
+    return lines
 
 
 Successors = Mapping[str, frozenset[str]]

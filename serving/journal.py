@@ -2,13 +2,19 @@
 
 SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. Every text is stored once,
 whether as a prompt or as a reply, so the journal grows with new text only.
+
+Every call has a checksum, which is compared whenever it is replayed. How many calls are stored stands in a
+small file beside the journal too: SQLite passes over a write-ahead log that was deleted, cut or damaged.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shlex
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,28 +24,38 @@ from typing import Any
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from serving.journal_tables import (
+    COLUMNS,
+    FORGOTTEN,
     INSERT_CALL,
+    OLDEST_READ,
     SCHEMA_VERSION,
+    SUMMED_COLUMNS,
     TEXT_COLUMNS,
     CallRow,
     Texts,
+    checksum,
+    columns,
     create,
+    moved,
+    sealed,
     text_digest,
+    text_sum,
     unpack,
+    upgrade,
 )
 from serving.messages import Answer, Message, TokenLogprob
 
 _LOCK_SECONDS = 60.0
 """How long to wait for another process that writes."""
 
+# A text that is missing is damage, and no reason to pass over the call.
 _FIND = """
-SELECT reply.body, finish.body, input_tokens, output_tokens, cached_tokens, seconds, retries, server.body,
-    logprobs.body
+SELECT {columns}, reply_.body, finish_.body, server_.body, logprobs_.body
 FROM calls
-JOIN texts AS reply ON reply.id = calls.reply
-JOIN texts AS finish ON finish.id = calls.finish_reason
-JOIN texts AS server ON server.id = calls.server
-JOIN texts AS logprobs ON logprobs.id = calls.logprobs
+LEFT JOIN texts AS reply_ ON reply_.id = calls.reply
+LEFT JOIN texts AS finish_ ON finish_.id = calls.finish_reason
+LEFT JOIN texts AS server_ ON server_.id = calls.server
+LEFT JOIN texts AS logprobs_ ON logprobs_.id = calls.logprobs
 WHERE key = ?
 """
 
@@ -80,6 +96,57 @@ class JournalError(Exception):
     """The journal cannot be read or written. It ends the run: a reply that is not stored is lost."""
 
 
+class JournalDamaged(JournalError):
+    """What is stored is not what was written. Nothing was changed."""
+
+
+class CallCount:
+    """How many calls a journal holds at least, in a file beside it: what SQLite has lost is then noticed.
+
+    Written after each commit, in one write; a kill between the two leaves a lower number, which is true too.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        """Nothing is opened yet."""
+        # Journals are shared by links to them.
+        self.path = journal.resolve().with_name(f"{journal.resolve().name}.count")
+        self._file: int | None = None
+
+    def read(self) -> int:
+        """The number; 0 where an earlier version wrote the journal.
+
+        Raises:
+            JournalDamaged: The file holds something else.
+        """
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return 0
+        number, _, crc = text.partition(b" ")
+        if not text:
+            return 0
+        if crc != b"%08x\n" % zlib.crc32(number) or not number.isdigit():
+            raise JournalDamaged(f"{self.path}: damaged{_look_at(self.path.with_suffix(''))}")
+        return int(number)
+
+    def write(self, number: int) -> None:
+        """Record it."""
+        if self._file is None:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        text = b"%020d" % number
+        os.pwrite(self._file, b"%s %08x\n" % (text, zlib.crc32(text)), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _look_at(journal: Path) -> str:
+    return f"; see what is whole: evigraph check {shlex.quote(str(journal))}"
+
+
 class Journal:
     """The calls of one run, on disk. Use it from one thread; close it at the end."""
 
@@ -90,7 +157,10 @@ class Journal:
             JournalError: The file is no journal or one of another schema, or it cannot be written.
         """
         self.path = path
+        self._count = CallCount(path)
         with self._errors():
+            if not read_only:
+                self._demand_count()
             mode = "ro" if read_only else "rwc"
             address = f"{path.absolute().as_uri()}?mode={mode}"
             # Transactions are begun by hand, as writers: one that reads first may find that it cannot write.
@@ -102,13 +172,44 @@ class Journal:
             except BaseException:
                 self._database.close()
                 raise
+            # As a column that is missing: reading a file of schema 3 does not change it.
+            old = read_only and "crc" not in columns(self._database)
+            self._columns = COLUMNS.replace("crc", "NULL") if old else COLUMNS
+            self._find = _FIND.format(columns=self._columns)
+            self._stored = 0 if read_only else self._counted()
         self._texts = Texts(self._database)
+
+    def _demand_count(self) -> None:
+        """Compare the number of calls before anything is written: closing a writer folds in a damaged log.
+
+        Raises:
+            JournalDamaged: Calls are missing.
+        """
+        expected = self._count.read()
+        if not expected:
+            return
+        found = 0
+        if self.path.exists():
+            # A reader leaves the write-ahead log as it is.
+            address = f"{self.path.absolute().as_uri()}?mode=ro"
+            database = sqlite3.connect(address, timeout=_LOCK_SECONDS, uri=True)
+            try:
+                (tables,) = database.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+                if tables:
+                    (found,) = database.execute("SELECT COUNT(*) FROM calls").fetchone()
+            finally:
+                database.close()
+        if found < expected:
+            raise JournalDamaged(
+                f"{self.path}: {expected - found:,} of {expected:,} stored replies are missing; was"
+                f" {self.path.name}-wal or the file itself deleted, cut or damaged?{_look_at(self.path)}"
+            )
 
     def _prepare(self, read_only: bool) -> None:
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
             raise JournalError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
-        if 0 < version < SCHEMA_VERSION:
+        if 0 < version < OLDEST_READ:
             raise JournalError(
                 f"{self.path}: written by an older Evigraph (schema {version}); start the run anew, or read"
                 " it with that version"
@@ -117,28 +218,46 @@ class Journal:
             return
         _retry_locked(self._database.execute, "PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
-        if version == 0:
+        if version < SCHEMA_VERSION:
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
-                create(self._database)
+                (create if version == 0 else upgrade)(self._database)
+
+    def _counted(self) -> int:
+        (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
+        return int(number)
 
     def find(self, question: Question) -> Answer | None:
-        """The stored answer, or None."""
+        """The stored answer, or None.
+
+        Raises:
+            JournalDamaged: It is not what was stored.
+        """
         with self._errors():
-            row = self._database.execute(_FIND, (_key(question.key),)).fetchone()
-            if row is None:
+            found = self._database.execute(self._find, (_key(question.key),)).fetchone()
+            if found is None:
                 return None
-            reply, finish_reason, read, written, cached, seconds, retries, server, logprobs = row
+            row, bodies = CallRow(*found[:-4]), found[-4:]
+            if row.rejected == FORGOTTEN:
+                return None
+            if None in bodies:
+                raise sqlite3.DatabaseError("a text is missing; the file is malformed")
+            reply, finish_reason, server, logprobs = texts = [unpack(body) for body in bodies]
+            if row.crc is not None and row.crc != checksum(row, [text_sum(text) for text in texts]):
+                raise JournalDamaged(
+                    f"{self.path}: the reply to a call of case {row.case_id!r} is malformed: its checksum"
+                    f" does not match{_look_at(self.path)}"
+                )
             return Answer(
-                unpack(reply),
-                unpack(finish_reason),
-                read,
-                written,
-                cached,
-                seconds,
-                retries,
-                unpack(server),
-                _read_logprobs(unpack(logprobs)),
+                reply,
+                finish_reason,
+                row.input_tokens,
+                row.output_tokens,
+                row.cached_tokens,
+                row.seconds,
+                row.retries,
+                server,
+                _read_logprobs(logprobs),
             )
 
     def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
@@ -154,40 +273,75 @@ class Journal:
             prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
             parameters = number(json.dumps(first.parameters, sort_keys=True))
             rows = [
-                CallRow(
-                    _key(question.key),
-                    model,
-                    role_,
-                    case_id,
-                    question.sample,
-                    prompt,
-                    parameters,
-                    number(answer.text),
-                    number(answer.finish_reason),
-                    answer.input_tokens,
-                    answer.output_tokens,
-                    answer.cached_tokens,
-                    answer.seconds,
-                    answer.retries,
-                    rejected=0,
-                    server=number(answer.server),
-                    logprobs=number(json.dumps(answer.logprobs) if answer.logprobs else ""),
+                self._sealed(
+                    CallRow(
+                        _key(question.key),
+                        model,
+                        role_,
+                        case_id,
+                        question.sample,
+                        prompt,
+                        parameters,
+                        number(answer.text),
+                        number(answer.finish_reason),
+                        answer.input_tokens,
+                        answer.output_tokens,
+                        answer.cached_tokens,
+                        answer.seconds,
+                        answer.retries,
+                        rejected=0,
+                        server=number(answer.server),
+                        logprobs=number(logprobs := json.dumps(answer.logprobs) if answer.logprobs else ""),
+                    ),
+                    (answer.text, answer.finish_reason, answer.server, logprobs),
                 )
                 for question, answer in answered
             ]
-            self._database.executemany(INSERT_CALL, rows)
+            added = self._insert(rows)
+        self._add(added)
+
+    def _sealed(self, row: CallRow, texts: Sequence[str]) -> CallRow:
+        return sealed(row, [text_sum(text) for text in texts])
+
+    def _insert(self, rows: Sequence[CallRow]) -> int:
+        """Store rows; how many of them are no newer ones of calls that are stored."""
+        places = ",".join("?" * len(rows))
+        (known,) = self._database.execute(
+            f"SELECT COUNT(*) FROM calls WHERE key IN ({places})",  # noqa: S608
+            [row.key for row in rows],
+        ).fetchone()
+        self._database.executemany(INSERT_CALL, rows)
+        return len(rows) - int(known)
+
+    def _add(self, added: int) -> None:
+        """Count calls after their commit."""
+        self._stored += added
+        with self._errors():
+            self._count.write(self._stored)
 
     def reject(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
         with self._writing():
-            self._database.executemany(
-                "UPDATE calls SET rejected=1 WHERE key=?", [(_key(key),) for key in keys]
-            )
+            for key in keys:
+                self._mark("key=?", _key(key), rejected=1)
 
     def forget_rejected(self) -> int:
-        """Delete the rejected replies; the number of them."""
+        """Have the rejected replies asked for anew; the number of them."""
         with self._writing():
-            return self._database.execute("DELETE FROM calls WHERE rejected=1").rowcount
+            return self._mark("rejected=?", 1, rejected=FORGOTTEN)
+
+    def _mark(self, which: str, value: bytes | int, *, rejected: int) -> int:
+        found = self._database.execute(f"SELECT {COLUMNS} FROM calls WHERE {which}", (value,)).fetchall()  # noqa: S608
+        for row in map(CallRow._make, found):
+            texts = [self._texts.read(getattr(row, name)) for name in SUMMED_COLUMNS]
+            self._database.execute(INSERT_CALL, self._sealed(row._replace(rejected=rejected), texts))
+        return len(found)
+
+    def has(self, key: str) -> bool:
+        """Whether a call is stored."""
+        with self._errors():
+            row = self._database.execute("SELECT 1 FROM calls WHERE key=?", (_key(key),)).fetchone()
+        return row is not None
 
     def count(self) -> int:
         """Number of stored calls."""
@@ -242,7 +396,10 @@ class Journal:
         """Copy stored calls with their texts to another journal; keys that are not stored are passed over."""
         for key in dict.fromkeys(keys):
             with self._errors():
-                found = self._database.execute("SELECT * FROM calls WHERE key=?", (_key(key),)).fetchone()
+                found = self._database.execute(
+                    f"SELECT {self._columns} FROM calls WHERE key=?",  # noqa: S608
+                    (_key(key),),
+                ).fetchone()
             if found is not None:
                 self._copy(CallRow(*found), into)
 
@@ -252,8 +409,9 @@ class Journal:
             texts = {name: self._texts.read(getattr(row, name)) for name in TEXT_COLUMNS}
         with into._writing():
             numbers = {name: into._texts.number(text) for name, text in texts.items()}
-            copy = row._asdict() | numbers | {"prompt": into._texts.prompt(turns)}
-            into._database.execute(INSERT_CALL, tuple(copy.values()))
+            copy = moved(row, into._texts.prompt(turns), numbers)
+            added = into._insert([into._sealed(copy, [texts[name] for name in SUMMED_COLUMNS])])
+        into._add(added)
 
     def _conversation(self, prompt: str, reply: int) -> list[Message]:
         turns = [Message(role, text) for role, text in self._texts.turns(prompt)]
@@ -274,12 +432,19 @@ class Journal:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        except sqlite3.OperationalError as error:
+            raise JournalError(f"{self.path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise JournalDamaged(f"{self.path}: {error}{_look_at(self.path)}") from error
         except sqlite3.Error as error:
             raise JournalError(f"{self.path}: {error}") from error
+        except OSError as error:
+            raise JournalError(f"{self._count.path}: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Close the file; the write-ahead log is folded in."""
         self._database.close()
+        self._count.close()
 
 
 def _is_locked(error: BaseException) -> bool:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+OLDEST_READ = 3
+"""Calls of schema 3 have no checksum."""
+
+FORGOTTEN = 2
+"""Value of `rejected` for replies that are asked for anew; they stay, as the trace refers to them."""
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS texts (
@@ -36,9 +41,10 @@ TABLES = (
         cached_tokens INTEGER NOT NULL,
         seconds REAL NOT NULL,
         retries INTEGER NOT NULL,
-        rejected INTEGER NOT NULL,
+        rejected INTEGER NOT NULL,   -- 1: no parser could use it; 2: and it is to be asked for anew
         server INTEGER NOT NULL,
-        logprobs INTEGER NOT NULL    -- JSON, or the empty text
+        logprobs INTEGER NOT NULL,   -- JSON, or the empty text
+        crc INTEGER                  -- `checksum` of the row; NULL in rows of schema 3
     ) WITHOUT ROWID""",
 )
 
@@ -70,12 +76,52 @@ class CallRow(NamedTuple):
     rejected: int
     server: int
     logprobs: int
+    crc: int | None = None
 
+
+COLUMNS = ", ".join(CallRow._fields)
+
+SUMMED_COLUMNS = ("reply", "finish_reason", "server", "logprobs")
+"""Columns of texts whose content belongs to the checksum of a row."""
 
 TEXT_COLUMNS = ("model", "role", "parameters", "reply", "finish_reason", "server", "logprobs")
 """Columns of `calls` that hold the number of a text."""
 
-INSERT_CALL = "INSERT OR REPLACE INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_VALUES = ", ".join("?" * len(CallRow._fields))
+INSERT_CALL = f"INSERT OR REPLACE INTO calls ({COLUMNS}) VALUES ({_VALUES})"  # noqa: S608
+
+
+def text_sum(text: str) -> int:
+    """CRC-32 of a text."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def checksum(row: CallRow, sums: Sequence[int]) -> int:
+    """CRC-32 of a row: of its values, and of the texts that a replay takes from it.
+
+    Args:
+        row: Its own `crc` is left out.
+        sums: `text_sum` of each of `SUMMED_COLUMNS`.
+    """
+    # As SQLite hands them back: a whole number in a column of reals is a real.
+    values = (*row[:12], float(row.seconds), row.retries, row.rejected, row.server, row.logprobs, *sums)
+    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
+
+
+def sealed(row: CallRow, sums: Sequence[int]) -> CallRow:
+    """The row with its checksum."""
+    return row._replace(crc=checksum(row, sums))
+
+
+def moved(row: CallRow, prompt: str, numbers: Mapping[str, int]) -> CallRow:
+    """A row for another journal, where its texts have other numbers.
+
+    Args:
+        row: Of this journal.
+        prompt: Its column `prompt` there.
+        numbers: By name of `TEXT_COLUMNS`.
+    """
+    return CallRow._make((row._asdict() | dict(numbers) | {"prompt": prompt}).values())
 
 
 class Texts:
@@ -92,21 +138,26 @@ class Texts:
         Whoever rolls that back must call `forget`.
         """
         digest = text_digest(text)
-        number = self.number_of_hash(digest)
+        number = self._stored_number(digest, text)
         if number is None:
             added = self._database.execute("INSERT INTO texts (body) VALUES (?)", (pack(text),))
             number = int(added.lastrowid or 0)
-            self._database.execute("INSERT INTO hashes VALUES (?, ?)", (digest, number))
+            self._database.execute("INSERT OR REPLACE INTO hashes VALUES (?, ?)", (digest, number))
             self._remember(digest, number)
         return number
 
-    def number_of_hash(self, digest: bytes) -> int | None:
-        """The number of the text with this SHA-256, if it is stored."""
+    def _stored_number(self, digest: bytes, text: str) -> int | None:
+        """The number of a text, if it is stored; one that is damaged on disk is stored anew."""
         known = self._known.get(digest)
         if known is not None:
             return known
         row = self._database.execute("SELECT text FROM hashes WHERE hash=?", (digest,)).fetchone()
         if row is None:
+            return None
+        try:
+            if self.read(row[0]) != text:
+                return None
+        except sqlite3.DatabaseError:
             return None
         self._remember(digest, row[0])
         return int(row[0])
@@ -142,6 +193,18 @@ def create(database: sqlite3.Connection) -> None:
     for table in TABLES:
         database.execute(table)
     database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def upgrade(database: sqlite3.Connection) -> None:
+    """Bring tables of an earlier schema up to this one, in the caller's transaction."""
+    if "crc" not in columns(database):
+        database.execute("ALTER TABLE calls ADD COLUMN crc INTEGER")
+    database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def columns(database: sqlite3.Connection) -> list[str]:
+    """The columns of `calls` in this file."""
+    return [row[1] for row in database.execute("PRAGMA table_info(calls)")]
 
 
 def text_digest(text: str) -> bytes:

@@ -111,8 +111,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("fault", _TEXT),
     ),
 }
-"""Columns by table. `calls.key` is the key of the run's journal, where prompts and replies stand; `calls.fault`
-is `rejected` where there was one, as its words may quote the reply."""
+"""Columns by table. `calls.key` is the key of the run's journal, where prompts and replies stand.
+`calls.fault` is `rejected` where there was one: its words may quote the reply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,7 +102,7 @@ def test_a_reader_asks_for_what_came_after_a_revision(index: RunIndex) -> None:
 def test_a_damaged_line_names_its_file_and_place(path: Path) -> None:
     with (path / CASES).open("ab") as file:
         file.write(b'{"case_id": "k1"}\n')
-    with pytest.raises(RunError, match=r"cases\.jsonl: damaged at byte [\d,]+: KeyError"):
+    with pytest.raises(RunError, match=r"cases\.jsonl: damaged at byte [\d,]+: it"):
         RunIndex(RunFolder(path)).refresh()
 
 
@@ -116,7 +117,12 @@ def test_lines_in_a_new_order_are_found(index: RunIndex) -> None:
 
 def test_a_file_of_cases_that_was_edited_is_read_anew(index: RunIndex) -> None:
     path = index.folder.path / CASES
-    path.write_text(path.read_text().replace('"status": "done"', '"status": "failed"'))
+    edited = re.sub(
+        r', "crc32": "\w+"', "", path.read_text().replace('"status": "done"', '"status": "failed"')
+    )
+    path.write_text(edited)
+    # As earlier versions wrote lines: without checksums.
+    index.folder.manifest.sealed = False
     assert index.refresh()
     assert {one.status for one in index.summaries()} == {"failed"}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Journal, JournalError, Question, _retry_locked
+from serving.journal import Journal, JournalDamaged, JournalError, Question, _retry_locked
 from serving.journal_tables import create, unpack
 from serving.messages import Answer, Message, TokenLogprob
 
@@ -339,10 +339,12 @@ def test_a_damaged_file_is_a_journal_error(tmp_path: Path, read: Callable[[Journ
     content = path.read_bytes()
     # The first page tells what tables there are; what they hold follows.
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
-    damaged = Journal(path)
-    with pytest.raises(JournalError, match="malformed"):
+    damaged = Journal(path, read_only=True)
+    with pytest.raises(JournalDamaged, match="malformed; see what is whole: evigraph check"):
         read(damaged)
     damaged.close()
+    with pytest.raises(JournalDamaged, match="malformed"):
+        Journal(path)
 
 
 def test_the_usage_is_the_sum_over_the_calls_of_each_model(journal: Journal) -> None:

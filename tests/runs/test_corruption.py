@@ -1,0 +1,177 @@
+"""Whatever is damaged of a run is named, and a repair ends with the results of the undamaged run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from runs.check import check, repair_run
+from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder
+from runs.manifest import RunError
+from runs.trace_file import TRACE
+from serving.journal import CallCount, Journal
+from serving.journal_tables import TABLES, CallRow
+from tests.evigraph import evigraph
+from tests.runs.corruption import Outcome, make_runs, outcome
+
+CORRUPTIONS = 30
+"""Of the suite; `python -m tests.runs.corruption 200` makes as many as wanted, and a table."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return make_runs(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def run(made: dict[str, Path], tmp_path: Path) -> Path:
+    return copied(made["finished"], tmp_path)
+
+
+def copied(run: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(run, folder / "run"))
+
+
+@pytest.mark.parametrize("seed", range(CORRUPTIONS))
+def test_random_damage_is_named_or_harmless(made: dict[str, Path], tmp_path: Path, seed: int) -> None:
+    one: Outcome = outcome(made, tmp_path, seed)
+    assert one.equal and not one.loops, one
+    assert one.asked <= one.lost, one
+
+
+def test_whole_runs_have_no_faults(made: dict[str, Path]) -> None:
+    for path in made.values():
+        assert check(RunFolder(path)).faults == []
+
+
+@pytest.mark.parametrize("length", [0, 30, 5_000, 0xFFFFFFFF])
+def test_a_wrong_length_in_the_trace_costs_nothing(run: Path, length: int) -> None:
+    content = bytearray((run / TRACE).read_bytes())
+    content[16:20] = length.to_bytes(4, "little")
+    (run / TRACE).write_bytes(content)
+    with pytest.raises(RunError, match=r"trace\.jsonl\.gz: damaged from byte"):
+        list(RunFolder(run).passes())
+    found = repair_run(run).found
+    assert (found.lost_cases, found.lost_calls) == ([], 0)
+    assert check(RunFolder(run)).faults == []
+
+
+def test_a_log_that_was_deleted_is_named_and_nothing_is_folded_in(
+    made: dict[str, Path], tmp_path: Path
+) -> None:
+    run = copied(made["killed"], tmp_path)
+    (run / f"{CALLS}-wal").unlink()
+    stored = CallCount(run / CALLS).read()
+    faults = check(RunFolder(run)).faults
+    assert stored > 20 and any(f"{stored} of {stored} stored replies are missing" in one for one in faults)
+    refused = evigraph("resume", run, folder=tmp_path)
+    assert refused.code == 2 and "evigraph check" in refused.line
+
+
+def test_damage_in_the_middle_of_a_log_loses_only_what_stood_there(
+    made: dict[str, Path], tmp_path: Path
+) -> None:
+    run = copied(made["killed"], tmp_path)
+    log = run / f"{CALLS}-wal"
+    content = bytearray(log.read_bytes())
+    place = len(content) // 2
+    content[place : place + 4] = b"\xff\xff\xff\xff"
+    log.write_bytes(content)
+    stored = CallCount(run / CALLS).read()
+    assert any("calls.sqlite-wal: damaged from byte" in one for one in check(RunFolder(run)).faults)
+    repair_run(run)
+    # SQLite by itself reads the first half alone.
+    assert CallCount(run / CALLS).read() > 0.8 * stored
+
+
+def test_a_reply_that_was_changed_on_disk_is_not_replayed(run: Path) -> None:
+    with sqlite3.connect(run / CALLS) as database:
+        database.execute("UPDATE calls SET output_tokens = output_tokens + 1 WHERE sample = 1")
+        changed = database.execute("SELECT COUNT(*) FROM calls WHERE sample = 1").fetchone()[0]
+    database.close()
+    found = check(RunFolder(run))
+    assert found.lost_calls == changed and f"{changed} replies are damaged" in found.faults[0]
+
+
+def test_a_first_page_that_is_lost_costs_no_reply(run: Path) -> None:
+    content = (run / CALLS).read_bytes()
+    (run / CALLS).write_bytes(bytes(4096) + content[4096:])
+    before = CallCount(run / CALLS).read()
+    assert "file is not a database" in " ".join(check(RunFolder(run)).faults)
+    repair_run(run)
+    journal = Journal(run / CALLS)
+    assert journal.count() == before
+    journal.close()
+
+
+def test_a_manifest_is_taken_from_its_copy(run: Path) -> None:
+    good = (run / MANIFEST).read_bytes()
+    (run / MANIFEST).write_bytes(b"[" * 100_000)
+    with pytest.raises(RunError, match=r"run\.json: it is no JSON.*evigraph check"):
+        RunFolder(run)
+    assert "it is no JSON" in repair_run(run).found.faults[0]
+    assert (run / MANIFEST).read_bytes() == good
+
+
+def test_a_manifest_without_a_whole_copy_is_left_alone(run: Path) -> None:
+    (run / MANIFEST).write_bytes(b"\xff")
+    (run / COPY).unlink()
+    with pytest.raises(RunError, match=r"copy \S+ is not whole either"):
+        repair_run(run)
+    assert (run / MANIFEST).read_bytes() == b"\xff"
+
+
+@pytest.mark.parametrize("line", ["", "[1, 2]", "nonsense", '{"case_id": 3}', "[" * 5000])
+def test_a_foreign_line_is_named_with_its_number(run: Path, line: str, tmp_path: Path) -> None:
+    lines = (run / CASES).read_text().splitlines()
+    (run / CASES).write_text("\n".join([*lines[:2], line, *lines[3:]]) + "\n")
+    shown = evigraph("show", run, folder=tmp_path)
+    assert shown.code == 2 and "cases.jsonl: line 3: it" in shown.line
+
+
+def test_the_command_names_repairs_and_ends_whole(run: Path, made: dict[str, Path], tmp_path: Path) -> None:
+    assert evigraph("check", run, folder=tmp_path).out == "whole: 12 ended cases, 96 stored calls\n"
+    text = (run / CASES).read_text()
+    (run / CASES).write_text(text.replace("essential", "essentiaL", 1))
+    damaged = evigraph("check", run, "--json", folder=tmp_path)
+    assert damaged.code == 1
+    assert damaged.summary["faults"][0].endswith("cases.jsonl: line 1: its checksum does not match")
+    repaired = evigraph("check", run, "--repair", "--json", folder=tmp_path)
+    assert repaired.code == 0 and len(repaired.summary["lost_cases"]) == 1
+    assert repaired.summary["next"] == [f"evigraph resume {run}"]
+    assert (Path(repaired.summary["damaged_files"]) / CASES).read_text() != text
+    resumed = evigraph("resume", run, "--json", folder=tmp_path)
+    assert (resumed.code, resumed.summary["calls"], resumed.summary["replayed_calls"]) == (0, 0, 8)
+    assert (run / CASES).read_text() == text
+    assert evigraph("check", run, folder=tmp_path).code == 0
+
+
+def test_a_run_without_checksums_goes_on(run: Path, tmp_path: Path) -> None:
+    """A folder as earlier versions wrote it."""
+    for name in (CASES, MANIFEST):
+        text = (run / name).read_text().replace('"sealed": true', '"sealed": false')
+        (run / name).write_text(re.sub(r',\s*"crc32": "\w+"', "", text))
+    (run / COPY).unlink()
+    CallCount(run / CALLS).path.unlink()
+    with sqlite3.connect(run / CALLS) as database:
+        names = ", ".join(name for name in CallRow._fields if name != "crc")
+        (table,) = [table for table in TABLES if "calls (" in table]
+        table = re.sub(r",( *-- JSON, or the empty text)\n.*\n", r"\1\n", table)
+        database.execute("ALTER TABLE calls RENAME TO newer")
+        database.execute(table)
+        database.execute(f"INSERT INTO calls SELECT {names} FROM newer")
+        database.execute("DROP TABLE newer")
+        database.execute("PRAGMA user_version=3")
+    database.close()
+    assert check(RunFolder(run)).faults == []
+    lines = (run / CASES).read_text().splitlines(keepends=True)
+    (run / CASES).write_text("".join(lines[:6]))
+    with pytest.raises(RunError, match="6 of 12 ended cases are missing"):
+        RunFolder(run).statuses()
+    repair_run(run)
+    resumed = evigraph("resume", run, "--json", folder=tmp_path)
+    assert (resumed.summary["done"], resumed.summary["calls"]) == (12, 0)
