@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import os
-import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from cases.errors import InputError
+from cases.private import replacing
 
 
 @contextlib.contextmanager
@@ -38,16 +38,11 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     Raises:
         InputError: the folder is missing or the file cannot be written.
     """
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with replacing(path) as file:
             file.writelines(chunks)
-        temporary.replace(path)
     except OSError as error:
         raise InputError(path, f"cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:

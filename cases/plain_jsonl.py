@@ -40,7 +40,12 @@ def read_jsonl(path: Path) -> Iterator[Case | InvalidCase]:
 
 def write_jsonl(path: Path, cases: Iterable[Case]) -> None:
     """Write `cases` one a line; phrases, note excerpt and answer sentences have no place in this format."""
-    write_atomically(path, (json_bytes(_fields(case)) for case in cases))
+    write_atomically(path, jsonl(cases))
+
+
+def jsonl(cases: Iterable[Case]) -> Iterator[bytes]:
+    """The lines of `write_jsonl`."""
+    return (json_bytes(_fields(case)) for case in cases)
 
 
 def _numbered(value: object) -> object:

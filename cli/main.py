@@ -155,6 +155,7 @@ def _options(
 
 def main() -> None:
     """Run a command. Exit codes: 0 all done, 1 some failed or not run, 2 wrong input, 130 interrupted."""
+    from cases.private import close_files
     from cli.terminal import show_log
     from serving.privacy import switch_off_telemetry
     from weights.loading import let_threads_sleep
@@ -164,6 +165,9 @@ def main() -> None:
     arguments = sys.argv[1:]
     debug, verbose = "--debug" in arguments, "--verbose" in arguments
     try:
+        # Weights are no texts, and a cache of them may serve many.
+        if arguments[:1] != ["models"]:
+            close_files()
         show_log(verbose=verbose)
         app(args=[one for one in arguments if one not in ("--debug", "--verbose")], prog_name="evigraph")
     except BrokenPipeError:

@@ -20,6 +20,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError
 from pydantic import TypeAdapter
 
+from cases.private import private_folder
 from cases.records import Case, Gold, LabelSource
 from retrieval.embeddings import Embedder, Vectors
 from serving.errors import ModelError
@@ -300,7 +301,8 @@ async def build_pool(
     if not ordered:
         raise ModelError("no annotated cases to build a pool from: is the key file the right one?")
     store = folder / f"{_STORE}{secrets.token_hex(4)}"
-    store.mkdir(parents=True)
+    private_folder(folder)
+    private_folder(store)
     documents = b"\n".join(_document(case) for case in ordered)
     manifest = {
         "store": store.name,

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cases.private import replacing
 from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, locked, write_manifest
 from runs.index import INDEX
 from runs.manifest import Counts, Manifest, RunError, repair_hint
@@ -276,13 +277,11 @@ def _rewrite(path: Path, aside: Path, content: Iterator[bytes]) -> None:
     if not path.exists():
         path.touch(mode=0o600)
         return
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
+    shutil.copy2(path, aside / path.name)
+    with replacing(path) as file:
         file.writelines(content)
         file.flush()
         os.fsync(file.fileno())
-    shutil.copy2(path, aside / path.name)
-    temporary.replace(path)
 
 
 def _next(folder: Path) -> Path:

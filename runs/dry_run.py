@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from cases.records import Case, InvalidCase
@@ -21,7 +19,6 @@ from runs.assemble import Assembly, Request, assemble
 from runs.batch import MAX_NOTICES, Options
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.estimate import Correction, Estimate
-from runs.folder import CALLS
 from runs.servers import Servers
 from runs.trace_file import Successors
 from runs.watcher import Progress, Watcher
@@ -129,16 +126,15 @@ async def _count_calls(
     backends = {role: dry[id(one)] for role, one in assembly.backends.items()}
     progress = Progress(total=assembly.manifest.inputs.cases)
     dry_run = _DryRun(replace(assembly, backends=backends), foreseen, progress, watcher)
-    with TemporaryDirectory(prefix="evigraph-") as folder:
-        journal = Journal(Path(folder) / CALLS)
-        limits = Limits(max_connections=options.limits.max_connections, max_retries=0)
-        client = ModelClient(backends, journal, limits, progress.usage)
-        try:
-            await dry_run.run(client, stop)
-            correction = await _correction(assembly, backends["answer"], tallies)
-        finally:
-            await client.aclose()
-            journal.close()
+    journal = Journal(None)
+    limits = Limits(max_connections=options.limits.max_connections, max_retries=0)
+    client = ModelClient(backends, journal, limits, progress.usage)
+    try:
+        await dry_run.run(client, stop)
+        correction = await _correction(assembly, backends["answer"], tallies)
+    finally:
+        await client.aclose()
+        journal.close()
     inputs = assembly.manifest.inputs
     return Estimate(
         system=assembly.recipe.system,

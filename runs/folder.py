@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple
 from pydantic import ValidationError
 
 from cases.files import end_of_whole_lines
+from cases.private import close_to_others, open_here, private_folder, replacing
 from runs.manifest import SCHEMA_VERSION, Manifest, RunError, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TraceFile, open_for_append, pack
@@ -205,12 +206,16 @@ class RunWriter(RunFolder):
             raise RunError(f"{path}: no run here ({MANIFEST} is missing)")
         # What another process writes until it gives the lock back must not be read before.
         self._lock = _take_lock(path)
+        opened = [self._lock]
         try:
             super().__init__(path)
+            close_to_others(path)
             self._cases = _open_for_append(path / CASES)
+            opened.append(self._cases)
             self._trace = open_for_append(path)
         except BaseException:
-            self._lock.close()
+            for file in opened:
+                file.close()
             raise
 
     @classmethod
@@ -225,7 +230,7 @@ class RunWriter(RunFolder):
             holds_run = (path / MANIFEST).is_file()
             hint = f"go on with it: evigraph resume {path}" if holds_run else "choose another --out"
             raise RunError(f"{path}: the folder is not empty; {hint}")
-        path.mkdir(parents=True, exist_ok=True)
+        private_folder(path)
         manifest.sealed = True
         write_manifest(path, manifest)
         return cls(path)
@@ -255,8 +260,7 @@ class RunWriter(RunFolder):
         offsets: dict[str, int] = {}
         for offset, line in self._lines():
             offsets[line["case_id"]] = offset
-        temporary = path.with_suffix(".tmp")
-        with path.open("rb") as source, temporary.open("wb") as target:
+        with path.open("rb") as source, replacing(path) as target:
             # A case that a corrected file does not have any more has no place.
             for case_id in sorted(offsets.keys() & order.keys(), key=lambda id_: order[id_]):
                 source.seek(offsets[case_id])
@@ -264,7 +268,6 @@ class RunWriter(RunFolder):
             target.flush()
             os.fsync(target.fileno())
         self._cases.close()
-        temporary.replace(path)
         self._cases = _open_for_append(path)
 
     def close(self) -> None:
@@ -293,7 +296,7 @@ def _append(file: IO[bytes], content: bytes) -> None:
 
 def _open_for_append(path: Path) -> IO[bytes]:
     """Open at the end of the last whole line. Unbuffered, so that a failed write leaves nothing behind."""
-    file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+    file = open_here(path, "r+b" if path.exists() else "w+b")
     end = end_of_whole_lines(file)
     file.truncate(end)
     file.seek(end)
@@ -301,7 +304,7 @@ def _open_for_append(path: Path) -> IO[bytes]:
 
 
 def _take_lock(path: Path) -> IO[bytes]:
-    lock = (path / _LOCK).open("wb")
+    lock = open_here(path / _LOCK, "wb")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -328,9 +331,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write `run.json` of a folder in one step, and its copy."""
     content = seal_document(manifest.model_dump_json(indent=2).encode() + b"\n")
     for name in (MANIFEST, COPY):
-        temporary = path / f".{name}.tmp"
-        with temporary.open("wb") as file:
+        with replacing(path / name) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path / name)

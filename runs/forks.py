@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cases.private import private_folder
 from graph.recipe import differing_fields
 from graph.system import find_system
 from runs.folder import RunFolder
@@ -114,7 +115,8 @@ def new_folder(run: Path, number: int) -> Path:
     while True:
         path = run / FORKS / str(number)
         try:
-            path.mkdir(parents=True)
+            private_folder(path.parent)
+            path.mkdir()
         except FileExistsError:
             number += 1
         else:

@@ -353,6 +353,9 @@ class RunIndex:
 
 def _open(path: Path) -> sqlite3.Connection:
     """The file, or memory where it cannot be written; made anew where it is of another version."""
+    if path.is_symlink():
+        # It is written in its own folder only.
+        return _made_ready(sqlite3.connect(":memory:", check_same_thread=False))
     try:
         database = _made_ready(sqlite3.connect(path, check_same_thread=False))
     except sqlite3.OperationalError:

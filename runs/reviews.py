@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from cases.files import end_of_whole_lines
 from cases.json_border import Identifier, Line, Text, fault, first_fault, not_empty
+from cases.private import open_here
 from cases.records import Label
 from runs.manifest import RunError
 
@@ -307,7 +308,7 @@ class Reviews:
 
     @contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:
-        with self.path.open("a+b", buffering=0) as file:
+        with open_here(self.path, "a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
 

@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 
 import orjson
 
+from cases.private import open_here
 from nodes.core.failure import NodeFailure
 from runs.manifest import RunError, repair_hint
 
@@ -143,7 +144,7 @@ def open_for_append(folder: Path) -> IO[bytes]:
         OSError: The file cannot be opened.
     """
     path = folder / TRACE
-    file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+    file = open_here(path, "r+b" if path.exists() else "w+b")
     try:
         end = max(_member_ends(path, file, 0), default=0)
     except RunError:

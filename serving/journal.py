@@ -150,19 +150,24 @@ def _look_at(journal: Path) -> str:
 class Journal:
     """The calls of one run, on disk. Use it from one thread; close it at the end."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         """Open or create the journal; `read_only` never disturbs the run that writes it.
+
+        Args:
+            path: None for a temporary one, of which nothing is left, even by a kill.
+            read_only: Whether nothing will be stored.
 
         Raises:
             JournalError: The file is no journal or one of another schema, or it cannot be written.
         """
-        self.path = path
-        self._count = CallCount(path)
+        self.path = path or Path("(a temporary journal)")
+        self._count = CallCount(path) if path is not None else None
         with self._errors():
             if not read_only:
                 self._demand_count()
             mode = "ro" if read_only else "rwc"
-            address = f"{path.absolute().as_uri()}?mode={mode}"
+            # SQLite deletes the file of an address without a name as soon as it is open.
+            address = f"{path.absolute().as_uri()}?mode={mode}" if path is not None else ""
             # Transactions are begun by hand, as writers: one that reads first may find that it cannot write.
             self._database = sqlite3.connect(
                 address, timeout=_LOCK_SECONDS, uri=True, check_same_thread=False, isolation_level=None
@@ -185,7 +190,7 @@ class Journal:
         Raises:
             JournalDamaged: Calls are missing.
         """
-        expected = self._count.read()
+        expected = self._count.read() if self._count is not None else 0
         if not expected:
             return
         found = 0
@@ -316,8 +321,9 @@ class Journal:
     def _add(self, added: int) -> None:
         """Count calls after their commit."""
         self._stored += added
-        with self._errors():
-            self._count.write(self._stored)
+        if self._count is not None:
+            with self._errors():
+                self._count.write(self._stored)
 
     def reject(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
@@ -439,12 +445,13 @@ class Journal:
         except sqlite3.Error as error:
             raise JournalError(f"{self.path}: {error}") from error
         except OSError as error:
-            raise JournalError(f"{self._count.path}: {error.strerror or error}") from error
+            raise JournalError(f"{error.filename or self.path}: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Close the file; the write-ahead log is folded in."""
         self._database.close()
-        self._count.close()
+        if self._count is not None:
+            self._count.close()
 
 
 def _is_locked(error: BaseException) -> bool:

@@ -5,10 +5,8 @@ Saving a review is the only write of the server.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -16,12 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from cases.plain_jsonl import jsonl
 from evals.verification.report import Report, answer_and_note, render
 from ranking.ranker import Ranker
 from runs.folder import RunFolder
 from runs.manifest import WAITING, RunError
 from runs.reading import Run
-from runs.reviewed_gold import export_reviewed
+from runs.reviewed_gold import reviewed_cases
 from runs.reviews import MAX_REVIEWER, Reviews
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.review import Outdated, Typed, Visit, read_form, review_of
@@ -100,10 +99,7 @@ class Reviewing:
     def gold(self, request: Request) -> Response:
         """The reviewed cases as JSON lines."""
         run = self._named(request.path_params["run"])
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "gold.jsonl"
-            export_reviewed(RunFolder(run.path), path)
-            content = path.read_bytes()
+        content = b"".join(jsonl(reviewed_cases(RunFolder(run.path)).cases))
         headers = {"content-disposition": 'attachment; filename="gold.jsonl"'}
         return Response(content, media_type="application/jsonl", headers=headers)
 

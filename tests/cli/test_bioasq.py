@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runs.folder import RunFolder
-from tests.evigraph import Ended, evigraph
+from tests.evigraph import Ended, edit_manifest, evigraph
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "bioasq" / "questions.json"
 
@@ -51,10 +51,10 @@ def test_every_type_is_answered_and_shots_are_recorded(folder: Path) -> None:
 
 def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "copy")
-    manifest = json.loads((tmp_path / "copy" / "run" / "run.json").read_text())
+    resources = RunFolder(tmp_path / "copy" / "run").manifest.resources
     assert evigraph("resume", "run", folder=folder).code == 0
-    manifest["resources"]["answered_questions"]["path"] = str(folder / "four.json")
-    (tmp_path / "copy" / "run" / "run.json").write_text(json.dumps(manifest))
+    resources["answered_questions"]["path"] = str(folder / "four.json")
+    edit_manifest(tmp_path / "copy" / "run", resources=resources)
     ended = evigraph("resume", "run", folder=tmp_path / "copy")
     assert ended.code == 2
     assert "changed since this run began: answered questions" in ended.line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 
 from cases.load import packaged_path
 from runs.folder import RunFolder
-from tests.evigraph import Ended, evigraph
+from tests.evigraph import Ended, edit_manifest, evigraph
 
 BATCH, POOL = str(packaged_path("batch.xml")), str(packaged_path("pool.xml"))
 RECIPE = """\
@@ -194,9 +195,9 @@ def test_a_run_without_votes(folder: Path) -> None:
 
 
 def test_a_run_that_was_killed(folder: Path) -> None:
-    manifest = json.loads((folder / "run" / "run.json").read_text())
     (folder / "killed").mkdir()
-    (folder / "killed" / "run.json").write_text(json.dumps({**manifest, "status": "running"}))
+    shutil.copy(folder / "run" / "run.json", folder / "killed")
+    edit_manifest(folder / "killed", status="running", counts={})
     lines = (folder / "run" / "cases.jsonl").read_text().splitlines(keepends=True)
     (folder / "killed" / "cases.jsonl").write_text("".join(lines[:5]))
     said = refused(folder, "killed")

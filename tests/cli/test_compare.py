@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases
+from runs.folder import RunFolder
+from tests.evigraph import LEXICAL_RECIPE, Ended, edit_manifest, evigraph, write_cases
 
 # Calls even sentences essential; with the name `more`, sentence 1 as well.
 SCRIPT = """\
@@ -106,8 +107,9 @@ def test_rows_are_limited_and_say_how_to_see_more(folder: Path) -> None:
 
 def test_case_files_may_stand_in_for_those_of_the_run(folder: Path) -> None:
     shutil.copytree(folder / "few", folder / "moved")
-    text = (folder / "moved" / "run.json").read_text().replace("cases.jsonl", "gone.jsonl")
-    (folder / "moved" / "run.json").write_text(text)
+    inputs = RunFolder(folder / "moved").manifest.inputs.model_dump()
+    paths = [path.replace("cases.jsonl", "gone.jsonl") for path in inputs["paths"]]
+    edit_manifest(folder / "moved", inputs={**inputs, "paths": paths})
     ended = evigraph("compare", "moved", "more", folder=folder)
     assert ended.code == 0
     assert "no key: " in ended.err and "gone.jsonl" in ended.err

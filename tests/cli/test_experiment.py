@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runs.check import repair_run
 from tests.evals.scoring.submissions import CASES, KEY
 from tests.evigraph import Ended, evigraph, write_recipe
 
@@ -79,10 +80,10 @@ def test_an_interrupted_cell_is_resumed(folder: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     shutil.copytree(folder, again, symlinks=True)
     cell = again / "exp" / "cells" / "voting"
-    manifest = json.loads((cell / "run.json").read_text())
-    (cell / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
     lines = (cell / "cases.jsonl").read_text().splitlines(keepends=True)
     (cell / "cases.jsonl").write_text("".join(lines[:1]))
+    # What is left is a run that was interrupted after its first case.
+    repair_run(cell)
     assert experiment(again).code == 0
     resumed = json.loads((cell / "run.json").read_text())["sessions"][-1]
     assert (resumed["command"], resumed["calls"]) == ("resume", 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from retrieval.corpus.build import build
 from runs.folder import RunFolder
-from tests.evigraph import Ended, evigraph
+from tests.evigraph import Ended, edit_manifest, evigraph
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "health"
 RECIPE = """\
@@ -78,9 +77,9 @@ def test_another_corpus_is_no_resume(folder: Path, tmp_path: Path) -> None:
     first = (SAMPLES / "literature.jsonl").read_text("utf-8").splitlines()[:5]
     (tmp_path / "five.jsonl").write_text("\n".join(first))
     build([tmp_path / "five.jsonl"], tmp_path / "other")
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    manifest["resources"]["corpus"]["folder"] = str(tmp_path / "other")
-    (tmp_path / "run" / "run.json").write_text(json.dumps(manifest))
+    resources = RunFolder(tmp_path / "run").manifest.resources
+    resources["corpus"]["folder"] = str(tmp_path / "other")
+    edit_manifest(tmp_path / "run", resources=resources)
     ended = evigraph("resume", "run", folder=tmp_path)
     assert ended.code == 2
     assert "changed since this run began: corpus" in ended.line

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from cli.main import main
+from runs.sealed import seal_document, seal_line
 from runs.trace_file import pack
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,8 @@ VARYING = tuple(
         (r'"peak_mb": [\d.]+', '"peak_mb": "<memory>"'),
         (r"^(on disk +)[\d.]+ [kM]B", r"\1<size>"),
         (r'"bytes": \d+', '"bytes": "<size>"'),
+        # Of lines, whose content stands before it.
+        (r', "crc32": "[0-9a-f]{8}"', ""),
         (r"[\d.]+ MB in (\d+ files)", r"<size> in \1"),
         # Versions of this program and of others, but for the runs: `settle` gives them some.
         (r'"versions": \{[^}]*\}', '"versions": "<versions>"'),
@@ -88,6 +91,7 @@ class Recorder:
         """Give a run fixed times and keep its files; the shape of a graph only once."""
         settle(self.folder / run)
         manifest = json.loads((self.folder / run / "run.json").read_text("utf-8"))
+        del manifest["crc32"]
         if (shape := json.dumps(manifest["graph"])) in self._shapes:
             manifest["graph"] = f"that of {self._shapes[shape]}"
         self._shapes.setdefault(shape, name)
@@ -174,13 +178,16 @@ def settle(run: Path) -> None:
     manifest = run / "run.json"
     content = json.loads(manifest.read_text("utf-8"))
     _check_layout(manifest.read_text("utf-8"), _manifest_text(content), manifest)
+    del content["crc32"]
     content |= {"evigraph": "0", "versions": {"python": "0"}}
     for session in content["sessions"]:
         session |= {"started": STARTED, "finished": FINISHED}
-    manifest.write_text(_manifest_text(content), "utf-8")
-    for name in ("reviews.jsonl", "cases.jsonl"):
-        if (path := run / name).is_file():
-            path.write_text(_REVIEWED_AT.sub(f"\\g<1>{STARTED}", path.read_text("utf-8")), "utf-8")
+    manifest.write_bytes(seal_document(_manifest_text(content).encode()))
+    reviews, cases = run / "reviews.jsonl", run / "cases.jsonl"
+    if reviews.is_file():
+        reviews.write_text(_REVIEWED_AT.sub(f"\\g<1>{STARTED}", reviews.read_text("utf-8")), "utf-8")
+    lines = _REVIEWED_AT.sub(f"\\g<1>{STARTED}", _CHECKSUM.sub("", cases.read_text("utf-8"))).splitlines()
+    cases.write_bytes(b"".join(seal_line(line.encode()) + b"\n" for line in lines))
     trace = run / "trace.jsonl.gz"
     passes: list[list[dict[str, Any]]] = [[]]
     for line in gzip.decompress(trace.read_bytes()).decode().splitlines():
@@ -194,6 +201,7 @@ def settle(run: Path) -> None:
     (run / "index.sqlite").unlink(missing_ok=True)
 
 
+_CHECKSUM = re.compile(r', "crc32": "[0-9a-f]{8}"')
 _REVIEWED_AT = re.compile(r'("reviewed_at": ?")[^"]*')
 
 
