@@ -10,7 +10,7 @@ from cli.terminal import print_json, print_line, print_table
 from evals.pages.tables import NO_VALUE, Column, Table, some
 from nodes.evidence.disagreement import contested
 from runs.folder import Line, RunFolder
-from runs.manifest import WAITING
+from runs.manifest import WAITING, quoted
 from runs.reviewed_gold import ReviewedCases
 from runs.reviews import Review, Reviews, is_stale
 
@@ -71,7 +71,7 @@ def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -
     elif folder.manifest.status == "running":
         print_line("it goes on with the run")
     else:
-        print_line(f"next: evigraph resume {folder.path}")
+        print_line(f"next: evigraph resume {quoted(folder.path)}")
 
 
 def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
@@ -125,7 +125,7 @@ def _review_text(row: Mapping[str, Any]) -> str:
 def _next_commands(folder: RunFolder, rows: list[dict[str, Any]]) -> list[str]:
     """A review that says nothing of labels, such as a comment, leaves its case waiting."""
     waiting = [row["case_id"] for row in rows if row["status"] == WAITING and not row["goes_on"]]
-    commands = [f"evigraph review {folder.path} {case_id}" for case_id in waiting[:1]]
+    commands = [f"evigraph review {quoted(folder.path)} {quoted(case_id)}" for case_id in waiting[:1]]
     if any(row["goes_on"] for row in rows):
-        commands.append(f"evigraph resume {folder.path}")
-    return commands or [f"evigraph review {folder.path} --export gold.jsonl"]
+        commands.append(f"evigraph resume {quoted(folder.path)}")
+    return commands or [f"evigraph review {quoted(folder.path)} --export gold.jsonl"]

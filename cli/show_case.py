@@ -124,7 +124,13 @@ def _ids(ids: list[str]) -> str:
 
 def _calls(console: Console, step: Line, journal: Journal) -> None:
     for call in step["calls"]:
-        for turn in journal.conversation(call["key"]):
+        try:
+            turns = journal.conversation(call["key"])
+        except KeyError:
+            missing = "(the journal has no such call: it was asked anew since)"
+            console.print(Padding(safe(missing, "yellow"), (0, 0, 0, 4)))
+            continue
+        for turn in turns:
             console.print(Padding(safe(f"{turn.role}:", "bold"), (0, 0, 0, 4)))
             console.print(Padding(safe(turn.text), (0, 0, 0, 6)))
 

@@ -15,7 +15,7 @@ from evals.compare.changes import CaseChange, case_change
 from evals.compare.outcomes import CaseOutcome, read_outcome
 from runs.folder import RunFolder
 from runs.forks import forks
-from runs.manifest import ForkedFrom, Session
+from runs.manifest import ForkedFrom, Session, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class ForkSummary:
         """What a user would type now."""
         case_id = self.forked_from.case_id
         return [
-            f"evigraph show {self.fork.path} {case_id}",
-            f"evigraph compare {self.fork.path.parent.parent} {self.fork.path}",
+            f"evigraph show {quoted(self.fork.path)} {quoted(case_id)}",
+            f"evigraph compare {quoted(self.fork.path.parent.parent)} {quoted(self.fork.path)}",
         ]
 
     def print(self) -> None:

@@ -14,7 +14,7 @@ from evals.scoring.gold import gold_of_run
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
 from runs.folder import RunFolder
-from runs.manifest import Session
+from runs.manifest import Session, quoted, utc_now
 from serving.ask import Usage
 
 
@@ -49,7 +49,7 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """One object for programs: totals of the run, and what its last session added."""
         manifest, used = self.folder.manifest, self.used
-        last = manifest.sessions[-1]
+        last = self._last
         return {
             "run": str(self.folder.path),
             "system": manifest.system,
@@ -62,7 +62,7 @@ class Summary:
             "models": {role: model.name for role, model in manifest.models.items()},
             "stopped_by": last.stopped_by,
             **_numbers(used, manifest.seconds),
-            "last_session": {"command": last.command, **_numbers(last, last.seconds)},
+            "last_session": {"command": last.command, **_numbers(last, last.elapsed)},
             "votes_asked": self.votes.asked,
             "votes_saved": self.votes.saved,
             "evidence_scores": self._scores(),
@@ -71,9 +71,11 @@ class Summary:
 
     def next_commands(self) -> list[str]:
         """What a user would type now."""
-        path, manifest = self.folder.path, self.folder.manifest
+        path, manifest = quoted(self.folder.path), self.folder.manifest
         commands = []
-        if manifest.status != "finished" and manifest.forked_from is None:
+        # A resume leaves failed cases alone, so of a stopped retry it would run nothing.
+        unfinished = manifest.status != "finished" and manifest.forked_from is None
+        if unfinished and (manifest.counts.total < manifest.inputs.cases or not manifest.counts.failed):
             commands.append(f"evigraph resume {path}{self._larger_budget()}")
         unreadable = manifest.counts.errors.get("invalid_input", 0)
         if manifest.counts.failed > unreadable and manifest.forked_from is None:
@@ -87,13 +89,13 @@ class Summary:
             commands.append(f"evigraph score {path}")
         commands.append(f"evigraph show {path}")
         if first is not None:
-            commands.append(f"evigraph show {path} {first}")
+            commands.append(f"evigraph show {path} {quoted(first)}")
         return commands
 
     def print(self) -> None:
         """For people."""
         manifest = self.folder.manifest
-        last = manifest.sessions[-1]
+        last = self._last
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_column(style="bold")
         table.add_column(overflow="fold")
@@ -126,12 +128,12 @@ class Summary:
         if last.stopped_by is not None:
             table.add_row("stopped", safe(last.stopped_by, "yellow"))
         table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
-        if manifest.sessions[1:] and last.seconds is not None:
+        if manifest.sessions[1:] and last.elapsed is not None:
             cost = "" if last.cost is None else f", cost {last.cost:.4g}"
             table.add_row(
                 "of these",
                 f"{last.command}: {plural(last.calls, 'call')} made, {last.replayed:,} replayed,"
-                f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.seconds)}",
+                f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.elapsed)}",
             )
         if self.strict_micro is not None and self.lenient_micro is not None:
             strict, lenient = self.strict_micro, self.lenient_micro
@@ -156,10 +158,16 @@ class Summary:
         errors = (line["error"] for line in self.folder.cases() if line["error"])
         return next((str(error["message"]) for error in errors if error["class"] == "invalid_input"), None)
 
+    @property
+    def _last(self) -> Session:
+        """The last session; one that did nothing where a kill came before the first."""
+        sessions = self.folder.manifest.sessions
+        return sessions[-1] if sessions else Session(command="run", started=utc_now())
+
     def _larger_budget(self) -> str:
         """A budget that stopped the run would stop it again."""
         budget = self.folder.manifest.budget
-        if self.folder.manifest.sessions[-1].stopped_by is None:
+        if self._last.stopped_by is None:
             return ""
         return "".join(
             [

@@ -25,6 +25,7 @@ from runs.manifest import (
     RunStopped,
     Session,
     Status,
+    quoted,
     utc_now,
 )
 from runs.ordering import OrderedCases, window_size
@@ -33,7 +34,7 @@ from runs.trace_file import Line, Successors
 from runs.watcher import Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient
-from serving.journal import Journal, JournalError
+from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
 
 MAX_HELD = 1000
@@ -132,7 +133,8 @@ async def run_batch(
         RunStopped: The folder cannot be written any more; what was done is kept.
     """
     manifest = folder.manifest
-    statuses = {case_id: status for case_id, status in folder.statuses().items() if case_id in skipped}
+    known = folder.statuses()
+    statuses = {case_id: status for case_id, status in known.items() if case_id in skipped}
     progress = Progress(
         total=manifest.inputs.cases,
         done=sum(status == DONE for status in statuses.values()),
@@ -144,7 +146,7 @@ async def run_batch(
     manifest.sessions.append(session)
     manifest.status = "running"
     status: Status = "stopped"
-    used_before = time.process_time()
+    used_before, began = time.process_time(), time.monotonic()
     try:
         journal = Journal(folder.path / CALLS)
         try:
@@ -173,11 +175,13 @@ async def run_batch(
         finally:
             journal.close()
     except (OSError, JournalError) as error:
-        raise RunStopped(_explain(folder.path, error)) from error
+        raise RunStopped(_explain(folder.path, error, options.command)) from error
     finally:
         manifest.status = status
-        manifest.counts = Counts.of(statuses)
+        # A case that was to run again and has not is as it was.
+        manifest.counts = Counts.of(known | statuses)
         session.end(progress.usage)
+        session.seconds = round(time.monotonic() - began, 3)
         session.processor_seconds = round(time.process_time() - used_before, 3)
         _save_if_possible(folder)
     return status
@@ -270,7 +274,7 @@ class _Batch:
     def _say_that_one_waits(self) -> None:
         if not self.told_of_waiting:
             self.told_of_waiting = True
-            self.watcher.notify(f"cases wait for a person: evigraph review {self.folder.path}")
+            self.watcher.notify(f"cases wait for a person: evigraph review {quoted(self.folder.path)}")
 
     def _notify(self, case_id: str, error: Line) -> None:
         """Tell of the first failures at once; of a dead server's thousands the summary tells."""
@@ -278,7 +282,7 @@ class _Batch:
         if self.notices <= MAX_NOTICES:
             self.watcher.notify(f"case {case_id} failed: {error['class']}: {error['message']}")
         if self.notices == MAX_NOTICES:
-            self.watcher.notify(f"further failures: evigraph show {self.folder.path} --failed")
+            self.watcher.notify(f"further failures: evigraph show {quoted(self.folder.path)} --failed")
 
 
 def _budget(manifest: Manifest, journal: Journal) -> Budget:
@@ -312,9 +316,13 @@ def _save_if_possible(folder: RunWriter) -> None:
         return
 
 
-def _explain(path: Path, error: Exception) -> str:
+def _explain(path: Path, error: Exception, command: str) -> str:
+    if isinstance(error, JournalDamaged):
+        return str(error)
+    following = "retry" if command == "retry" else "resume"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)
     return (
-        f"{path}: cannot write: {reason}; all cases that ended are kept, go on with: evigraph resume {path}"
+        f"{path}: cannot write: {reason}; all cases that ended are kept, go on with:"
+        f" evigraph {following} {quoted(path)}"
     )

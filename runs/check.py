@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cases.private import replacing
-from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, locked, write_manifest
+from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, RunWriter, locked, write_manifest
 from runs.index import INDEX
 from runs.manifest import Counts, Manifest, RunError, repair_hint
 from runs.trace_file import TRACE, Line, TraceFile, pack
@@ -37,6 +37,8 @@ class Check:
         lost_cases: Ids of those that ended and whose line or trace is not; a resume runs them again.
         calls: Whole calls of the journal.
         lost_calls: Those that have to be paid for again.
+        unlisted_from: Byte of the trace where a last pass begins whose line a kill has prevented; None
+            where there is none.
     """
 
     faults: list[str] = field(default_factory=list)
@@ -44,10 +46,13 @@ class Check:
     lost_cases: list[str] = field(default_factory=list)
     calls: int = 0
     lost_calls: int = 0
+    unlisted_from: int | None = None
 
 
-def demand_whole(run: RunFolder) -> None:
+def demand_whole(run: RunWriter) -> None:
     """Look at all files of a run before it goes on: damage would change results, or be paid for.
+
+    A last pass without its line is cut off: its case runs again.
 
     Raises:
         RunError: Names the first fault, and what to do.
@@ -56,6 +61,8 @@ def demand_whole(run: RunFolder) -> None:
     if found.faults:
         more = f" (and {len(found.faults) - 1} more)" if found.faults[1:] else ""
         raise RunError(f"{found.faults[0]}{more}; {repair_hint(run.path)}")
+    if found.unlisted_from is not None:
+        run.cut_trace(found.unlisted_from)
 
 
 def check(run: RunFolder) -> Check:
@@ -133,6 +140,7 @@ def _ends_of_passes(
             case_id = one.lines[0]["case_id"]
             ends.pop(case_id, None)
             ends[case_id] = one.lines[-1]
+            found.unlisted_from = one.start
             if (journal is not None or demanded) and (count := _not_stored(one.lines, journal)):
                 missing[case_id] = missing.get(case_id, 0) + count
     if missing:
@@ -158,9 +166,12 @@ def _compare(run: RunFolder, lines: dict[str, Line], ends: dict[str, Line], foun
     traced = run.manifest.sealed or (run.path / TRACE).exists()
     untraced = [id_ for id_ in lines if traced and not _agrees(lines[id_], ends.get(id_))]
     unlisted = [id_ for id_ in ends if id_ not in lines]
-    if unlisted and unlisted[-1] == next(reversed(ends)) and run.manifest.status != "finished":
-        # A kill may come between the two writes.
-        unlisted.pop()
+    # A kill may come between the two writes, once.
+    last = next(reversed(ends), None) if run.manifest.status != "finished" else None
+    if last in untraced or last in unlisted:
+        untraced, unlisted = [[id_ for id_ in ids if id_ != last] for ids in (untraced, unlisted)]
+    else:
+        found.unlisted_from = None
     if untraced:
         found.faults.append(f"{run.path / TRACE}: the last pass of {_named(untraced)} is missing")
     if unlisted:

@@ -24,7 +24,7 @@ from retrieval.demonstrations import MANIFEST, REVIEWED, Source, build_pool
 from retrieval.embeddings import connect_embedder
 from runs.assemble import Report, connect_roles
 from runs.folder import Line, RunFolder
-from runs.manifest import RunError, recorded_cases
+from runs.manifest import RunError, quoted, recorded_cases
 from runs.reviewed_gold import reviewed_cases
 from runs.servers import Servers
 from serving.backends import Backend
@@ -219,7 +219,8 @@ def write_weak_key(run: RunFolder, path: Path) -> WeakKey:
     failed = tuple(case_id for case_id, line in lines.items() if line["status"] == "failed")
     if not weak:
         reason = f"{len(failed)} cases failed" if failed else "no case was without labels of people"
-        raise RunError(f"{run.path}: no weak labels in this run: {reason}; see: evigraph show {run.path}")
+        hint = f"see: evigraph show {quoted(run.path)}"
+        raise RunError(f"{run.path}: no weak labels in this run: {reason}; {hint}")
     _refuse_other_keys(path)
     key = {
         case.id: _weak(case.gold, weak[case.id]) for case in recorded_cases(run.manifest) if case.id in weak

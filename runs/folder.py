@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cases.files import end_of_whole_lines
 from cases.private import close_to_others, open_here, private_folder, replacing
-from runs.manifest import SCHEMA_VERSION, Manifest, RunError, repair_hint
+from runs.manifest import SCHEMA_VERSION, Manifest, RunError, quoted, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TraceFile, open_for_append, pack
 
@@ -120,7 +120,7 @@ class RunFolder:
         line = self.case(case_id)
         if line is None:
             near = difflib.get_close_matches(case_id, self.statuses(), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"see: evigraph show {self.path}"
+            hint = f"did you mean {near[0]!r}?" if near else f"see: evigraph show {quoted(self.path)}"
             raise RunError(f"{self.path}: no case {case_id!r} has ended in this run; {hint}")
         return line
 
@@ -226,9 +226,9 @@ class RunWriter(RunFolder):
             RunError: The folder holds something already.
             OSError: It cannot be written.
         """
-        if path.exists() and any(path.iterdir()):
+        if path.exists() and not all(_is_leftover(one) for one in path.iterdir()):
             holds_run = (path / MANIFEST).is_file()
-            hint = f"go on with it: evigraph resume {path}" if holds_run else "choose another --out"
+            hint = f"go on with it: evigraph resume {quoted(path)}" if holds_run else "choose another --out"
             raise RunError(f"{path}: the folder is not empty; {hint}")
         private_folder(path)
         manifest.sealed = True
@@ -253,6 +253,11 @@ class RunWriter(RunFolder):
             _append(self._trace, pack(trace))
         line = json.dumps(case, ensure_ascii=False).encode(errors="replace")
         _append(self._cases, seal_line(line) + b"\n")
+
+    def cut_trace(self, end: int) -> None:
+        """Cut off what follows a byte of the trace, the end of a pass."""
+        self._trace.truncate(end)
+        self._trace.seek(end)
 
     def compact(self, order: Mapping[str, int]) -> None:
         """Put `cases.jsonl` into input order with one line a case, so that equal runs are equal bytes."""
@@ -280,6 +285,11 @@ class RunWriter(RunFolder):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether a file may have been left by a run that was killed before it had a manifest."""
+    return path.name in (_LOCK, COPY) or (path.name.startswith(".") and path.suffix == ".tmp")
 
 
 def _append(file: IO[bytes], content: bytes) -> None:

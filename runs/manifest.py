@@ -65,9 +65,14 @@ class RunError(Exception):
     """A run that cannot start or go on, in one line."""
 
 
+def quoted(value: object) -> str:
+    """A path or an id as a word of a command that a message suggests."""
+    return shlex.quote(str(value))
+
+
 def repair_hint(path: Path) -> str:
     """What to do about a damaged run, as the end of a message."""
-    return f"what is whole can be kept: evigraph check {shlex.quote(str(path))} --repair"
+    return f"what is whole can be kept: evigraph check {quoted(path)} --repair"
 
 
 class RunStopped(RunError):
@@ -144,6 +149,7 @@ class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
     `cost` is None without prices; `stopped_by` says what ended the session early, such as its budget.
+    `seconds` are by a clock that is never set; None where it was killed, or an older version ran.
     `processor_seconds` are those of this process while cases ran, in-process models included and servers not;
     None where it was killed, or an older version ran. `estimated` counts calls whose tokens are estimated,
     because the server's own counts cannot be used.
@@ -160,6 +166,7 @@ class Session(_Record):
     estimated: int = 0
     cost: float | None = None
     stopped_by: str | None = None
+    seconds: float | None = None
     processor_seconds: float | None = None
 
     @model_serializer(mode="wrap")
@@ -171,11 +178,12 @@ class Session(_Record):
         return dumped
 
     @property
-    def seconds(self) -> float | None:
-        """Wall-clock time; None until it has ended."""
-        if self.finished is None:
-            return None
-        return (datetime.fromisoformat(self.finished) - datetime.fromisoformat(self.started)).total_seconds()
+    def elapsed(self) -> float | None:
+        """Seconds; None until it has ended. An earlier version recorded times of day, which may be set back."""
+        if self.seconds is not None or self.finished is None:
+            return self.seconds
+        ended, begun = datetime.fromisoformat(self.finished), datetime.fromisoformat(self.started)
+        return max(0.0, (ended - begun).total_seconds())
 
     def end(self, usage: Usage) -> None:
         """Record that it has ended now, and what it used."""
@@ -275,7 +283,7 @@ class Manifest(_Record):
     @property
     def seconds(self) -> float | None:
         """Wall-clock time of the sessions that have ended; None if none has."""
-        ended = [session.seconds for session in self.sessions if session.seconds is not None]
+        ended = [session.elapsed for session in self.sessions if session.elapsed is not None]
         return sum(ended) if ended else None
 
     def used(self, calls: int, input_tokens: int, output_tokens: int) -> Usage:

@@ -16,7 +16,7 @@ from runs.assemble import Assembly, Request, assemble, close_backends
 from runs.folder import RunFolder, RunWriter
 from runs.fork_run import run_fork
 from runs.forks import ForkPoint, changes, find_fork_point, new_folder, next_number
-from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
+from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
 from runs.recorded import recorded_places, replay_run
 from runs.servers import Servers
 from runs.watcher import Watcher
@@ -114,7 +114,7 @@ def _refuse_fork(run: RunFolder) -> None:
     if forked is not None:
         raise RunError(
             f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
-            f" evigraph rerun {forked.run} {forked.case_id} --from NODE"
+            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
         )
 
 

@@ -12,7 +12,7 @@ from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
 from runs.folder import RunFolder
-from runs.manifest import RunError, recorded_cases
+from runs.manifest import RunError, quoted, recorded_cases
 from runs.reviews import Review, Reviews, is_stale
 
 
@@ -43,7 +43,8 @@ def reviewed_cases(run: RunFolder) -> ReviewedCases:
     labels, answers = reviews.latest("labels"), reviews.latest("answer")
     wanted = labels.keys() | answers.keys()
     if not wanted:
-        raise RunError(f"{run.path}: no labels or answers reviewed yet; see: evigraph review {run.path}")
+        hint = f"see: evigraph review {quoted(run.path)}"
+        raise RunError(f"{run.path}: no labels or answers reviewed yet; {hint}")
     _refuse_changed_files(run)
     cases = [
         replace(case, gold=_reviewed(case.gold, labels.get(case.id), answers.get(case.id)))

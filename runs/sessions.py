@@ -16,7 +16,16 @@ from runs.batch import Options, run_batch
 from runs.check import demand_whole
 from runs.folder import CALLS, RunFolder, RunWriter
 from runs.index import RunIndex
-from runs.manifest import CASE_FILES, FAILED, WAITING, BudgetCaps, Manifest, RunError, differences
+from runs.manifest import (
+    CASE_FILES,
+    FAILED,
+    WAITING,
+    BudgetCaps,
+    Manifest,
+    RunError,
+    differences,
+    quoted,
+)
 from runs.recorded import recorded_places
 from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
@@ -191,7 +200,7 @@ def _refuse_fork(folder: RunWriter) -> None:
     if forked is not None:
         raise RunError(
             f"{folder.path} is a fork; run the step again from where it began:"
-            f" evigraph rerun {forked.run} {forked.case_id} --step {forked.step}"
+            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --step {forked.step}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -160,12 +161,20 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """CSV with a line of heads."""
+    """CSV with a line of heads. No cell is a formula: a spreadsheet would run what a name or a path says."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(lines)
+    writer.writerow(map(_no_formula, heads))
+    writer.writerows(map(_no_formula, line) for line in lines)
     return written.getvalue()
+
+
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d., %\[\]()+-]*$)")
+"""How a cell begins that a spreadsheet would run; signed numbers and intervals are none."""
+
+
+def _no_formula(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def interval_object(interval: Interval) -> dict[str, object]:

@@ -12,10 +12,10 @@ import pytest
 from runs.check import check, repair_run
 from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder
 from runs.manifest import RunError
-from runs.trace_file import TRACE
+from runs.trace_file import TRACE, pack
 from serving.journal import CallCount, Journal
 from serving.journal_tables import TABLES, CallRow
-from tests.evigraph import evigraph
+from tests.evigraph import edit_manifest, evigraph
 from tests.runs.corruption import Outcome, make_runs, outcome
 
 CORRUPTIONS = 30
@@ -58,6 +58,18 @@ def test_a_wrong_length_in_the_trace_costs_nothing(run: Path, length: int) -> No
     found = repair_run(run).found
     assert (found.lost_cases, found.lost_calls) == ([], 0)
     assert check(RunFolder(run)).faults == []
+
+
+def test_a_pass_whose_line_a_kill_has_prevented_is_no_damage(run: Path, tmp_path: Path) -> None:
+    (case_id, lines), *_ = RunFolder(run).passes()
+    whole = (run / TRACE).read_bytes()
+    lines[-1] |= {"status": "failed", "error": {"class": "timeout", "message": "late"}}
+    (run / TRACE).write_bytes(whole + pack(lines))
+    assert any(f"the last pass of case '{case_id}'" in one for one in check(RunFolder(run)).faults)
+    edit_manifest(run, status="running")
+    assert check(RunFolder(run)).faults == []
+    assert evigraph("resume", run, folder=tmp_path).code == 0
+    assert (run / TRACE).read_bytes() == whole
 
 
 def test_a_log_that_was_deleted_is_named_and_nothing_is_folded_in(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import signal
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 
 from graph.recipe import RecipeError, make_recipe
-from runs.folder import CASES
+from runs.check import repair_run
+from runs.folder import CASES, RunFolder
 from runs.reviews import Reviews, make_review
 from tests.runs.waiting import Place, Watching
 
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Place:
 
 def nameless(path: Path) -> list[dict[str, Any]]:
     """The lines without who reviewed and when."""
-    lines = [json.loads(line) for line in (path / CASES).read_text().splitlines()]
+    lines = list(RunFolder(path).cases())
     for line in lines:
         if line["review"]:
             del line["review"]["reviewer"], line["review"]["reviewed_at"]
@@ -139,6 +139,7 @@ def test_a_case_whose_line_is_lost_does_not_go_on_with_a_review_of_another_resul
     Reviews(place.run).add(make_review(line, reviewer="Ann", labels={}))
     path = place.run / CASES
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    repair_run(place.run)
     place.resume()
     assert place.lines()["k0"]["status"] == "waiting"
 
