@@ -34,7 +34,7 @@ from serving.model_name import assign_roles
 from tests.evigraph import write_cases
 
 CASES_IN_RUN = 12
-COPY_AFTER = 50
+COPY_AFTER = 58
 RECIPE = {
     "system": "tamu",
     "embedding": "lexical:256",
