@@ -179,7 +179,7 @@ class Session(_Record):
 
     @property
     def elapsed(self) -> float | None:
-        """Seconds; None until it has ended. An earlier version recorded times of day, which may be set back."""
+        """Seconds; None until it has ended. Earlier versions recorded times of day, which may be set back."""
         if self.seconds is not None or self.finished is None:
             return self.seconds
         ended, begun = datetime.fromisoformat(self.finished), datetime.fromisoformat(self.started)

@@ -181,7 +181,7 @@ def settle(run: Path) -> None:
     del content["crc32"]
     content |= {"evigraph": "0", "versions": {"python": "0"}}
     for session in content["sessions"]:
-        session |= {"started": STARTED, "finished": FINISHED}
+        session |= {"started": STARTED, "finished": FINISHED, "seconds": 1.0}
     manifest.write_bytes(seal_document(_manifest_text(content).encode()))
     reviews, cases = run / "reviews.jsonl", run / "cases.jsonl"
     if reviews.is_file():
