@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from cases.files import end_of_whole_lines
 from cases.private import close_to_others, open_here, private_folder, replacing
-from runs.manifest import SCHEMA_VERSION, Manifest, RunError, quoted, repair_hint
+from runs.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, quoted, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
-from runs.trace_file import TraceFile, open_for_append, pack
+from runs.trace_file import TRACE, TraceFile, open_for_append, pack
 
 MANIFEST = "run.json"
 CASES = "cases.jsonl"
@@ -274,6 +274,27 @@ class RunWriter(RunFolder):
             os.fsync(target.fileno())
         self._cases.close()
         self._cases = _open_for_append(path)
+
+    def keep_only(self, order: Mapping[str, int]) -> None:
+        """Drop the lines and the passes of all other cases.
+
+        Args:
+            order: Place of each kept case in the input.
+        """
+        statuses = self.statuses()
+        self.manifest.counts = Counts.of({case_id: statuses[case_id] for case_id in order})
+        # First of all, as lines that are counted and missing are damage.
+        self.save_manifest()
+        self.compact(order)
+        trace = TraceFile(self.path)
+        with replacing(self.path / TRACE) as target:
+            for place in trace.places():
+                if (lines := trace.read(place))[0]["case_id"] in order:
+                    target.write(pack(lines))
+            target.flush()
+            os.fsync(target.fileno())
+        self._trace.close()
+        self._trace = open_for_append(self.path)
 
     def close(self) -> None:
         """Close the files and give the lock back."""

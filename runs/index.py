@@ -224,11 +224,12 @@ class RunIndex:
         return found is not None
 
     def forget_cases(self) -> None:
-        """The case files have been corrected: read texts, keys and lines anew at the next refresh."""
+        """The case files have been corrected: read everything anew at the next refresh."""
         with self._writing():
             self._database.execute("DELETE FROM texts")
             self._database.execute("DELETE FROM lines")
-            for fact in ("texts_read", "lines_end"):
+            self._database.execute("DELETE FROM passes")
+            for fact in ("texts_read", "lines_end", "trace_end"):
                 self._set_fact(fact, "")
 
     def close(self) -> None:

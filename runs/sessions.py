@@ -169,7 +169,7 @@ def _take_corrected(folder: RunWriter, assembly: Assembly, kept: set[str], repor
         order = {case_id: place for place, case_id in enumerate(cases) if cases[case_id] and case_id in kept}
         # In this order: a kill in between leaves a run that is still refused as changed, and loses replies
         # of none.
-        folder.compact(order)
+        folder.keep_only(order)
         index.forget_cases()
     earlier = folder.manifest.resources.get(_CORRECTED, {}).get("earlier", [])
     folder.manifest.resources[_CORRECTED] = {"earlier": [*earlier, before.sha256]}
