@@ -123,7 +123,7 @@ def write_cases(path: Path, count: int, sentences: int = 6) -> Path:
 def edit_manifest(run: Path, **fields: Any) -> None:
     """Change fields of `run.json` as a person would, and so without its checksum."""
     manifest = json.loads((run / "run.json").read_text())
-    del manifest["crc32"]
+    manifest.pop("crc32", None)
     (run / "run.json").write_text(json.dumps({**manifest, **fields}))
 
 

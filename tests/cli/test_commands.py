@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runs.sealed import seal_line
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples")))
@@ -79,7 +80,8 @@ def test_show_tells_how_sure_labels_are(folder: Path) -> None:
     path = folder / "sure" / "cases.jsonl"
     line = json.loads(path.read_text())
     line["label_confidence"] = {id_: 0.625 for id_ in line["labels"]} | {"2": None}
-    path.write_text(json.dumps(line) + "\n")
+    del line["crc32"]
+    path.write_bytes(seal_line(json.dumps(line).encode()) + b"\n")
     shown = evigraph("show", "sure", "101", folder=folder).out
     assert "P(essential)" in shown
     assert shown.count(" 0.62 ") == len(line["labels"]) - 1

@@ -90,13 +90,8 @@ def test_a_clock_that_was_set_back_makes_no_time_negative(made: Path) -> None:
     early = {**session.model_dump(), "finished": "2001-01-01T00:00:00+00:00"}
     edit_manifest(made / "clock", sessions=[early])
     assert evigraph("show", "clock", "--json", folder=made).summary["seconds"] == session.seconds
-    edit_manifest_again(made / "clock", [{**early, "seconds": None}])
+    edit_manifest(made / "clock", sessions=[{**early, "seconds": None}])
     assert evigraph("show", "clock", "--json", folder=made).summary["seconds"] == 0
-
-
-def edit_manifest_again(run: Path, sessions: list[dict[str, object]]) -> None:
-    manifest = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**manifest, "sessions": sessions}))
 
 
 def test_suggested_commands_can_be_pasted(made: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from cli.main import main
 from runs.folder import RunFolder
+from tests.evigraph import edit_manifest
 from tests.runs.waiting import Place
 from viewer.opened_run import OpenedRun
 from viewer.pages.runs import listed, live_facts
@@ -83,10 +84,8 @@ def test_totals_are_those_of_all_sessions_and_the_same_on_the_page(place: Place,
 def test_a_killed_session_counts_by_what_its_cases_took(place: Place, said: Said) -> None:
     run = place.start()
     lines = [line["usage"] for line in run.cases()]
-    text = (place.run / "run.json").read_text()
-    manifest = json.loads(text)
-    manifest["sessions"][0] |= {"finished": None, "calls": 0, "input_tokens": 0, "output_tokens": 0}
-    (place.run / "run.json").write_text(json.dumps(manifest))
+    killed = {"finished": None, "calls": 0, "input_tokens": 0, "output_tokens": 0}
+    edit_manifest(place.run, sessions=[run.manifest.sessions[0].model_dump(mode="json") | killed])
     found = said.json("show", "run")
     for name in ("calls", "input_tokens", "output_tokens"):
         assert found[name] == sum(line[name] for line in lines) > 0

@@ -157,7 +157,8 @@ def test_the_command_names_repairs_and_ends_whole(run: Path, made: dict[str, Pat
     assert repaired.summary["next"] == [f"evigraph resume {run}"]
     assert (Path(repaired.summary["damaged_files"]) / CASES).read_text() != text
     resumed = evigraph("resume", run, "--json", folder=tmp_path)
-    assert (resumed.code, resumed.summary["calls"], resumed.summary["replayed_calls"]) == (0, 0, 8)
+    session = resumed.summary["last_session"]
+    assert (resumed.code, session["calls"], session["replayed_calls"]) == (0, 0, 8)
     assert (run / CASES).read_text() == text
     assert evigraph("check", run, folder=tmp_path).code == 0
 
@@ -186,4 +187,4 @@ def test_a_run_without_checksums_goes_on(run: Path, tmp_path: Path) -> None:
         RunFolder(run).statuses()
     repair_run(run)
     resumed = evigraph("resume", run, "--json", folder=tmp_path)
-    assert (resumed.summary["done"], resumed.summary["calls"]) == (12, 0)
+    assert (resumed.summary["done"], resumed.summary["last_session"]["calls"]) == (12, 0)

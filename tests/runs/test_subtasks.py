@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from runs import RunFolder
-from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+from runs.sealed import seal_line
+from runs.trace_file import TraceFile
+from tests.evigraph import Ended, edit_manifest, evigraph, write_cases, write_recipe
 
 BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
 SUBTASKS = """\
@@ -43,14 +45,6 @@ def run(folder: Path, aligned: str, *more: str, cases: Path = BATCH, model: str 
 
 def lines(folder: Path) -> dict[str, dict[str, Any]]:
     return {line["case_id"]: line for line in RunFolder(folder / "run").cases()}
-
-
-def edit_manifest(folder: Path, **changes: Any) -> dict[str, Any]:
-    path = folder / "run" / "run.json"
-    manifest: dict[str, Any] = json.loads(path.read_text())
-    manifest |= changes
-    path.write_text(json.dumps(manifest))
-    return manifest
 
 
 def test_a_line_holds_the_question_and_the_alignment_of_its_case(tmp_path: Path) -> None:
@@ -138,23 +132,26 @@ def test_show_reads_lines_of_before_there_were_alignments(tmp_path: Path) -> Non
     line = json.loads(path.read_text())
     for name in ("interpreted_question", "answer_sentences", "alignment", "aligned_answer"):
         del line[name]
-    path.write_text(json.dumps(line) + "\n")
+    del line["crc32"]
+    path.write_bytes(seal_line(json.dumps(line).encode()) + b"\n")
     shown = evigraph("show", "run", "101", folder=tmp_path)
     assert shown.code == 0
     assert "supported by" not in shown.out
 
 
 def old_run(folder: Path) -> None:
-    """A run folder as it was written before recipes had questions and alignments; one case is missing."""
+    """A run folder as it was written before recipes had questions and alignments; its last case is gone."""
     recipe = write_recipe(folder)
     command = ("run", "tamu", BATCH, "--limit", "2", "--recipe", recipe, "--model", "scripted:auto")
     assert evigraph(*command, "--out", "run", folder=folder).code == 0
-    manifest = edit_manifest(folder, recipe_sha256="0" * 64, status="interrupted")
+    path = folder / "run"
+    kept, _ = [lines[0]["case_id"] for lines in TraceFile(path).passes()]
+    recipe = RunFolder(path).manifest.recipe
     for section in ("question", "alignment"):
-        del manifest["recipe"][section]
-    edit_manifest(folder, recipe=manifest["recipe"])
-    path = folder / "run" / "cases.jsonl"
-    path.write_text(path.read_text().splitlines()[0] + "\n")
+        del recipe[section]
+    edit_manifest(path, recipe=recipe, recipe_sha256="0" * 64, status="interrupted", sealed=False, counts={})
+    (line,) = [line for line in RunFolder(path).cases() if line["case_id"] == kept]
+    (path / "cases.jsonl").write_text(json.dumps(line) + "\n")
 
 
 def test_a_run_of_before_there_were_alignments_is_resumed(tmp_path: Path) -> None:
