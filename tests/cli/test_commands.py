@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runs.folder import RunFolder
 from runs.sealed import seal_line
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
@@ -78,9 +79,8 @@ def test_show_case_tells_each_decision(folder: Path) -> None:
 def test_show_tells_how_sure_labels_are(folder: Path) -> None:
     run(folder, SAMPLES / "batch.xml", "--limit", "1", "--out", "sure")
     path = folder / "sure" / "cases.jsonl"
-    line = json.loads(path.read_text())
+    (line,) = RunFolder(folder / "sure").cases()
     line["label_confidence"] = {id_: 0.625 for id_ in line["labels"]} | {"2": None}
-    del line["crc32"]
     path.write_bytes(seal_line(json.dumps(line).encode()) + b"\n")
     shown = evigraph("show", "sure", "101", folder=folder).out
     assert "P(essential)" in shown

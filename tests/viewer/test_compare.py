@@ -9,8 +9,9 @@ import lxml.html
 import pytest
 
 import runs
-from runs.folder import CASES
+from runs.folder import CASES, RunFolder
 from runs.reading import Run
+from runs.sealed import seal_line
 from tests.evigraph import evigraph, write_cases, write_recipe
 from viewer.addresses import ServedAddresses
 from viewer.pages.compare import (
@@ -37,14 +38,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         arguments = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--out", name)
         assert evigraph(*arguments, "--recipe", str(recipe), folder=folder).code == 0
     path = folder / "b" / CASES
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = list(RunFolder(folder / "b").cases())
     lines[1]["labels"] = {
         id_: "not-essential" if label == "essential" else "essential"
         for id_, label in lines[1]["labels"].items()
     }
     lines[2]["answer"] = f"{lines[2]['answer']} {HOSTILE}"
     lines[3] |= {"status": "failed", "error": {"class": "timeout", "message": "late"}}
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_bytes(b"".join(seal_line(json.dumps(line).encode()) + b"\n" for line in lines))
     return folder / "a", folder / "b"
 
 
