@@ -56,11 +56,14 @@ class AnswerSettings(AnswerRules):
             intents together (equation 25 read literally); `similarity` looks at no intent.
         evidence: Which sentences count as evidence: those of the vote `threshold`, of any vote
             (`high_recall`), or of all votes but one (`low_recall`).
+        context: What the model reads: the whole `note` with the ids of that evidence, or the sentences of the
+            `evidence` alone (all of them where a case has none), which small models invent less from.
     """
 
     demonstrations: int = Field(3, ge=0, le=50)
     selection: Literal["tiered", "union", "similarity"] = "tiered"
     evidence: AnswerEvidence = "high_recall"
+    context: Literal["note", "evidence"] = "note"
 
 
 def strip_citations(text: str) -> str:

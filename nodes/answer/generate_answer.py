@@ -16,12 +16,14 @@ from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_prompt
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
-from nodes.core.wording import CASE_VARIABLES, case_variables, id_list
+from nodes.core.wording import CASE_VARIABLES, case_variables, id_list, one_line
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
 from serving.ask import Failure
 from serving.messages import Message
 from serving.reply import ReplyFormat, free_text
+
+_LIMITS = frozenset({"max_words", "min_sentences", "max_sentences"})
 
 ANSWER_REPLY = "answer"
 """Name of the reply's format."""
@@ -76,7 +78,7 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
     )
     messages = prompt.messages
     for attempt in rejected:
-        messages = context.corrected("generate_answer", messages, attempt["text"], attempt["faults"])
+        messages = context.corrected(_prompt_name(settings), messages, attempt["text"], attempt["faults"])
     outcome = await context.ask("answer", case.id, messages, _FREE_TEXT, settings)
     if isinstance(outcome, Failure):
         raise NodeFailure.of(outcome)
@@ -107,24 +109,34 @@ def _prompt(
 ) -> tuple[Message, ...]:
     settings = context.section(AnswerSettings)
     variables = {
-        **case_variables(case, question),
-        "evidence": id_list(evidence),
+        **_evidence_variables(case, question, evidence),
         "max_words": str(settings.max_words),
         "min_sentences": str(settings.min_sentences),
         "max_sentences": str(settings.max_sentences),
     }
     pool = context.find(POOL)
     shown = [_demonstration(pool.case(case_id)) for case_id in demonstration_ids] if pool else []
-    return context.messages("generate_answer", variables, shown)
+    return context.messages(_prompt_name(settings), variables, shown)
 
 
 def _demonstration(case: Case) -> dict[str, str]:
     labels = case.gold.labels or {}
+    evidence = [id_ for id_ in case.sentence_ids if labels.get(id_) == "essential"]
+    return {**_evidence_variables(case, case.question, evidence), "answer": case.gold.answer or ""}
+
+
+def _evidence_variables(case: Case, question: str, evidence: Sequence[str]) -> dict[str, str]:
+    chosen = frozenset(evidence or case.sentence_ids)
+    sentences = [one_line(sentence.text) for sentence in case.sentences if sentence.id in chosen]
     return {
-        **case_variables(case, case.question),
-        "evidence": id_list([id_ for id_ in case.sentence_ids if labels.get(id_) == "essential"]),
-        "answer": case.gold.answer or "",
+        **case_variables(case, question),
+        "evidence": id_list(evidence),
+        "essential_sentences": "\n".join(sentences),
     }
+
+
+def _prompt_name(settings: AnswerSettings) -> str:
+    return "answer_from_evidence" if settings.context == "evidence" else "generate_answer"
 
 
 GENERATE_ANSWER = NodeSpec(
@@ -135,12 +147,20 @@ GENERATE_ANSWER = NodeSpec(
         Contract(
             name="generate_answer",
             required=CASE_VARIABLES | {"evidence"},
-            optional=frozenset({"max_words", "min_sentences", "max_sentences"}),
+            optional=_LIMITS,
             demonstration=CASE_VARIABLES | {"evidence", "answer"},
             correction=True,
             falls_back=False,
         ),
+        Contract(
+            name="answer_from_evidence",
+            required=frozenset({"question", "essential_sentences"}),
+            optional=frozenset({"narrative"}) | _LIMITS,
+            demonstration=frozenset({"question", "essential_sentences", "answer"}),
+            correction=True,
+        ),
     ),
+    fills=lambda recipe: {_prompt_name(recipe.section(AnswerSettings))},
     facts={"attempt": PLAIN, "evidence": PLAIN, **SHOWN_DEMONSTRATIONS, "words": PLAIN},
     flags=DROPPED_DEMONSTRATIONS,
     dry_replies={ANSWER_REPLY: made_up_answer},

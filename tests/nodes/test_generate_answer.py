@@ -53,6 +53,20 @@ async def test_the_evidence_is_named_by_its_ids(bench: Bench) -> None:
     assert (await draft(bench.context(), STATE))[-1][1].endswith("Essential sentences: [1, 3]")
 
 
+@pytest.mark.parametrize(("evidence", "read"), [(["1", "3"], [0, 2]), ([], [0, 1, 2])])
+async def test_of_the_note_the_evidence_alone_is_read(
+    bench: Bench, evidence: list[str], read: list[int]
+) -> None:
+    context = bench.context(answer={"context": "evidence"})
+    state = {**STATE, "answer_evidence": evidence, "answer_demonstrations": shown("p4")}
+    conversation = await draft(context, state)
+    texts = [sentence.text for sentence in context.cases["q"].sentences]
+    assert [place for place, text in enumerate(texts) if text in conversation[-1][1]] == read
+    assert conversation[-2] == ("ai", TWO_SENTENCES)
+    again = await draft(context, {**state, "rejected_answers": [REJECTED]})
+    assert "it has 1 sentence and needs 2 to 4" in again[-1][1]
+
+
 async def test_the_patients_question_stands_in(bench: Bench) -> None:
     conversation = await draft(bench.context(), {**STATE, "patient_question": "will I bleed"})
     assert "Clinician's question: will I bleed" in conversation[-1][1]

@@ -145,10 +145,11 @@ def old_run(folder: Path) -> None:
     assert evigraph(*command, "--out", "run", folder=folder).code == 0
     path = folder / "run"
     kept, _ = [lines[0]["case_id"] for lines in TraceFile(path).passes()]
-    recipe = RunFolder(path).manifest.recipe
+    recorded = RunFolder(path).manifest.recipe
     for section in ("question", "alignment"):
-        del recipe[section]
-    edit_manifest(path, recipe=recipe, recipe_sha256="0" * 64, status="interrupted", sealed=False, counts={})
+        del recorded[section]
+    old = {"recipe": recorded, "recipe_sha256": "0" * 64, "counts": {}, "sealed": False}
+    edit_manifest(path, **old, status="interrupted")
     (line,) = [line for line in RunFolder(path).cases() if line["case_id"] == kept]
     (path / "cases.jsonl").write_text(json.dumps(line) + "\n")
 
