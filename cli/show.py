@@ -23,6 +23,9 @@ def show(
     run: RunFolderArgument,
     case: CaseArgument = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed cases.")] = False,
+    impaired: Annotated[
+        bool, typer.Option("--impaired", help="Only cases that ended although a request of theirs failed.")
+    ] = False,
     rows: Annotated[int, typer.Option(min=1, help="Most cases to list.")] = 50,
     calls: Annotated[
         bool, typer.Option("--calls", help="With CASE: every prompt and reply as well.")
@@ -38,20 +41,29 @@ def show(
 
     folder = RunFolder(run)
     if case is None:
-        _print_run(folder, only_failed=failed, rows=rows, as_json=as_json)
+        _print_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, as_json=as_json)
     elif as_json:
         print_json({"case": folder.require_case(case), "trace": folder.trace(case)})
     else:
         show_case(folder, case, with_calls=calls)
 
 
-def _print_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool) -> None:
+def _print_run(
+    folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, as_json: bool
+) -> None:
     """Print up to `rows` cases, and the summary."""
     from itertools import islice
 
     from cli.summary import summarise
+    from graph.system import find_system
+    from runs.folder import is_impaired
 
-    lines = (line for line in folder.cases() if not only_failed or line["status"] == "failed")
+    flags = find_system(folder.manifest.system).impairments
+    lines = (
+        line
+        for line in folder.cases()
+        if (line["status"] == "failed" or not only_failed) and (not only_impaired or is_impaired(line, flags))
+    )
     shown = list(islice(lines, rows))
     summary = summarise(folder)
     if as_json:

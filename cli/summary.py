@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,9 +13,10 @@ from cases.errors import InputError
 from cases.texts import plural
 from cli.terminal import duration, output, safe
 from evals.scoring.gold import gold_of_run
+from graph.system import find_system
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
-from runs.folder import RunFolder
+from runs.folder import RunFolder, is_impaired
 from runs.manifest import Session, quoted, utc_now
 from serving.ask import Usage
 
@@ -34,6 +37,7 @@ class Summary:
         used: Of all sessions.
         weak_cases: Scored cases whose labels in the key are weak.
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
+        impaired: Cases that ended although something that was asked for them had failed, by flag.
     """
 
     folder: RunFolder
@@ -45,6 +49,8 @@ class Summary:
     reviewed_cases: int
     votes: VoteUse
     used: Usage
+    impaired_cases: int
+    impaired: Mapping[str, int]
 
     def as_json(self) -> dict[str, Any]:
         """One object for programs: totals of the run, and what its last session added."""
@@ -58,6 +64,7 @@ class Summary:
             "done": manifest.counts.done,
             "failed": manifest.counts.failed,
             "waiting": manifest.counts.waiting,
+            "impaired": self.impaired_cases,
             "errors": manifest.counts.errors,
             "models": {role: model.name for role, model in manifest.models.items()},
             "stopped_by": last.stopped_by,
@@ -82,6 +89,8 @@ class Summary:
             commands.append(f"evigraph retry {path}")
         if unreadable and manifest.forked_from is None:
             commands.append(f"evigraph retry {path} --corrected")
+        if self.impaired and manifest.status == "finished" and manifest.forked_from is None:
+            commands.append(f"evigraph retry {path} --impaired")
         if manifest.counts.waiting:
             commands.append(f"evigraph review {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
@@ -109,6 +118,8 @@ class Summary:
             + (f", {counts.waiting} waiting for a person" if counts.waiting else "")
             + (f", {left} not run" if left else ""),
         )
+        if self.impaired:
+            table.add_row("impaired", safe(self._impaired(), "yellow"))
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
         used = self.used
@@ -150,6 +161,11 @@ class Summary:
         table.add_row("run", safe(str(self.folder.path)))
         table.add_row("next", safe("\n".join(self.next_commands())))
         output().print(table)
+
+    def _impaired(self) -> str:
+        """What failed within cases that ended."""
+        parts = (f"{name.replace('_', ' ')} in {count:,}" for name, count in self.impaired.items())
+        return f"{plural(self.impaired_cases, 'case')} with failed requests ({', '.join(parts)})"
 
     def _unreadable(self) -> str | None:
         """What is first to correct in the case files, as such a case fails again until then."""
@@ -199,6 +215,8 @@ class Summary:
 def summarise(folder: RunFolder) -> Summary:
     """Read a run's counts, and score its evidence where its key labels sentences."""
     strict, lenient, weak, reviewed = _evidence(folder)
+    flags = find_system(folder.manifest.system).impairments
+    impaired = [flags.intersection(line["flags"]) for line in folder.cases() if is_impaired(line, flags)]
     of_cases = {name: 0 for name in _OF_CASES}
     if any(session.finished is None for session in folder.manifest.sessions):
         for line in folder.cases():
@@ -213,6 +231,8 @@ def summarise(folder: RunFolder) -> Summary:
         reviewed_cases=reviewed,
         votes=_votes(folder),
         used=folder.manifest.used(**of_cases),
+        impaired_cases=len(impaired),
+        impaired=dict(sorted(Counter(flag for found in impaired for flag in found).items())),
     )
 
 

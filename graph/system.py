@@ -128,6 +128,11 @@ class System:
         return {name: meaning for node in self.nodes for name, meaning in node.flags.items()}
 
     @cached_property
+    def impairments(self) -> frozenset[str]:
+        """Flags of cases that ended although something that was asked for had failed."""
+        return frozenset(name for node in self.nodes for name in node.impairs)
+
+    @cached_property
     def compared(self) -> dict[str, tuple[str, ...]]:
         """Fields of the records of its resources that have to be the same on resume."""
         return {name: fields for resource in self.resources for name, fields in resource.compared.items()}

@@ -15,7 +15,7 @@ from runs.admission import Admission
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.expectation import Expectation, shown_while_running
-from runs.folder import CALLS, RunWriter
+from runs.folder import CALLS, RunWriter, is_impaired
 from runs.manifest import (
     DONE,
     FAILED,
@@ -136,6 +136,7 @@ async def run_batch(
     """
     manifest = folder.manifest
     known = folder.statuses()
+    impaired = folder.impaired(assembly.system.impairments)
     statuses = {case_id: status for case_id, status in known.items() if case_id in skipped}
     progress = Progress(
         total=manifest.inputs.cases,
@@ -170,7 +171,18 @@ async def run_batch(
                 foreseen = await expected.forecast() if budget.limited else None
                 admission = Admission(budget, foreseen, _answered(manifest, journal, budget))
                 batch = _Batch(
-                    folder, assembly, client, skipped, statuses, progress, watcher, held, admission, expected
+                    folder,
+                    assembly,
+                    client,
+                    skipped,
+                    statuses,
+                    progress,
+                    watcher,
+                    held,
+                    admission,
+                    expected,
+                    impaired,
+                    _ended_well(known),
                 )
                 async with shown_while_running(folder.path, progress, watcher, expected):
                     finished = await batch.run(_cases_at_once(assembly, options), stop)
@@ -187,7 +199,7 @@ async def run_batch(
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
-        manifest.counts = Counts.of(known | statuses)
+        manifest.counts = Counts.of(known | statuses, len(impaired))
         session.end(progress.usage)
         session.seconds = round(time.monotonic() - began, 3)
         session.processor_seconds = round(time.process_time() - used_before, 3)
@@ -207,6 +219,8 @@ class _Batch:
     held: HeldCases
     admission: Admission
     expected: Expectation
+    impaired: set[str]
+    ended_well: Mapping[str, str]
     spent: BudgetSpent | None = None
     order: dict[str, int] = field(default_factory=dict)
     notices: int = 0
@@ -282,8 +296,16 @@ class _Batch:
                 yield case
 
     def _keep(self, result: CaseResult) -> None:
-        self.folder.append(result.line, result.trace)
         case_id, status, error = (result.line[name] for name in ("case_id", "status", "error"))
+        if error is not None and case_id in self.impaired:
+            # It has a result, and a failure is no better one.
+            status, error = self.ended_well[case_id], None
+            self.watcher.notify(f"case {case_id} failed this time, so it stays as it was")
+        else:
+            self.folder.append(result.line, result.trace)
+            self.impaired.discard(case_id)
+            if is_impaired(result.line, self.assembly.system.impairments):
+                self.impaired.add(case_id)
         if self.statuses.get(case_id) == WAITING:
             self.progress.waiting -= 1
         self.statuses[case_id] = f"failed:{error['class']}" if error else status
@@ -309,6 +331,11 @@ class _Batch:
             self.watcher.notify(f"case {case_id} failed: {error['class']}: {error['message']}")
         if self.notices == MAX_NOTICES:
             self.watcher.notify(f"further failures: evigraph show {quoted(self.folder.path)} --failed")
+
+
+def _ended_well(statuses: Mapping[str, str]) -> dict[str, str]:
+    """Statuses of the cases that have a result."""
+    return {case_id: status for case_id, status in statuses.items() if not status.startswith(FAILED)}
 
 
 def _budget(manifest: Manifest, journal: Journal) -> Budget:

@@ -47,6 +47,7 @@ class NodeSpec:
         facts: Every fact of its decisions; lines for people come in this order.
         flags: Every flag that it raises, with its meaning in a sentence for people.
         quotes: Flags whose decisions quote a reply in their reason.
+        impairs: Flags that say that something asked for failed, and the case went on without it.
         kind: What a span of it is called in a tracing viewer.
         is_off: Whether a recipe does without it.
         demonstrations: What the demonstrations that it chooses are for, and the node that shows them.
@@ -70,6 +71,7 @@ class NodeSpec:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
     quotes: Sequence[str] = ()
+    impairs: Sequence[str] = ()
     kind: str = "CHAIN"
     is_off: Callable[[Recipe], bool] = never
     demonstrations: tuple[str, str] | None = None

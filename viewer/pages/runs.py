@@ -13,6 +13,7 @@ from urllib.parse import quote
 import orjson
 
 from cases.texts import plural
+from graph.system import find_system
 from ranking.measures import Counts, scores
 from runs.case_summary import CaseSummary
 from runs.index import Totals
@@ -76,7 +77,7 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         status=manifest.status,
         done=known.pop("done", 0),
         failed=known.pop("failed", 0),
-        other=known,
+        other={**known, **({"impaired": impaired} if (impaired := manifest.counts.impaired) else {})},
         total=manifest.inputs.cases,
         started=manifest.sessions[0].started if manifest.sessions else "",
         seconds=manifest.seconds,
@@ -271,6 +272,9 @@ def live_facts(
     others = "".join(
         f", {count:,} {status}" for status, count in statuses.items() if status not in ("done", "failed")
     )
+    flags = find_system(manifest.system).impairments
+    impaired = sum(row.error is None and not flags.isdisjoint(row.flags) for row in rows)
+    others += f", {impaired:,} impaired" if impaired else ""
     used = manifest.used(
         sum(row.calls for row in rows),
         sum(row.input_tokens for row in rows),
