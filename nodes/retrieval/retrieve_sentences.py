@@ -219,10 +219,13 @@ def _keep(cutoff: Cutoff, scores: Floats, related: int) -> tuple[int, int, int]:
     """How many are kept, how many the rule would keep without its floor, and how many are unrelated of those.
 
     Sentences that share nothing with the query have equal scores at the end of the ranking, and no rule can
-    tell them apart: they are kept only where a floor wants more than the related ones, one at least.
+    tell them apart: they are kept only where a number is given, or a floor wants more than the related ones,
+    one at least.
     """
     floor = getattr(cutoff, "minimum", 1)
     kept = len(select(cutoff, scores))
+    if cutoff.rule == "top_k":
+        return max(kept, 1), kept, 0
     by_rule = kept if floor == 1 else len(select(cutoff.model_copy(update={"minimum": 1}), scores))
     least = min(max(floor, 1), len(scores))
     return max(min(kept, related), least), min(by_rule, related), max(0, by_rule - related)

@@ -112,14 +112,23 @@ async def test_sentences_without_a_shared_word_are_not_retrieved(bench: Bench, r
 
 
 async def test_a_rule_that_would_keep_some_of_equals_says_so(bench: Bench) -> None:
+    settings = {"cutoff": {"rule": "surprise"}, "query": "clinician", "retriever": "bm25"}
+    context = given(
+        bench.context(case(note=UNEVEN[1:2] * 4, question=SHARED), system="heids", retrieval=settings),
+        Bm25Ranker(),
+    )
+    update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
+    assert [one["id"] for one in update["retrieved"]] == ["1"]
+    assert "more share no word with the query" in update["decisions"][0]["because"]
+
+
+async def test_a_number_that_the_user_gives_is_kept_whatever_the_scores(bench: Bench) -> None:
     settings = top(4, query="clinician", retriever="bm25")
     context = given(
         bench.context(case(note=UNEVEN, question=SHARED), system="heids", retrieval=settings), Bm25Ranker()
     )
     update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
-    assert [one["id"] for one in update["retrieved"]] == ["1", "3"]
-    assert update["decisions"][0]["because"].endswith("; 2 more share no word with the query")
-    assert facts(update)["k"] == facts(update)["k_of_cutoff"] == 2
+    assert [one["id"] for one in update["retrieved"]] == ["1", "3", "2", "4"]
 
 
 @pytest.mark.parametrize(("question", "kept"), [("Duct?", 3), ("Zebra?", 3)])
