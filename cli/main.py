@@ -214,3 +214,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, (*of_input, *of_models, *of_work, *of_studies)):
         return line, 2
     return f"internal error: {type(error).__name__}: {line} (run again with --debug for the traceback)", 1
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
 from cli.terminal import duration, messages, safe
+from weights.loading import listening
 
 _LINE_EVERY_S = 15.0
 
@@ -20,13 +21,16 @@ _LINE_EVERY_S = 15.0
 class Progress(Protocol):
     """Shows tasks on standard error while they go on."""
 
-    def start(self, task: str, total: float | None = None, *, percent: bool = False) -> None:
+    def start(
+        self, task: str, total: float | None = None, *, percent: bool = False, timed: bool = True
+    ) -> None:
         """Show a task; one of this name begins anew.
 
         Args:
             task: What is counted, or the name of what goes on.
             total: None where it is not known, or where there is nothing to count.
             percent: Show the share of the total that is done, not the two numbers.
+            timed: Show rate and time left, by what was done since the first report.
         """
 
     def advance(
@@ -52,11 +56,15 @@ class Progress(Protocol):
 def progress(task: str = "", total: float | None = None) -> Iterator[Progress]:
     """Show progress on standard error, of one task from the start if it is named."""
     if not sys.stderr.isatty():
-        yield _started(_Lines(), task, total)
+        lines = _Lines()
+        with listening(lines.loading):
+            yield _started(lines, task, total)
         return
     name, text = (TextColumn(part, markup=False) for part in ("{task.description}", "{task.fields[text]}"))
     with Bars(SpinnerColumn(), name, BarColumn(), text, console=messages(), transient=True) as bars:
-        yield _started(_Bars(bars), task, total)
+        shown = _Bars(bars)
+        with listening(shown.loading):
+            yield _started(shown, task, total)
 
 
 def _started(shown: _Lines, task: str, total: float | None) -> Progress:
@@ -71,6 +79,7 @@ class _Task:
 
     total: float | None
     percent: bool
+    timed: bool
     begin: float
     last_line: float
     first: float | None = None
@@ -85,7 +94,7 @@ class _Task:
             count = f"{done / self.total:.0%}" if self.percent else f"{done:,} of {self.total:,}"
             parts.insert(0, count)
             new, seconds = done - self.first, now - self.begin
-            if new > 0 and seconds > 0:
+            if self.timed and new > 0 and seconds > 0:
                 rate = new / seconds
                 parts += [] if self.percent else [f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.2g}/s"]
                 parts.append(f"{duration(seconds * (self.total - done) / new)} left")
@@ -98,11 +107,21 @@ class _Lines:
     def __init__(self) -> None:
         self._console = messages()
         self._tasks: dict[str, _Task] = {}
+        self._loading: dict[str, float] = {}
 
-    def start(self, task: str, total: float | None = None, *, percent: bool = False) -> None:
+    def start(
+        self, task: str, total: float | None = None, *, percent: bool = False, timed: bool = True
+    ) -> None:
         self._tasks.pop(task, None)
         now = time.monotonic()
-        self._tasks[task] = _Task(total, percent, now, now)
+        self._tasks[task] = _Task(total, percent, timed, now, now)
+
+    def loading(self, what: str, begins: bool) -> None:
+        """Say how long something took to load, if it was long; called in any thread."""
+        if begins:
+            self._loading[what] = time.monotonic()
+        elif (seconds := time.monotonic() - self._loading.pop(what)) >= _LINE_EVERY_S:
+            self.notify(f"loaded {what} in {duration(seconds)}")
 
     def advance(
         self, done: float = 0, total: float | None = None, details: str = "", *, task: str = ""
@@ -122,7 +141,7 @@ class _Lines:
         now = time.monotonic()
         if now - task.last_line >= _LINE_EVERY_S and done != task.total:
             task.last_line = now
-            self.notify(f"{name}: {text}")
+            self.notify(", ".join([f"{name}: {text}", *(f"loading {what}" for what in self._loading)]))
 
 
 class _Bars(_Lines):
@@ -133,12 +152,24 @@ class _Bars(_Lines):
         self._console = bars.console
         self._bars = bars
         self._ids: dict[str, TaskID] = {}
+        self._loading_bars: list[tuple[str, TaskID]] = []
 
-    def start(self, task: str, total: float | None = None, *, percent: bool = False) -> None:
+    def start(
+        self, task: str, total: float | None = None, *, percent: bool = False, timed: bool = True
+    ) -> None:
         if task in self._tasks:
             self.stop(task)
-        super().start(task, total, percent=percent)
+        super().start(task, total, percent=percent, timed=timed)
         self._ids[task] = self._bars.add_task(task, total=total, text="")
+
+    def loading(self, what: str, begins: bool) -> None:
+        task = f"loading {what}"
+        if begins:
+            self._loading_bars.append((task, self._bars.add_task(task, total=None, text="")))
+        else:
+            name, bar = next(one for one in self._loading_bars if one[0] == task)
+            self._loading_bars.remove((name, bar))
+            self._bars.remove_task(bar)
 
     def stop(self, task: str) -> None:
         super().stop(task)

@@ -48,6 +48,13 @@ def retry(
             "--corrected", help="Take case and key files as they are now, and run the cases that changed too."
         ),
     ] = False,
+    impaired: Annotated[
+        bool,
+        typer.Option(
+            "--impaired",
+            help="Run the cases too that ended although a request of theirs had failed, such as a vote.",
+        ),
+    ] = False,
     *,
     flags: SessionFlags,
     as_json: JsonOption = False,
@@ -56,7 +63,8 @@ def retry(
 
     Calls that were answered are replayed from the journal; replies that could not be used are asked for
     anew. The models stay the same, but a server's address may change. A case that could not be read fails
-    again until its file is corrected.
+    again until its file is corrected. With `--impaired`, what failed within cases that are done is asked for
+    again as well; what follows from it may be asked anew, and a case that fails altogether stays as it was.
 
     Example: evigraph retry out/2026-11-21T10-15-tamu-ab12
     """
@@ -66,7 +74,13 @@ def retry(
     models, options = chosen_models(run, model), flags.options("retry")
     run_session(
         lambda stop, watcher: retry_run(
-            run, options, models=models, stop=stop, watcher=watcher, corrected=corrected
+            run,
+            options,
+            models=models,
+            stop=stop,
+            watcher=watcher,
+            corrected=corrected,
+            impaired=impaired,
         ),
         as_json=as_json,
     )

@@ -11,11 +11,13 @@ from typing import TypeVar
 
 import typer
 
+from cases.texts import plural
 from cli.progress import Progress, progress
 from cli.summary import summarise
-from cli.terminal import print_json, print_message
+from cli.terminal import duration, print_json, print_message
 from runs.folder import RunFolder
 from runs.sessions import recorded_models
+from runs.watcher import Pace
 from runs.watcher import Progress as CaseCounts
 from serving.model_name import ModelName, Role, assign_roles
 
@@ -23,13 +25,13 @@ Result = TypeVar("Result")
 
 
 class BatchWatcher:
-    """Shows the counts of a batch."""
+    """Shows how far a batch is."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown
-        self._begin = time.monotonic()
+        self._begin: float | None = None
         self._ended: list[int] = []
-        shown.start("cases")
+        shown.start("cases", percent=True, timed=False)
 
     @property
     def cases_run(self) -> int:
@@ -41,16 +43,27 @@ class BatchWatcher:
         self._shown.notify(text)
 
     def update(self, progress: CaseCounts) -> None:
-        """Show the counts, the tokens and the rate."""
-        usage = progress.usage
-        ended = progress.done + progress.failed + progress.waiting
-        self._ended = [*self._ended[:1], ended]
-        tokens = usage.input_tokens + usage.output_tokens
-        seconds = max(time.monotonic() - self._begin, 1e-9)
-        waiting = f"{progress.waiting} waiting, " if progress.waiting else ""
-        cost = "" if usage.cost is None else f", cost {usage.cost:.4g}"
-        rate = f"{tokens:,} tokens, {tokens / seconds:,.0f} tokens/s"
-        self._shown.advance(ended, progress.total, f"{progress.failed} failed, {waiting}{rate}{cost}")
+        """Show the share that is done, the counts, the pace and the time left."""
+        now = time.monotonic()
+        self._begin = now if self._begin is None else self._begin
+        self._ended = [*self._ended[:1], progress.ended]
+        details = batch_details(progress, progress.pace(now - self._begin))
+        self._shown.advance(progress.share, 1.0, details)
+
+
+def batch_details(progress: CaseCounts, pace: Pace) -> str:
+    """Counts, pace and time left of a batch, in words."""
+    usage = progress.usage
+    parts = [f"{progress.ended:,} of {progress.total:,} ended, {progress.failed:,} failed"]
+    parts += [f"{progress.waiting:,} waiting"] if progress.waiting else []
+    parts += [f"{progress.under_way:,} under way"] if progress.under_way else []
+    tokens = usage.input_tokens + usage.output_tokens
+    if usage.calls:
+        parts.append(f"{plural(usage.calls, 'call')}, {pace.calls_per_second:.2g}/s")
+        parts.append(f"{tokens:,} tokens, {pace.tokens_per_second:,.0f}/s")
+    parts += [] if usage.cost is None else [f"cost {usage.cost:.4g}"]
+    parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
+    return ", ".join(parts)
 
 
 Work = Callable[[asyncio.Event, BatchWatcher], Awaitable[Result]]

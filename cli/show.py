@@ -11,7 +11,7 @@ from cli.options import CaseArgument, JsonOption, RunFolderArgument
 from cli.terminal import output, print_json, print_line, safe
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from collections.abc import Callable
 
     from runs.folder import Line, RunFolder
 
@@ -23,6 +23,9 @@ def show(
     run: RunFolderArgument,
     case: CaseArgument = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only failed cases.")] = False,
+    impaired: Annotated[
+        bool, typer.Option("--impaired", help="Only cases that ended although a request of theirs failed.")
+    ] = False,
     rows: Annotated[int, typer.Option(min=1, help="Most cases to list.")] = 50,
     calls: Annotated[
         bool, typer.Option("--calls", help="With CASE: every prompt and reply as well.")
@@ -38,36 +41,52 @@ def show(
 
     folder = RunFolder(run)
     if case is None:
-        _print_run(folder, only_failed=failed, rows=rows, as_json=as_json)
+        _print_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, as_json=as_json)
     elif as_json:
         print_json({"case": folder.require_case(case), "trace": folder.trace(case)})
     else:
         show_case(folder, case, with_calls=calls)
 
 
-def _print_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool) -> None:
+def _print_run(
+    folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, as_json: bool
+) -> None:
     """Print up to `rows` cases, and the summary."""
     from itertools import islice
 
     from cli.summary import summarise
+    from graph.system import find_system
+    from runs.folder import is_impaired
 
-    lines = (line for line in folder.cases() if not only_failed or line["status"] == "failed")
+    flags = find_system(folder.manifest.system).impairments
+    lines = (
+        line
+        for line in folder.cases()
+        if (line["status"] == "failed" or not only_failed) and (not only_impaired or is_impaired(line, flags))
+    )
     shown = list(islice(lines, rows))
     summary = summarise(folder)
     if as_json:
         print_json({**summary.as_json(), "rows": shown})
         return
     console = output()
+    declared = {name: column.cell for name, column in find_system(folder.manifest.system).columns.items()}
+    columns = _COLUMNS | {name: cell for name, cell in declared.items() if name not in _COLUMNS}
+    if declared:
+        # Of a system with columns of its own, those of a note may say nothing.
+        columns = {name: cell for name, cell in columns.items() if any(map(cell, shown))}
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("case", min_width=4, overflow="fold")
     table.add_column("status", min_width=6, no_wrap=True)
     narrow = console.width < _WIDE
-    table.add_column("intent", max_width=20 if narrow else None, no_wrap=True, overflow="ellipsis")
-    for name in ("essential", "agree", "words"):
-        table.add_column(name, no_wrap=True)
+    for name in columns:
+        wide = name in declared or name == "intent"
+        table.add_column(name, max_width=20 if narrow and wide else None, no_wrap=True, overflow="ellipsis")
     table.add_column("notes", overflow="fold", ratio=1)
     for line in shown:
-        table.add_row(*_row(line))
+        cells = (safe(cell(line) or "-") for cell in columns.values())
+        status = safe(line["status"], _COLOURS[line["status"]])
+        table.add_row(safe(line["case_id"]), status, *cells, safe(_notes(line)))
     console.print(table)
     rest = sum(1 for _ in lines)
     if rest:
@@ -76,22 +95,18 @@ def _print_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool
     summary.print()
 
 
-def _row(line: Line) -> list[str | Text]:
-
-    essential = sum(label == "essential" for label in line["labels"].values())
-    intent = (line.get("intent") or {}).get("primary")
-    answer = line.get("answer")
+def _notes(line: Line) -> str:
     error = line["error"]
-    notes = f"{error['class']}: {error['message']}" if error else ", ".join(line["flags"]).replace("_", " ")
-    return [
-        safe(line["case_id"]),
-        safe(line["status"], _COLOURS[line["status"]]),
-        safe(intent or "-"),
-        f"{essential} of {len(line['labels'])}" if line["labels"] else "-",
-        _agreement(line),
-        str(len(answer.split())) if answer else "-",
-        safe(notes),
-    ]
+    return f"{error['class']}: {error['message']}" if error else ", ".join(line["flags"]).replace("_", " ")
+
+
+def _intent(line: Line) -> str:
+    return (line.get("intent") or {}).get("primary") or ""
+
+
+def _essential(line: Line) -> str:
+    essential = sum(label == "essential" for label in line["labels"].values())
+    return f"{essential} of {len(line['labels'])}" if line["labels"] else ""
 
 
 def _agreement(line: Line) -> str:
@@ -99,6 +114,18 @@ def _agreement(line: Line) -> str:
     from nodes.evidence.disagreement import disagreement
 
     counts, votes = line.get("vote_counts"), line.get("usable_votes")
-    if not counts or not votes:
-        return "-"
-    return f"{1 - disagreement(counts, votes):.0%}"
+    return f"{1 - disagreement(counts, votes):.0%}" if counts and votes else ""
+
+
+def _words(line: Line) -> str:
+    answer = line.get("answer")
+    return str(len(answer.split())) if answer else ""
+
+
+_COLUMNS: dict[str, Callable[[Line], str]] = {
+    "intent": _intent,
+    "essential": _essential,
+    "agree": _agreement,
+    "words": _words,
+}
+"""What lists of cases show of notes and answers."""

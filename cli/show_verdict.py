@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.terminal import safe
+from nodes.reading.aggregate_verdict import verdict_in_words
 from runs.folder import Line
 
 _COLOURS = {"supports": "green", "refutes": "red", "neutral": "dim", None: "yellow"}
@@ -44,7 +45,11 @@ def verdict_rows(line: Line) -> list[tuple[str, Text]]:
         f"{counts['supports']} support, {counts['neutral']} do not tell, {counts['refutes']} refute,"
         f" {counts['missing']} could not be read"
     )
-    rows = [("verdict", safe(line["verdict"], "bold")), ("readings", safe(said))]
+    verdict = verdict_in_words(line)
+    rows = [
+        ("verdict", safe(verdict, "bold" if verdict == line["verdict"] else "")),
+        ("readings", safe(said)),
+    ]
     if disagreement["entropy"] is not None:
         rows.append(
             ("differ", safe(f"entropy {disagreement['entropy']:.2f}, margin {disagreement['margin']:.2f}"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,10 +13,11 @@ from cases.errors import InputError
 from cases.texts import plural
 from cli.terminal import duration, output, safe
 from evals.scoring.gold import gold_of_run
+from graph.system import find_system
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
-from runs.folder import RunFolder
-from runs.manifest import Session, quoted, utc_now
+from runs.folder import RunFolder, is_impaired
+from runs.manifest import Session, quoted, recorded_cases, utc_now
 from serving.ask import Usage
 
 
@@ -34,6 +37,9 @@ class Summary:
         used: Of all sessions.
         weak_cases: Scored cases whose labels in the key are weak.
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
+        impaired: Cases that ended although something that was asked for them had failed, by flag.
+        answers: By heading of a column that is counted, cases that are done by what they have there.
+        answer_key: Whether cases have answers in the key, for a system whose answers are scored.
     """
 
     folder: RunFolder
@@ -45,6 +51,10 @@ class Summary:
     reviewed_cases: int
     votes: VoteUse
     used: Usage
+    impaired_cases: int
+    impaired: Mapping[str, int]
+    answers: Mapping[str, Mapping[str, int]]
+    answer_key: bool
 
     def as_json(self) -> dict[str, Any]:
         """One object for programs: totals of the run, and what its last session added."""
@@ -58,6 +68,7 @@ class Summary:
             "done": manifest.counts.done,
             "failed": manifest.counts.failed,
             "waiting": manifest.counts.waiting,
+            "impaired": self.impaired_cases,
             "errors": manifest.counts.errors,
             "models": {role: model.name for role, model in manifest.models.items()},
             "stopped_by": last.stopped_by,
@@ -66,6 +77,7 @@ class Summary:
             "votes_asked": self.votes.asked,
             "votes_saved": self.votes.saved,
             "evidence_scores": self._scores(),
+            **({"answers": self.answers} if self.answers else {}),
             "next": self.next_commands(),
         }
 
@@ -82,10 +94,12 @@ class Summary:
             commands.append(f"evigraph retry {path}")
         if unreadable and manifest.forked_from is None:
             commands.append(f"evigraph retry {path} --corrected")
+        if self.impaired and manifest.status == "finished" and manifest.forked_from is None:
+            commands.append(f"evigraph retry {path} --impaired")
         if manifest.counts.waiting:
             commands.append(f"evigraph review {path}")
         first = next((line["case_id"] for line in self.folder.cases()), None)
-        if manifest.status == "finished" and self.scored_cases:
+        if manifest.status == "finished" and (self.scored_cases or self.answer_key):
             commands.append(f"evigraph score {path}")
         commands.append(f"evigraph show {path}")
         if first is not None:
@@ -109,6 +123,8 @@ class Summary:
             + (f", {counts.waiting} waiting for a person" if counts.waiting else "")
             + (f", {left} not run" if left else ""),
         )
+        if self.impaired:
+            table.add_row("impaired", safe(self._impaired(), "yellow"))
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
         used = self.used
@@ -135,6 +151,8 @@ class Summary:
                 f"{last.command}: {plural(last.calls, 'call')} made, {last.replayed:,} replayed,"
                 f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.elapsed)}",
             )
+        for name, found in self.answers.items():
+            table.add_row(name, safe(", ".join(f"{count:,} {words}" for words, count in found.items())))
         if self.strict_micro is not None and self.lenient_micro is not None:
             strict, lenient = self.strict_micro, self.lenient_micro
             table.add_row(
@@ -150,6 +168,11 @@ class Summary:
         table.add_row("run", safe(str(self.folder.path)))
         table.add_row("next", safe("\n".join(self.next_commands())))
         output().print(table)
+
+    def _impaired(self) -> str:
+        """What failed within cases that ended."""
+        parts = (f"{name.replace('_', ' ')} in {count:,}" for name, count in self.impaired.items())
+        return f"{plural(self.impaired_cases, 'case')} with failed requests ({', '.join(parts)})"
 
     def _unreadable(self) -> str | None:
         """What is first to correct in the case files, as such a case fails again until then."""
@@ -199,10 +222,19 @@ class Summary:
 def summarise(folder: RunFolder) -> Summary:
     """Read a run's counts, and score its evidence where its key labels sentences."""
     strict, lenient, weak, reviewed = _evidence(folder)
+    system = find_system(folder.manifest.system)
+    flags = system.impairments
+    impaired = [flags.intersection(line["flags"]) for line in folder.cases() if is_impaired(line, flags)]
     of_cases = {name: 0 for name in _OF_CASES}
     if any(session.finished is None for session in folder.manifest.sessions):
         for line in folder.cases():
             of_cases = {name: count + line["usage"][name] for name, count in of_cases.items()}
+    counted = {name: column.cell for name, column in system.columns.items() if column.counted}
+    answers: dict[str, Counter[str]] = {name: Counter() for name in counted}
+    for line in folder.cases() if counted else ():
+        for name, cell in counted.items():
+            if line["error"] is None and (words := cell(line)):
+                answers[name][words] += 1
     return Summary(
         folder=folder,
         strict_micro=micro(strict, "perfect") if strict else None,
@@ -213,11 +245,25 @@ def summarise(folder: RunFolder) -> Summary:
         reviewed_cases=reviewed,
         votes=_votes(folder),
         used=folder.manifest.used(**of_cases),
+        answers={name: dict(found.most_common()) for name, found in answers.items() if found},
+        answer_key=system.score in ("verdict", "biomedical") and _has_answers(folder),
+        impaired_cases=len(impaired),
+        impaired=dict(sorted(Counter(flag for found in impaired for flag in found).items())),
     )
 
 
 _OF_CASES = ("calls", "input_tokens", "output_tokens")
 """Usage in a line of `cases.jsonl`."""
+
+
+def _has_answers(folder: RunFolder) -> bool:
+    """Whether the key of a run says what the answer to any question is."""
+    try:
+        golds = (case.gold for case in recorded_cases(folder.manifest))
+        return any(gold.verdict or gold.exact_answer or gold.ideal_answers for gold in golds)
+    except InputError:
+        # The inputs may have moved since.
+        return False
 
 
 def _numbers(used: Usage | Session, seconds: float | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.load import load_ranker
 from ranking.vectors import shared_vectors
+from weights.loading import loading
 
 if TYPE_CHECKING:
     from retrieval.protocols import DenseIndex, SearchableCorpus
@@ -65,13 +66,17 @@ class SearchedDocuments(Resource):
         # Imports the index of words.
         from retrieval.corpus.corpus import Corpus
 
-        opened = None if corpus is None else Corpus.open(corpus)
+        opened = None
+        if corpus is not None:
+            with loading(f"the corpus {corpus.name}"):
+                opened = Corpus.open(corpus)
         vectors: DenseIndex | None = None
         records: dict[str, Record] = {}
         if index is not None:
             from retrieval.index.index import Index
 
-            found = Index.open(index, opened)
+            with loading(f"the index {index.name}"):
+                found = Index.open(index, opened)
             vectors, opened = found, found.corpus
             records["index"] = _record(index, found)
         assert opened is not None

@@ -21,7 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from graph.resource import Resource
 from nodes.core.context import Context
-from nodes.core.node import NodeSpec
+from nodes.core.node import Column, NodeSpec
 from nodes.core.recipe import Recipe, RecipeError
 from nodes.core.state import CaseInput
 from prompts import Contract
@@ -126,6 +126,16 @@ class System:
     def flags(self) -> dict[str, str]:
         """Every flag that a case may have, with its meaning."""
         return {name: meaning for node in self.nodes for name, meaning in node.flags.items()}
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What a list of cases shows beside what all cases have, by heading."""
+        return {name: column for node in self.nodes for name, column in node.columns.items()}
+
+    @cached_property
+    def impairments(self) -> frozenset[str]:
+        """Flags of cases that ended although something that was asked for had failed."""
+        return frozenset(name for node in self.nodes for name in node.impairs)
 
     @cached_property
     def compared(self) -> dict[str, tuple[str, ...]]:

@@ -27,7 +27,8 @@ class Bm25Ranker:
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
         """Score every sentence by the words that it shares with the query."""
-        return Ranked(bm25_scores(query, sentences))
+        scores = bm25_scores(query, sentences)
+        return Ranked(scores, unrelated=tuple(np.flatnonzero(scores == 0).tolist()))
 
 
 def bm25_scores(query: str, sentences: Sequence[str]) -> Scores:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weights.loading import LOADING, no_progress_bars, stay_offline
+from weights.loading import loading, no_progress_bars, stay_offline
 from weights.registry import WeightsError, packaged_embedder
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def load_encoder(folder: Path, *, weights: bool = True) -> Encoder:
     Raises:
         WeightsError: The folder is damaged or holds no encoder.
     """
-    with LOADING:
+    with loading(f"the encoder {folder.name}"):
         stay_offline()
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 

@@ -24,11 +24,14 @@ class Ranked:
         cut_sentences: Positions of sentences over the model's length limit, of which only the beginning was
             read.
         query_cut: Whether the query was over the limit.
+        unrelated: Positions of sentences that share nothing with the query, so that their scores are no
+            evidence for them and equal. Empty where a ranker cannot say so.
     """
 
     scores: Scores
     cut_sentences: tuple[int, ...] = ()
     query_cut: bool = False
+    unrelated: tuple[int, ...] = ()
 
 
 class Ranker(Protocol):

@@ -18,7 +18,7 @@ from ranking.cutoffs import Cutoff, TopK
 from ranking.device import Placement, autocast, choose_placement
 from ranking.errors import RankerError
 from ranking.ranker import Ranked
-from weights.loading import LOADING, is_long, no_progress_bars, readable, stay_offline
+from weights.loading import is_long, loading, no_progress_bars, readable, stay_offline
 from weights.registry import WeightsError, fingerprint
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def load_classifier(folder: Path) -> tuple[PreTrainedTokenizerBase, Any]:
     Raises:
         WeightsError: The folder is damaged.
     """
-    with LOADING:
+    with loading(f"the classifier {folder.name}"):
         stay_offline()
         from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer

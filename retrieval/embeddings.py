@@ -18,7 +18,7 @@ from ranking.encoders import MINILM
 from serving.addresses import redacted
 from serving.errors import CallError, ModelError, classify
 from serving.keys import api_key, check_address
-from weights.loading import LOADING, MAX_CHARACTERS, no_progress_bars, stay_offline
+from weights.loading import MAX_CHARACTERS, loading, no_progress_bars, stay_offline
 from weights.registry import WeightsError, fingerprint, packaged_embedder
 
 if TYPE_CHECKING:
@@ -138,14 +138,16 @@ class SentenceEmbedder:
         return cast("NDArray[np.float32]", vectors.astype(np.float32, copy=False))
 
     def _loaded(self) -> SentenceTransformer:
-        with LOADING:
-            if self._model is None:
-                stay_offline()
-                from sentence_transformers import SentenceTransformer
+        if self._model is None:
+            with loading(f"the sentence encoder {self.folder.name}"):
+                # Another thread may have loaded it meanwhile.
+                if self._model is None:
+                    stay_offline()
+                    from sentence_transformers import SentenceTransformer
 
-                with no_progress_bars():
-                    self._model = SentenceTransformer(str(self.folder), local_files_only=True)
-            return self._model
+                    with no_progress_bars():
+                        self._model = SentenceTransformer(str(self.folder), local_files_only=True)
+        return self._model
 
 
 def _local_folder(path: str) -> Path:

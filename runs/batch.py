@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
+from runs.admission import Admission
 from runs.assemble import Assembly
 from runs.case_run import CaseResult, invalid_case, run_case, successors
-from runs.folder import CALLS, RunWriter
+from runs.expectation import Expectation, shown_while_running
+from runs.folder import CALLS, RunWriter, is_impaired
 from runs.manifest import (
     DONE,
     FAILED,
@@ -134,6 +136,7 @@ async def run_batch(
     """
     manifest = folder.manifest
     known = folder.statuses()
+    impaired = folder.impaired(assembly.system.impairments)
     statuses = {case_id: status for case_id, status in known.items() if case_id in skipped}
     progress = Progress(
         total=manifest.inputs.cases,
@@ -150,23 +153,40 @@ async def run_batch(
     try:
         journal = Journal(folder.path / CALLS)
         try:
+            budget = _budget(manifest, journal)
             client = ModelClient(
                 assembly.backends,
                 journal,
                 options.limits,
                 progress.usage,
-                _budget(manifest, journal),
+                budget,
                 manifest.budget.prices,
             )
             folder.save_manifest()
             watcher.update(progress)
             held = HeldCases(Reviews(folder.path), watcher.notify)
-            batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher, held)
+            expected = Expectation(assembly, skipped, progress, manifest.budget.prices)
             try:
-                finished = await batch.run(_cases_at_once(assembly, options), stop)
-            except BudgetSpent as spent:
-                finished = False
-                session.stopped_by = str(spent)
+                # The first cases are rehearsed before any begins only where a budget has to know.
+                foreseen = await expected.forecast() if budget.limited else None
+                admission = Admission(budget, foreseen, _answered(manifest, journal, budget))
+                batch = _Batch(
+                    folder,
+                    assembly,
+                    client,
+                    skipped,
+                    statuses,
+                    progress,
+                    watcher,
+                    held,
+                    admission,
+                    expected,
+                    impaired,
+                    _ended_well(known),
+                )
+                async with shown_while_running(folder.path, progress, watcher, expected):
+                    finished = await batch.run(_cases_at_once(assembly, options), stop)
+                session.stopped_by = None if batch.spent is None else str(batch.spent)
             finally:
                 await client.aclose()
             status = "finished" if finished else "interrupted"
@@ -179,7 +199,7 @@ async def run_batch(
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
-        manifest.counts = Counts.of(known | statuses)
+        manifest.counts = Counts.of(known | statuses, len(impaired))
         session.end(progress.usage)
         session.seconds = round(time.monotonic() - began, 3)
         session.processor_seconds = round(time.process_time() - used_before, 3)
@@ -197,12 +217,17 @@ class _Batch:
     progress: Progress
     watcher: Watcher
     held: HeldCases
+    admission: Admission
+    expected: Expectation
+    impaired: set[str]
+    ended_well: Mapping[str, str]
+    spent: BudgetSpent | None = None
     order: dict[str, int] = field(default_factory=dict)
     notices: int = 0
     told_of_waiting: bool = False
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
-        """Whether all cases were reached before a stop."""
+        """Whether all cases were reached before a stop, and before the budget was spent."""
         keys = self.assembly.case_keys
         waiting = OrderedCases(self._waiting(), keys, window_size(cases_at_once))
         following = successors(self.assembly.graph)
@@ -213,7 +238,7 @@ class _Batch:
             await asyncio.wait({everything, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if everything.done():
                 everything.result()
-                return True
+                return self.spent is None
             return False
         finally:
             stopped.cancel()
@@ -224,24 +249,39 @@ class _Batch:
 
     async def _work(self, waiting: OrderedCases, following: Successors) -> None:
         """Take the next case until none is left; workers share the iterator, so memory stays flat."""
-        async for case in waiting:
-            if isinstance(case, InvalidCase):
-                self._keep(invalid_case(case, self.assembly.system.results))
-                # A long row of invalid cases must not hold up the event loop.
-                await asyncio.sleep(0)
-            else:
-                await self._run(case, following)
-            while (reviewed := self.held.next_reviewed()) is not None:
-                await self._run(reviewed, following)
+        try:
+            async for case in waiting:
+                if isinstance(case, InvalidCase):
+                    self._keep(invalid_case(case, self.assembly.system.results))
+                    # A long row of invalid cases must not hold up the event loop.
+                    await asyncio.sleep(0)
+                else:
+                    await self._run(case, following)
+                while (reviewed := self.held.next_reviewed()) is not None:
+                    await self._run(reviewed, following)
+        except BudgetSpent as spent:
+            # This worker begins no other case. The cases of the others go on as far as they can.
+            self.spent = self.spent or spent
 
     async def _run(self, case: Case, following: Successors) -> None:
+        await self.admission.begin(case.id)
+        self.progress.under_way += 1
+        result: CaseResult | None = None
+        spent: BudgetSpent | None = None
         context = self.assembly.context(case, self.client)
         review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
             results = self.assembly.system.results
             result = await run_case(self.assembly.graph, context, case, following, results, review)
+        except BudgetSpent as error:
+            spent = error
+            raise
         finally:
+            self.progress.under_way -= 1
             self.client.forget(case.id)
+            whole = result is not None and result.line["error"] is None
+            await self.admission.end(case.id, whole=whole, spent=spent)
+        self.expected.ended(result.line["usage"]["calls"])
         self._keep(result)
         if result.line["status"] == WAITING:
             self.held.hold(case, fingerprint(result.line))
@@ -256,8 +296,16 @@ class _Batch:
                 yield case
 
     def _keep(self, result: CaseResult) -> None:
-        self.folder.append(result.line, result.trace)
         case_id, status, error = (result.line[name] for name in ("case_id", "status", "error"))
+        if error is not None and case_id in self.impaired:
+            # It has a result, and a failure is no better one.
+            status, error = self.ended_well[case_id], None
+            self.watcher.notify(f"case {case_id} failed this time, so it stays as it was")
+        else:
+            self.folder.append(result.line, result.trace)
+            self.impaired.discard(case_id)
+            if is_impaired(result.line, self.assembly.system.impairments):
+                self.impaired.add(case_id)
         if self.statuses.get(case_id) == WAITING:
             self.progress.waiting -= 1
         self.statuses[case_id] = f"failed:{error['class']}" if error else status
@@ -285,6 +333,11 @@ class _Batch:
             self.watcher.notify(f"further failures: evigraph show {quoted(self.folder.path)} --failed")
 
 
+def _ended_well(statuses: Mapping[str, str]) -> dict[str, str]:
+    """Statuses of the cases that have a result."""
+    return {case_id: status for case_id, status in statuses.items() if not status.startswith(FAILED)}
+
+
 def _budget(manifest: Manifest, journal: Journal) -> Budget:
     """What is left of the run's budget after its earlier sessions.
 
@@ -292,10 +345,24 @@ def _budget(manifest: Manifest, journal: Journal) -> Budget:
     """
     caps = manifest.budget
     stored = journal.tokens()
-    tokens = sum(read + written for read, written, _ in stored.values())
-    cost = sum(caps.prices[model].cost(*counts) for model, counts in stored.items() if model in caps.prices)
-    spent = Spend(max(tokens, manifest.total_tokens), max(cost, manifest.total_cost))
+    by_calls = _spend(stored, caps)
+    spent = by_calls.largest(Spend(manifest.total_tokens, manifest.total_cost))
     return Budget(caps.max_tokens, caps.max_cost, spent)
+
+
+def _answered(manifest: Manifest, journal: Journal, budget: Budget) -> dict[str, Spend]:
+    """What the stored calls of each case used; a case does not use it again."""
+    if not budget.limited:
+        return {}
+    return {case_id: _spend(used, manifest.budget) for case_id, used in journal.tokens_by_case().items()}
+
+
+def _spend(stored: Mapping[str, tuple[int, int, int]], caps: BudgetCaps) -> Spend:
+    """Tokens and cost of calls, from what those of each model read, wrote and had cached."""
+    return Spend(
+        sum(read + written for read, written, _ in stored.values()),
+        sum(caps.prices[model].cost(*counts) for model, counts in stored.items() if model in caps.prices),
+    )
 
 
 def _cases_at_once(assembly: Assembly, options: Options) -> int:

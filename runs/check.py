@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cases.private import replacing
+from graph.system import find_system
 from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, RunWriter, locked, write_manifest
 from runs.index import INDEX
 from runs.manifest import Counts, Manifest, RunError, repair_hint
@@ -239,7 +240,8 @@ def repair_run(path: Path) -> Repaired:
             repair(path / CALLS, aside / "journal")
         if found.lost_cases or len(found.statuses) < run.manifest.counts.total:
             run.manifest.status = "interrupted"
-            run.manifest.counts = Counts.of(found.statuses)
+            impaired = run.impaired(find_system(run.manifest.system).impairments)
+            run.manifest.counts = Counts.of(found.statuses, len(impaired))
             write_manifest(path, run.manifest)
         # It is made of the other files, and made anew.
         (path / INDEX).unlink(missing_ok=True)

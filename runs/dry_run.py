@@ -4,88 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from cases.records import Case, InvalidCase
-from graph.system import System
-from nodes.core.dry_run import DryCall, share_of
-from nodes.core.recipe import Recipe
 from runs.assemble import Assembly, Request, assemble
 from runs.batch import MAX_NOTICES, Options
-from runs.case_run import CaseResult, invalid_case, run_case, successors
+from runs.case_run import CaseResult, invalid_case, successors
 from runs.estimate import Correction, Estimate
+from runs.rehearsal import rehearse, writer
 from runs.servers import Servers
 from runs.trace_file import Successors
 from runs.watcher import Progress, Watcher
 from serving.backends import Backend
-from serving.backends.backend import CallParameters
 from serving.client import ModelClient
-from serving.dry_run import Tallies, TokenCounter, Write, added, without_model
-from serving.errors import CallError
+from serving.dry_run import Tallies, TokenCounter, added, without_model
 from serving.journal import Journal
 from serving.limits import Limits
 from serving.messages import Message
-from serving.reply import JsonSchema
-
-ESSENTIAL_SHARE = 0.25
-"""Of the sentences of a note."""
-
-DISSENT_SHARE = 0.05
-"""Labels that a vote turns round, so that votes differ a little, as a model's do."""
-
-Foreseen = Mapping[str, Mapping[str, str]]
-"""By case: what the model is likely to say for a field of a reply."""
-
-
-def writer(system: System, recipe: Recipe, foreseen: Foreseen) -> Write:
-    """Makes replies up: what a node declares, else a value for each field of the schema."""
-    made_up = {name: make for node in system.nodes for name, make in node.dry_replies.items()}
-
-    def write(call: CallParameters, sample: int, messages: Sequence[Message]) -> str:
-        if call.schema_name in made_up:
-            return made_up[call.schema_name](DryCall(recipe, call.case_id, messages, call.schema))
-        assert call.schema is not None, f"the node that asks for {call.schema_name!r} declares a dry reply"
-        value = _value(call.schema, (call.case_id,), (call.role, str(sample)))
-        likely = foreseen.get(call.case_id, {})
-        fields = call.schema.get("properties", {})
-        fitting = {
-            name: said for name, said in likely.items() if said in fields.get(name, {}).get("enum", ())
-        }
-        return json.dumps({**value, **fitting} if fitting else value)
-
-    return write
-
-
-def _value(schema: JsonSchema, place: tuple[str, ...], vote: tuple[str, ...]) -> Any:
-    """A value that fits a schema; `place` says which one, `vote` who is asked."""
-    if "enum" in schema:
-        return _choice(schema["enum"], place, vote)
-    kind = schema.get("type")
-    if kind == "object":
-        properties = schema.get("properties", {})
-        return {name: _value(part, (*place, name), vote) for name, part in properties.items()}
-    if kind == "array":
-        count = max(1, schema.get("minItems", 1))
-        return [_value(schema.get("items", {}), (*place, str(index)), vote) for index in range(count)]
-    simple = {"string": "the patient improved", "integer": 1, "number": 0.5, "boolean": True, "null": None}
-    if kind in simple:
-        return simple[kind]
-    raise CallError("internal", f"a dry run cannot make up a value for {json.dumps(schema)[:80]}")
-
-
-def _choice(options: list[Any], place: tuple[str, ...], vote: tuple[str, ...]) -> Any:
-    if len(options) == 2 and "essential" in options:
-        essential = share_of(place) < ESSENTIAL_SHARE
-        if share_of((*place, *vote)) < DISSENT_SHARE:
-            essential = not essential
-        return next(option for option in options if (option == "essential") == essential)
-    return options[int(share_of(place) * len(options))]
-
 
 CASES_AT_ONCE = 16
 """Enough to keep a server's tokenizer busy."""
@@ -195,11 +134,7 @@ class _DryRun:
                 self._count(invalid_case(case, results))
                 await asyncio.sleep(0)
                 continue
-            context = self._assembly.context(case, client)
-            self._foreseen[case.id] = await _foresee(self._assembly, case)
-            self._count(await run_case(self._assembly.graph, context, case, following, results))
-            client.forget(case.id)
-            del self._foreseen[case.id]
+            self._count(await rehearse(self._assembly, client, case, following, self._foreseen))
 
     def _count(self, result: CaseResult) -> None:
         error = result.line["error"]
@@ -213,15 +148,6 @@ class _DryRun:
                     f"case {result.line['case_id']} would fail: {error['class']}: {error['message']}"
                 )
         self._watcher.update(self._progress)
-
-
-async def _foresee(assembly: Assembly, case: Case) -> dict[str, str]:
-    """Likely values of fields of replies, as far as nodes can tell."""
-    found: dict[str, str] = {}
-    for node in assembly.system.nodes:
-        if node.foresee is not None:
-            found |= await node.foresee(case, assembly.tools)
-    return found
 
 
 async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) -> Correction | None:

@@ -7,7 +7,7 @@ import difflib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -27,6 +27,16 @@ COPY = ".run.json.copy"
 _LOCK = ".lock"
 
 Line = dict[str, Any]
+
+
+def is_impaired(line: Line, flags: Collection[str]) -> bool:
+    """Whether a case has ended although something that was asked for it had failed.
+
+    Args:
+        line: Of `cases.jsonl`.
+        flags: Those of its system that say so.
+    """
+    return line["error"] is None and not set(flags).isdisjoint(line["flags"])
 
 
 class CaseLine(NamedTuple):
@@ -146,6 +156,11 @@ class RunFolder:
             line["case_id"]: line["status"] + (f":{line['error']['class']}" if line["error"] else "")
             for _, line in self._lines()
         }
+
+    def impaired(self, flags: Collection[str]) -> set[str]:
+        """Ids of the cases that ended, but not as failed, with any of the flags."""
+        latest = {line["case_id"]: is_impaired(line, flags) for _, line in self._lines()}
+        return {case_id for case_id, found in latest.items() if found}
 
     def case_lines(self) -> Iterator[CaseLine]:
         """Every whole line of `cases.jsonl`, damaged ones with what is wrong with them."""

@@ -213,12 +213,24 @@ class ForkedFrom(_Record):
 
 
 class Counts(_Record):
-    """Cases by how they ended; `errors` counts the failed ones by class, `waiting` those for a person."""
+    """Cases by how they ended; `errors` counts the failed ones by class, `waiting` those for a person.
+
+    `impaired` ones ended although something that was asked for them had failed.
+    """
 
     done: int = 0
     failed: int = 0
     waiting: int = 0
     errors: dict[str, int] = Field(default_factory=dict)
+    impaired: int = 0
+
+    @model_serializer(mode="wrap")
+    def _without_no_impaired(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The field is there only where there are any."""
+        dumped: dict[str, Any] = dump(self)
+        if not self.impaired:
+            dumped.pop("impaired", None)
+        return dumped
 
     @property
     def total(self) -> int:
@@ -226,7 +238,7 @@ class Counts(_Record):
         return self.done + self.failed + self.waiting
 
     @classmethod
-    def of(cls, statuses: Mapping[str, str]) -> Counts:
+    def of(cls, statuses: Mapping[str, str], impaired: int = 0) -> Counts:
         """Counts of cases by their status; failed ones carry their error class after a colon."""
         ended = Counter(status.partition(":")[0] for status in statuses.values())
         errors = Counter(status.partition(":")[2] for status in statuses.values() if ":" in status)
@@ -235,6 +247,7 @@ class Counts(_Record):
             failed=ended[FAILED],
             waiting=ended[WAITING],
             errors=dict(sorted(errors.items())),
+            impaired=impaired,
         )
 
 

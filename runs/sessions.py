@@ -117,6 +117,7 @@ async def retry(
     stop: asyncio.Event,
     watcher: Watcher,
     corrected: bool = False,
+    impaired: bool = False,
 ) -> RunFolder:
     """Run the failed cases again, and those that never ran. Rejected replies are asked for anew.
 
@@ -127,6 +128,8 @@ async def retry(
         stop: Ends the session early, resumable.
         watcher: Shows how it goes.
         corrected: Take the case and key files as they are now, and run those cases too that have changed.
+        impaired: Run those cases too that ended although something that was asked for them had failed. What
+            was answered is replayed; one that fails altogether stays as it was.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
@@ -142,6 +145,8 @@ async def retry(
         journal.close()
         kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
         kept -= reviewed_waiting(folder, watcher.notify)
+        if impaired:
+            kept -= folder.impaired(assembly.system.impairments)
         if corrected:
             kept = _take_corrected(folder, assembly, kept, watcher.notify)
         await run_batch(folder, assembly, options, skipped=kept, stop=stop, watcher=watcher)

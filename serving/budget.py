@@ -35,6 +35,10 @@ class Spend(NamedTuple):
         """The difference."""
         return Spend(self.tokens - other.tokens, self.cost - other.cost)
 
+    def largest(self, other: Spend) -> Spend:
+        """The larger number of each."""
+        return Spend(max(self.tokens, other.tokens), max(self.cost, other.cost))
+
 
 _NOTHING = Spend()
 
@@ -57,63 +61,86 @@ class Budget:
         max_tokens: Tokens read and written.
         max_cost: In the currency of the price file.
         spent: What has been used.
+        largest_call: The most that a call has reserved.
     """
 
     max_tokens: int | None = None
     max_cost: float | None = None
     spent: Spend = _NOTHING
+    largest_call: Spend = _NOTHING
+    _by_case: dict[str, Spend] = field(default_factory=dict)
     _reserved: Spend = _NOTHING
     _under_way: int = 0
     _settled: asyncio.Condition = field(default_factory=asyncio.Condition)
 
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.max_tokens is not None or self.max_cost is not None
+
     @asynccontextmanager
-    async def reserve(self, maximum: Spend) -> AsyncIterator[Reservation]:
-        """Reserve before a call and settle after it.
+    async def reserve(self, maximum: Spend, case_id: str = "") -> AsyncIterator[Reservation]:
+        """Reserve before a call of a case and settle after it.
 
         A call that does not fit beside those under way waits for what they turn out to use.
 
         Raises:
             BudgetSpent: It does not fit and no call is under way.
         """
-        if self.max_tokens is None and self.max_cost is None:
-            reservation = Reservation(maximum)
+        self.largest_call = self.largest_call.largest(maximum)
+        reservation = Reservation(maximum)
+        if not self.limited:
             try:
                 yield reservation
             finally:
                 self.spent = self.spent.plus(reservation.actual)
             return
         async with self._settled:
-            while not self._fits(maximum):
+            while not self.fits(maximum):
                 if self._under_way == 0:
-                    raise BudgetSpent(self._explain(maximum))
+                    raise BudgetSpent(self.explain(maximum))
                 await self._settled.wait()
             self._reserved = self._reserved.plus(maximum)
             self._under_way += 1
-        reservation = Reservation(maximum)
         try:
             yield reservation
         finally:
             self.spent = self.spent.plus(reservation.actual)
+            self._by_case[case_id] = self.used_by(case_id).plus(reservation.actual)
             self._reserved = self._reserved.minus(maximum)
             self._under_way -= 1
             async with self._settled:
                 self._settled.notify_all()
 
-    def _fits(self, maximum: Spend) -> bool:
-        sum_ = self.spent.plus(self._reserved).plus(maximum)
+    def used_by(self, case_id: str) -> Spend:
+        """What the calls of a case have used under a limit."""
+        return self._by_case.get(case_id, _NOTHING)
+
+    def forget(self, case_id: str) -> Spend:
+        """The same of a case that has ended; it is not known afterwards."""
+        return self._by_case.pop(case_id, _NOTHING)
+
+    def fits(self, more: Spend) -> bool:
+        """Whether that much can be used beside what calls under way have reserved."""
+        return self.allows(self._reserved.plus(more))
+
+    def allows(self, more: Spend) -> bool:
+        """Whether that much can be used beside what has been."""
+        sum_ = self.spent.plus(more)
         return (self.max_tokens is None or sum_.tokens <= self.max_tokens) and (
             self.max_cost is None or sum_.cost <= self.max_cost
         )
 
-    def _explain(self, maximum: Spend) -> str:
-        if self.max_tokens is not None and self.spent.tokens + maximum.tokens > self.max_tokens:
+    def explain(self, needed: Spend, what: str = "call") -> str:
+        """Why the next one is not begun."""
+        if self.max_tokens is not None and self.spent.tokens + needed.tokens > self.max_tokens:
             return (
                 f"budget of {self.max_tokens:,} tokens: {self.spent.tokens:,} used,"
-                f" and the next call may take {maximum.tokens:,}"
+                f" and the next {what} may take {needed.tokens:,}"
             )
         return (
             f"budget of {self.max_cost:g}: {self.spent.cost:.4g} used,"
-            f" and the next call may cost {maximum.cost:.4g}"
+            f" and the next {what} may cost {needed.cost:.4g}"
         )
 
 

@@ -189,7 +189,7 @@ class ModelClient:
             choices=ask.reply.choices,
         )
         price = self._price(backend)
-        async with self.budget.reserve(_max_spend(messages, parameters, price)) as reservation:
+        async with self.budget.reserve(_max_spend(messages, parameters, price), ask.case_id) as reservation:
             received = await self.dispatcher.send(backend, messages, parameters)
             reservation.actual = _spend(received, price)
             answered = list(zip(questions, received, strict=False))

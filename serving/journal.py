@@ -364,6 +364,21 @@ class Journal:
             ).fetchall()
             return {unpack(model): (read, written, cached) for model, read, written, cached in rows}
 
+    def tokens_by_case(self) -> dict[str, dict[str, tuple[int, int, int]]]:
+        """The same of each case, by case and model; replies that are asked for anew left out."""
+        with self._errors():
+            rows = self._database.execute(
+                "SELECT case_id, body, SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens)"
+                " FROM calls JOIN texts ON texts.id = calls.model WHERE rejected != ?"
+                " GROUP BY case_id, texts.id",
+                (FORGOTTEN,),
+            ).fetchall()
+        found: dict[str, dict[str, tuple[int, int, int]]] = {}
+        for case_id, model, *counts in rows:
+            read, written, cached = counts
+            found.setdefault(case_id, {})[unpack(model)] = read, written, cached
+        return found
+
     def conversation(self, key: str) -> list[Message]:
         """The prompt of a stored call with its reply as the last turn.
 

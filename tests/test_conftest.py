@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -44,10 +45,23 @@ def test_signals_are_those_of_a_terminal_and_skips_are_listed_with_their_remedy(
     tmp_path: Path, workers: str
 ) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
-    arguments = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-c", "/dev/null", "-n", workers]
+    # Other packages bring plugins along that take several times as long to import as all the rest.
+    arguments = [
+        "-p",
+        "xdist",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        "-n",
+        workers,
+    ]
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT_SIGNALS, *arguments, f"--rootdir={tmp_path}", tmp_path],
         cwd=ROOT,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -37,7 +37,7 @@ _OPEN = """() => new Promise((resolve) => {
 @contextmanager
 def viewing(run: Path) -> Iterator[tuple[str, int]]:
     """`evigraph view RUN` in another process: its link and process id."""
-    command = [sys.executable, "-c", _VIEW, "view", str(run), "--port", "0", "--no-browser"]
+    command = [sys.executable, "-P", "-c", _VIEW, "view", str(run), "--port", "0", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
     try:
         assert process.stdout is not None

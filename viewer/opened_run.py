@@ -21,6 +21,7 @@ from runs.manifest import WAITING, Manifest, RunError
 from runs.reading import Run
 from runs.reviews import Review, Reviews, is_stale
 from runs.trace_file import Line
+from runs.watcher import Written, read_progress
 
 State = Literal["waiting", "reviewed", "stale"]
 _REFRESH_INTERVAL = 1.0
@@ -59,6 +60,7 @@ class Ended:
         summaries: In input order.
         read_at: Revision at which each case was last read, at least that of its line.
         reviews: Which of them wait for a review or were reviewed.
+        progress: How far the run is; None where none goes on.
     """
 
     manifest: Manifest
@@ -66,6 +68,7 @@ class Ended:
     summaries: tuple[CaseSummary, ...]
     read_at: Mapping[str, int]
     reviews: ReviewStates = field(default_factory=ReviewStates)
+    progress: Written | None = None
 
     def since(self, revision: int) -> tuple[CaseSummary, ...]:
         """Cases that were read after a revision."""
@@ -140,7 +143,8 @@ class OpenedRun:
                 self._ended = known
             ended = self._ended
             reviews = self._reviews.states(run, ended.summaries, ended.read_at)
-            self._ended = replace(ended, manifest=run.manifest, reviews=reviews)
+            progress = read_progress(self.path) if run.manifest.status == "running" else None
+            self._ended = replace(ended, manifest=run.manifest, reviews=reviews, progress=progress)
             return self._ended
 
     def totals(self) -> tuple[Manifest, Totals]:

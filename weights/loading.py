@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MAX_CHARACTERS = 20_000
@@ -15,6 +15,40 @@ LOADING = threading.RLock()
 
 The lazy modules of transformers can be seen half-initialised when two threads import them at once.
 """
+
+_Listener = Callable[[str, bool], None]
+_listeners: list[_Listener] = []
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Hold `LOADING`, and say that something is loaded.
+
+    Args:
+        what: As people call it, such as `the sentence encoder minilm`.
+    """
+    with LOADING:
+        for listener in tuple(_listeners):
+            listener(what, True)
+        try:
+            yield
+        finally:
+            for listener in tuple(_listeners):
+                listener(what, False)
+
+
+@contextmanager
+def listening(listener: _Listener) -> Iterator[None]:
+    """Have a function called, in any thread, when something begins to load and when that has ended.
+
+    Args:
+        listener: Gets what is loaded, and whether it begins.
+    """
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 def stay_offline() -> None:

@@ -82,7 +82,11 @@ def run_child(name: str, *arguments: str) -> Child:
     """
     begin = time.perf_counter()
     ended = subprocess.run(  # noqa: S603 - this interpreter, this package
-        [sys.executable, *arguments], capture_output=True, text=True, check=False
+        # No package of the current folder is imported instead of ours.
+        [sys.executable, "-P", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     seconds = time.perf_counter() - begin
     if ended.returncode != 0:

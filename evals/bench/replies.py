@@ -1,7 +1,8 @@
 """The full map of labels against the essential ids alone: tokens, time and agreement on the same cases.
 
-Both forms run one after the other, on any model. Their prompts differ from the system turn on, so neither
-finds more than its first lines in a server's prefix cache.
+The forms run one after the other, on any model. Their prompts differ from the system turn on, so none finds
+more than its first lines in a server's prefix cache. Where the model gives log-probabilities, the question
+for each sentence by itself stands beside them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import scratch_folder, turns
 from evals.bench.workload import demo_recipe, ready, run_cases, write_cases
 from evals.compare.changes import cohen_kappa
+from graph.recipe import Recipe
 from nodes.evidence.check_votes import CHECK_VOTES
 from nodes.evidence.label_evidence import LABEL_EVIDENCE
 from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS
-from nodes.evidence.settings import EvidenceSettings
+from nodes.evidence.settings import POINTWISE, EvidenceSettings
 from runs.folder import Line, RunFolder
+from serving.errors import ModelError
 from serving.limits import Limits
 from serving.model_name import parse_model_name
 
@@ -133,6 +136,9 @@ def _cost(run: RunFolder, case_ids: Sequence[str]) -> StageCost:
 
 FORMS = ("labels", "ids")
 
+BESIDE = POINTWISE
+"""Compared with the full map too. Its one vote is no sample among several."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -148,30 +154,59 @@ TINY = {"cases": 1}
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Both forms in turn."""
+    """All forms in turn."""
     with scratch_folder() as folder:
-        return result(asyncio.run(_measure(options, folder, report)), options)
+        return result(*asyncio.run(_measure(options, folder, report)), options)
 
 
-async def _measure(options: Options, folder: Path, report: Report) -> list[Comparison]:
+async def _measure(
+    options: Options, folder: Path, report: Report
+) -> tuple[list[Comparison], list[Comparison], str]:
+    """The ids and the single questions, each against the full map, and why the latter are left out."""
     cases = write_cases(folder, options.cases)
     model = parse_model_name(options.model)
     limits = Limits(options.max_connections, options.max_connections)
-    for repeat, form in turns(FORMS, options.repeats, report):
-        recipe = demo_recipe(stop_after="evidence")
-        asked = recipe.section(EvidenceSettings).model_dump()
-        evidence = EvidenceSettings.model_validate({**asked, "reply": form})
-        recipe = recipe.model_copy(update={"evidence": evidence})
-        assembly = await ready(recipe, cases, model)
+    left_out = ""
+    for repeat, form in turns((*FORMS, BESIDE), options.repeats, report):
+        try:
+            assembly = await ready(_recipe(form), cases, model)
+        except ModelError as error:
+            if form != BESIDE:
+                raise
+            left_out = str(error)
+            continue
         await run_cases(assembly, folder / f"{form}-{repeat}", limits)
-    return [
-        compare_reply_forms(*(RunFolder(folder / f"{form}-{repeat}") for form in FORMS))
-        for repeat in range(options.repeats)
-    ]
+
+    def compared(form: str) -> list[Comparison]:
+        return [
+            compare_reply_forms(
+                RunFolder(folder / f"{FORMS[0]}-{repeat}"), RunFolder(folder / f"{form}-{repeat}")
+            )
+            for repeat in range(options.repeats)
+        ]
+
+    return compared(FORMS[1]), [] if left_out else compared(BESIDE), left_out
 
 
-def result(comparisons: Sequence[Comparison], options: Options) -> Result:
-    """The ratio of the tokens that both forms write; time and agreement beside it."""
+def _recipe(form: str) -> Recipe:
+    recipe = demo_recipe(stop_after="evidence")
+    # Single questions have votes, demonstrations and reflection of their own: one, and none.
+    asked = {} if form == BESIDE else recipe.section(EvidenceSettings).model_dump()
+    evidence = EvidenceSettings.model_validate({**asked, "reply": form})
+    return recipe.model_copy(update={"evidence": evidence})
+
+
+def result(
+    comparisons: Sequence[Comparison], single: Sequence[Comparison], left_out: str, options: Options
+) -> Result:
+    """The ratio of the tokens that both forms write; time and agreement beside it.
+
+    Args:
+        comparisons: Of the full map with the ids, by repeat.
+        single: Of the full map with a question for each sentence, by repeat.
+        left_out: Why there are none of these; empty where there are.
+        options: What was measured.
+    """
     return Result(
         "replies",
         Part("full maps of labels", "tokens written", tuple(one.first.output_tokens for one in comparisons)),
@@ -180,5 +215,6 @@ def result(comparisons: Sequence[Comparison], options: Options) -> Result:
             "model": options.model,
             "cases": options.cases,
             "comparisons": [asdict(one) for one in comparisons],
+            BESIDE: left_out or [asdict(one) for one in single],
         },
     )

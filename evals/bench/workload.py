@@ -154,7 +154,8 @@ def instant_server(seconds: float = 0.0) -> Iterator[ChildServer]:
     Raises:
         BenchError: It does not start.
     """
-    command = [sys.executable, "-m", "evals.bench.instant_server", "--until-input-ends"]
+    # No package of the current folder is imported instead of ours.
+    command = [sys.executable, "-P", "-m", "evals.bench.instant_server", "--until-input-ends"]
     child = subprocess.Popen(  # noqa: S603 - this interpreter, this package, one number
         [*command, "--seconds", str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

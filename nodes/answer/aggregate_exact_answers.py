@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -14,7 +14,7 @@ from nodes.answer.exact_reply import MAX_ENTRIES, Exact
 from nodes.answer.exact_settings import ExactSettings, demand_type
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, plain, withheld
-from nodes.core.node import NodeSpec
+from nodes.core.node import Column, NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.retrieval.document_records import ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
@@ -164,10 +164,19 @@ def _because(result: Aggregated, type_: QuestionType, votes: int, threshold: flo
     return f"{kept} entries {named} are in at least {threshold:g} of them"
 
 
+def _answer_in_words(line: Mapping[str, Any]) -> str:
+    """A tie is no majority, whatever it counts as."""
+    answer = line["exact_answer"]
+    if not isinstance(answer, str):
+        return "; ".join(synonyms[0] for synonyms in answer or ())
+    return f"{answer} (a tie)" if "tied_votes" in line["flags"] else answer
+
+
 AGGREGATE_EXACT_ANSWERS = NodeSpec(
     run=aggregate_exact_answers,
     sections=(ExactSettings,),
     results={"exact_answer": withheld},
+    columns={"exact answer": Column(_answer_in_words)},
     facts={
         # Entries are a model's words.
         "entries": TEXT,

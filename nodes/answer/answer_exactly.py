@@ -233,5 +233,6 @@ ANSWER_EXACTLY = NodeSpec(
         "defaulted_to_yes": "replies that said neither yes nor no count as yes, as the recipe wants it",
         **QUESTION_PROMPT_FLAGS,
     },
+    impairs=("missing_votes",),
     is_off=lambda recipe: not recipe.section(DocumentSettings).answers,
 )

@@ -33,6 +33,19 @@ def nothing_weighed(recipe: Recipe) -> None:
     """No question whose reply is one of several choices."""
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list of cases.
+
+    Attributes:
+        cell: From the line of a case to a few words; empty where the case has nothing to show.
+        counted: Whether a summary counts the cases by these words.
+    """
+
+    cell: Callable[[Mapping[str, Any]], str]
+    counted: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NodeSpec:
     """A node of a graph.
@@ -44,9 +57,11 @@ class NodeSpec:
         tools: What it uses beside models and prompts.
         prompts: Contracts of the prompts that it fills.
         results: Keys of its update that `cases.jsonl` gets, with what of each may leave without texts.
+        columns: What a list of cases shows of its results, by heading.
         facts: Every fact of its decisions; lines for people come in this order.
         flags: Every flag that it raises, with its meaning in a sentence for people.
         quotes: Flags whose decisions quote a reply in their reason.
+        impairs: Flags that say that something asked for failed, and the case went on without it.
         kind: What a span of it is called in a tracing viewer.
         is_off: Whether a recipe does without it.
         demonstrations: What the demonstrations that it chooses are for, and the node that shows them.
@@ -67,9 +82,11 @@ class NodeSpec:
     tools: tuple[Tool[Any], ...] = ()
     prompts: tuple[Contract, ...] = ()
     results: Mapping[str, Callable[[Any], object]] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=dict)
     facts: Mapping[str, Fact] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
     quotes: Sequence[str] = ()
+    impairs: Sequence[str] = ()
     kind: str = "CHAIN"
     is_off: Callable[[Recipe], bool] = never
     demonstrations: tuple[str, str] | None = None

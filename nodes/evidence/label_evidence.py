@@ -215,6 +215,7 @@ LABEL_EVIDENCE = NodeSpec(
     results={"asked_votes": whole, "model_scores": whole},
     facts={**BALLOT, **pointwise.FACTS, **SHOWN_DEMONSTRATIONS},
     flags={**VOTE_FLAGS, **pointwise.MISSING, **DROPPED_DEMONSTRATIONS},
+    impairs=("missing_votes", *pointwise.MISSING),
     dry_replies={pointwise.REPLY.name: pointwise.dry_reply},
     case_keys=demonstration_keys,
     check=_fault_of_prompts,

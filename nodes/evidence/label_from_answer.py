@@ -168,4 +168,5 @@ LABEL_FROM_ANSWER = NodeSpec(
         **plain("labels_from", "label_source", "statements", "essential"),
     },
     flags={**VOTE_FLAGS, "labelled_by_people": "the case has labels of people and was left alone"},
+    impairs=("missing_votes",),
 )

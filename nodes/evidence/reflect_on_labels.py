@@ -159,6 +159,7 @@ REFLECT_ON_LABELS = NodeSpec(
         **INCOMPLETE,
         "failed_reflections": "a vote could not be reflected on; its first labels stand",
     },
+    impairs=("failed_reflections",),
     check=lambda recipe, prompts: (
         lacks_reply_form(recipe.section(EvidenceSettings), prompts["reflect_on_labels"], prompts.version)
         if recipe.section(EvidenceSettings).reflection

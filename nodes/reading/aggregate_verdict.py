@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
 from cases.records import Verdict
 from nodes.core.context import Context
 from nodes.core.facts import Fact, plain, whole
-from nodes.core.node import NodeSpec
+from nodes.core.node import Column, NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import ReadingSettings, VerdictSettings
-from nodes.reading.verdict_votes import count_readings, majority, measure_disagreement, weigh
+from nodes.reading.verdict_votes import count_readings, is_tied, majority, measure_disagreement, weigh
 from nodes.retrieval.document_records import (
     Disagreement,
     EvidencePassage,
@@ -77,6 +77,7 @@ async def aggregate_verdict(
             flags=[
                 *(["no_evidence"] if not passages else []),
                 *(["evidence_disagrees"] if disputed else []),
+                *(["tied_readings"] if is_tied(votes, settings.classes) else []),
             ],
         ),
     }
@@ -124,6 +125,20 @@ def _without_texts(passages: Sequence[EvidencePassage]) -> object:
     return [{**one, "title": "", "text": "", "source": ""} for one in passages]
 
 
+def verdict_in_words(line: Mapping[str, Any]) -> str:
+    """A verdict by a tie is no majority, whatever it is."""
+    verdict = line["verdict"] or ""
+    return f"{verdict} (a tie)" if "tied_readings" in line["flags"] else verdict
+
+
+def _counts_in_words(line: Mapping[str, Any]) -> str:
+    counts = line["reading_counts"]
+    if not counts:
+        return ""
+    missing = f", {counts['missing']} missing" if counts["missing"] else ""
+    return f"{counts['supports']} for, {counts['refutes']} against, {counts['neutral']} neither{missing}"
+
+
 AGGREGATE_VERDICT = NodeSpec(
     run=aggregate_verdict,
     sections=(VerdictSettings, ReadingSettings),
@@ -132,6 +147,10 @@ AGGREGATE_VERDICT = NodeSpec(
         "reading_counts": whole,
         "evidence_passages": _without_texts,
         "disagreement": whole,
+    },
+    columns={
+        "verdict": Column(verdict_in_words, counted=True),
+        "readings": Column(_counts_in_words),
     },
     facts={
         "released_behaviour": Fact(
@@ -142,5 +161,6 @@ AGGREGATE_VERDICT = NodeSpec(
     flags={
         "no_evidence": "there was nothing to read, so the answer says nothing about the question",
         "evidence_disagrees": "some passages speak for yes and some for no",
+        "tied_readings": "another answer has as many readings, so the rule for ties decided",
     },
 )

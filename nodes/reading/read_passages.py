@@ -246,5 +246,6 @@ READ_PASSAGES = NodeSpec(
         "missing_readings": "some passages could not be read; they count as missing, not as neutral",
         "cut_passages": "the reader read only the beginning of some passages",
     },
+    impairs=("missing_readings",),
     is_off=lambda recipe: not recipe.section(ReadingSettings).asks_model,
 )

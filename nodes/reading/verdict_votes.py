@@ -28,13 +28,24 @@ def majority(votes: Mapping[Reading, float], classes: Literal[2, 3]) -> Verdict:
         votes: Votes, or their weights, by reading; a missing one has none.
         classes: How many answers there are.
     """
-    # Sums of weights in another order may differ in their last bits, which is no majority.
-    weights = {reading: round(votes.get(reading, 0), 9) for reading in READINGS}
+    weights = _rounded(votes)
     if classes == 2:
         return "yes" if weights["supports"] > weights["refutes"] else "no"
     if not any(weights.values()):
         return "unknown"
     return _VERDICTS[max(READINGS, key=lambda reading: weights[reading])]
+
+
+def is_tied(votes: Mapping[Reading, float], classes: Literal[2, 3]) -> bool:
+    """Whether another verdict has as many votes as that of `majority`; no vote at all is no tie."""
+    weights = _rounded(votes)
+    counted = [weights[reading] for reading in READINGS if classes == 3 or reading != "neutral"]
+    return max(counted) > 0 and counted.count(max(counted)) > 1
+
+
+def _rounded(votes: Mapping[Reading, float]) -> dict[Reading, float]:
+    """Sums of weights in another order may differ in their last bits, which is no majority."""
+    return {reading: round(votes.get(reading, 0), 9) for reading in READINGS}
 
 
 def weigh(

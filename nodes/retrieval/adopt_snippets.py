@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from cases.biomedical import Snippet
 from nodes.core.context import Context
 from nodes.core.facts import plain
-from nodes.core.node import NodeSpec
+from nodes.core.node import Column, NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
 from nodes.retrieval.document_records import ChosenSnippet
@@ -93,6 +93,9 @@ def without_text(snippets: Sequence[ChosenSnippet]) -> object:
     return [{**one, "text": ""} for one in snippets]
 
 
+SNIPPET_COUNT = Column(lambda line: str(len(line["snippets"] or ())))
+"""How many the answer had."""
+
 NO_SNIPPETS = {"no_snippets": "there was no snippet; answers are from what the models know"}
 """The flag of a node that looks for snippets."""
 
@@ -100,6 +103,7 @@ ADOPT_SNIPPETS = NodeSpec(
     run=adopt_snippets,
     sections=(DocumentSettings,),
     results={"snippets": without_text},
+    columns={"snippets": SNIPPET_COUNT},
     facts=plain("given", "empty", "repeated", "sources"),
     flags=NO_SNIPPETS,
     is_off=lambda recipe: recipe.section(DocumentSettings).finds,

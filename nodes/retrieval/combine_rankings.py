@@ -5,14 +5,14 @@ No score is too low: BioASQ takes ten documents, and so many are given wherever 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
 from nodes.core.facts import plain, whole
-from nodes.core.node import NodeSpec
+from nodes.core.node import Column, NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.retrieval.document_records import RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
@@ -111,10 +111,20 @@ def _weighting(settings: DocumentSettings) -> str:
     )
 
 
+def _document_count(line: Mapping[str, Any]) -> str:
+    ranking = line["document_ranking"]
+    return "" if ranking is None else str(len(ranking))
+
+
 COMBINE_RANKINGS = NodeSpec(
     run=combine_rankings,
     sections=(DocumentSettings,),
     results={"document_ranking": whole},
+    columns={
+        "documents": Column(
+            lambda line: str(len(line["document_ranking"])) if line["document_ranking"] else ""
+        )
+    },
     facts={
         "ranking": DOCUMENT_RANKING,
         **plain("ensemble", "nominated", "weights", "scores_from", "first", "first_scores", "second"),

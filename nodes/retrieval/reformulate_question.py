@@ -67,7 +67,7 @@ async def reformulate_question(
                     "error_class": outcome.error.error_class,
                 },
                 outcome.calls,
-                flags=["no_reformulation"],
+                flags=["no_reformulation", "failed_reformulation"],
             ),
         }
     further = new_queries(question, outcome.value)[: settings.reformulations]
@@ -150,6 +150,8 @@ REFORMULATE_QUESTION = NodeSpec(
     },
     flags={
         "no_reformulation": "the model gave no further query; the question alone was searched for",
+        "failed_reformulation": "no usable reply came when the model was asked for queries",
     },
+    impairs=("failed_reformulation",),
     is_off=lambda recipe: not recipe.section(DocumentSettings).reformulates,
 )

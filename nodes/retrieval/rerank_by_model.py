@@ -309,5 +309,6 @@ RERANK_BY_MODEL = NodeSpec(
         "mended_ranking": "the model's order named unknown documents, or some twice; those were dropped",
         "dropped_documents": "the model was not shown some documents, as the prompt was too long",
     },
+    impairs=("failed_ranking",),
     is_off=lambda recipe: not recipe.section(DocumentSettings).reranks_by_model,
 )

@@ -120,6 +120,8 @@ class Ranking(NamedTuple):
         scores: Of these, in the same order; those of the reranker where there is one.
         kept: How many are retrieved.
         by_rule: How many the cut-off would keep without a floor.
+        unrelated: How many of these the rule would keep more, if sentences that share no word with the query
+            were as good as others.
         cut: Positions of sentences that were read in part.
         query_cut: Whether the query was read in part.
     """
@@ -128,6 +130,7 @@ class Ranking(NamedTuple):
     scores: list[float]
     kept: int
     by_rule: int
+    unrelated: int
     cut: tuple[int, ...]
     query_cut: bool
 
@@ -196,23 +199,36 @@ def _rank(context: Context, case: Case, query: str) -> Ranking:
     order = ranking_order(scores)[: settings.ranked]
     cut, query_cut = set(ranked.cut_sentences), ranked.query_cut
     found = scores[order]
+    unrelated = set(ranked.unrelated)
     if reranker is not None:
         again = reranker.rank(query, [texts[position] for position in order])
         found = _finite(again.scores, reranker)
         cut |= {int(order[place]) for place in again.cut_sentences}
         query_cut |= again.query_cut
+        unrelated = {int(order[place]) for place in again.unrelated}
         better = ranking_order(found)
         order, found = order[better], found[better]
-    kept, by_rule = _keep(settings.cutoff, found)
-    return Ranking(order.tolist(), found.tolist(), kept, by_rule, tuple(sorted(cut)), query_cut)
+    related = sum(position not in unrelated for position in order.tolist())
+    kept, by_rule, unrelated_kept = _keep(settings.cutoff, found, related)
+    return Ranking(
+        order.tolist(), found.tolist(), kept, by_rule, unrelated_kept, tuple(sorted(cut)), query_cut
+    )
 
 
-def _keep(cutoff: Cutoff, scores: Floats) -> tuple[int, int]:
-    """How many are kept, one at least, and how many the rule would keep without its floor."""
+def _keep(cutoff: Cutoff, scores: Floats, related: int) -> tuple[int, int, int]:
+    """How many are kept, how many the rule would keep without its floor, and how many are unrelated of those.
+
+    Sentences that share nothing with the query have equal scores at the end of the ranking, and no rule can
+    tell them apart: they are kept only where a number is given, or a floor wants more than the related ones,
+    one at least.
+    """
+    floor = getattr(cutoff, "minimum", 1)
     kept = len(select(cutoff, scores))
-    if getattr(cutoff, "minimum", 1) == 1:
-        return max(kept, 1), kept
-    return kept, len(select(cutoff.model_copy(update={"minimum": 1}), scores))
+    if cutoff.rule == "top_k":
+        return max(kept, 1), kept, 0
+    by_rule = kept if floor == 1 else len(select(cutoff.model_copy(update={"minimum": 1}), scores))
+    least = min(max(floor, 1), len(scores))
+    return max(min(kept, related), least), min(by_rule, related), max(0, by_rule - related)
 
 
 def _finite(scores: np.ndarray[Any, np.dtype[np.floating[Any]]], ranker: Ranker) -> Floats:
@@ -244,6 +260,8 @@ def _because(context: Context, case: Case, ranking: Ranking) -> str:
         f"{ranking.kept} of {len(case.sentences)} sentences by {', then '.join(rankers)},"
         f" cut-off {_rule(settings)}"
     )
+    if ranking.unrelated:
+        because += f"; {ranking.unrelated} more share no word with the query"
     if ranking.kept > ranking.by_rule:
         because += f"; without its floor {ranking.by_rule}"
     return because

@@ -19,7 +19,7 @@ from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.retrieval.adopt_snippets import NO_SNIPPETS, without_text
+from nodes.retrieval.adopt_snippets import NO_SNIPPETS, SNIPPET_COUNT, without_text
 from nodes.retrieval.document_records import ChosenSnippet, FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import DOCUMENT_RERANKER, SCORE_DIGITS
@@ -142,6 +142,7 @@ SELECT_SNIPPETS = NodeSpec(
     sections=(DocumentSettings,),
     tools=(DOCUMENT_RERANKER,),
     results={"snippets": without_text},
+    columns={"snippets": SNIPPET_COUNT},
     facts=plain("snippets", "pool", "ranker", "cut_sentences"),
     flags={"cut_sentences": "the ranker read only the beginning of some sentences", **NO_SNIPPETS},
     is_off=lambda recipe: not recipe.section(DocumentSettings).finds,

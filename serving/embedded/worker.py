@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from serving.embedded.chat_format import ChatFormat, chat_format
 from serving.embedded.precision import Precision
 from serving.embedded.request import GenerationStopped, Outcome, Reply, Request, Ticket
-from weights.loading import LOADING, stay_offline
+from weights.loading import loading, stay_offline
 
 if TYPE_CHECKING:
     from serving.embedded.engine import Engine
@@ -99,7 +99,7 @@ class EngineWorker:
 
     def _loaded_engine(self) -> Engine:
         if self._engine is None:
-            with LOADING:
+            with loading(f"the model {self._folder.name}"):
                 stay_offline()
                 from serving.embedded.engine import Engine
 

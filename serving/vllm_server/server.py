@@ -79,7 +79,8 @@ class VllmServer:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=output,
-                    env={**os.environ, **spec.environment},
+                    # No package of the current folder is imported instead of vLLM's or ours.
+                    env={**os.environ, "PYTHONSAFEPATH": "1", **spec.environment},
                     start_new_session=True,
                 )
         except OSError as error:

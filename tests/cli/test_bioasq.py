@@ -60,6 +60,16 @@ def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path:
     assert "changed since this run began: answered questions" in ended.line
 
 
+def test_the_list_shows_answers_and_what_is_next(folder: Path) -> None:
+    shown = evigraph("show", "run", folder=folder)
+    heading, *rows = shown.out.splitlines()
+    assert "exact answer" in heading and "snippets" in heading and "essential" not in heading
+    answers = [line["exact_answer"] for line in RunFolder(folder / "run").cases()]
+    first = next(one[0][0] for one in answers if isinstance(one, list))
+    assert any(first in row for row in rows)
+    assert "evigraph score run" in shown.out
+
+
 def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
     questions = json.loads((folder / "four.json").read_text())["questions"]
     id_ = next(one["id"] for one in questions if one["type"] == "list")

@@ -8,7 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 import cli.progress
+import cli.session
 from cli.progress import progress
+from cli.session import BatchWatcher
+from runs.watcher import Progress
+from serving.ask import Usage
+from weights.loading import loading
 
 
 @pytest.fixture
@@ -65,3 +70,42 @@ def test_short_work_prints_nothing_but_its_notes(capsys: pytest.CaptureFixture[s
         shown.notify("a server is away")
         shown.advance(2)
     assert capsys.readouterr().err == "a server is away\n"
+
+
+@pytest.mark.usefixtures("minutes")
+def test_a_batch_shows_calls_rates_and_time_left_before_a_case_has_ended(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = itertools.count(step=10)
+    monkeypatch.setattr(cli.session, "time", SimpleNamespace(monotonic=lambda: float(next(times))))
+    usage = Usage(calls=20, input_tokens=3_000, output_tokens=1_000)
+    batch = Progress(total=10, under_way=4, usage=usage, calls_a_case=8.0)
+    with progress() as shown:
+        watcher = BatchWatcher(shown)
+        watcher.update(batch)
+        watcher.update(batch)
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "cases: 25%, 0 of 10 ended, 0 failed, 4 under way, 20 calls, 2/s, 4,000 tokens, 400/s,"
+        " about 30 s left"
+    )
+
+
+@pytest.mark.usefixtures("minutes")
+def test_what_takes_long_to_load_is_named_while_it_does_and_when_it_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress("cases", 4) as shown:
+        with loading("the encoder tiny"):
+            shown.advance(1)
+        shown.advance(2)
+    assert capsys.readouterr().err.splitlines() == [
+        "cases: 1 of 4, loading the encoder tiny",
+        "loaded the encoder tiny in 3 min 00 s",
+        "cases: 2 of 4, 0.0056/s, 6 min 00 s left",
+    ]
+
+
+def test_what_loads_at_once_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("cases", 4), loading("the encoder tiny"):
+        pass
+    assert capsys.readouterr().err == ""

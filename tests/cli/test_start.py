@@ -16,6 +16,7 @@ from typer.main import get_group
 from cli.main import app
 from tests.evigraph import evigraph
 
+ROOT = Path(__file__).parents[2]
 HEAVY = (
     "torch",
     "transformers",
@@ -106,3 +107,20 @@ def _flags(name: str) -> dict[str, tuple[object, ...]]:
     command = group.get_command(typer.Context(group), name)
     assert command is not None
     return {one.name: (one.opts, one.default, getattr(one, "help", None)) for one in command.params}
+
+
+@pytest.mark.parametrize("entry", [["-m", "cli.main"], ["-c", "from cli.main import main; main()"]])
+def test_no_package_of_the_current_folder_is_imported_instead_of_ours(
+    tmp_path: Path, entry: list[str]
+) -> None:
+    ours = [one.name for one in ROOT.iterdir() if (one / "__init__.py").is_file()]
+    assert {"cases", "runs", "prompts", "graph", "nodes", "serving", "evals"} <= set(ours)
+    for name in set(ours) - {"cli"}:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('the decoy {name} was imported')")
+    # The summaries of all commands import all of their modules.
+    ended = subprocess.run(
+        [sys.executable, *entry, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "Run a batch of cases through a graph." in ended.stdout

@@ -47,6 +47,19 @@ def test_a_run_records_its_corpus_and_every_case_its_evidence(folder: Path) -> N
     assert all(one["text"] and one["year"] for line in lines for one in line["evidence_passages"])
 
 
+def test_the_list_and_the_summary_show_verdicts_and_what_is_next(folder: Path) -> None:
+    shown = evigraph("show", "run", folder=folder)
+    heading, *rows = shown.out.splitlines()
+    assert heading.split() == ["case", "status", "verdict", "readings", "notes"]
+    lines = [line for line in RunFolder(folder / "run").cases() if line["verdict"]]
+    tied = sum("tied_readings" in line["flags"] for line in lines)
+    assert sum(" for, " in row for row in rows) == len(lines)
+    assert sum("(a tie)" in row for row in rows if " for, " in row) == tied > 0
+    (counted,) = [row.split(maxsplit=1)[1] for row in rows if row.startswith("verdict ")]
+    assert sum(int(part.split()[0]) for part in counted.split(", ")) == len(lines)
+    assert "evigraph score run" in shown.out
+
+
 def test_without_a_corpus_one_line_says_what_to_type(folder: Path) -> None:
     ended = run(folder)
     assert ended.code == 2

@@ -90,6 +90,67 @@ async def test_a_floor_is_told(bench: Bench) -> None:
     assert update["decisions"][0]["because"].endswith("without its floor 1")
 
 
+SHARED = "Why was a stent placed in the duct?"
+UNEVEN = (
+    "A stent was placed in the duct.",
+    "Meals were tolerated.",
+    "The duct was dilated.",
+    "Family visited.",
+    "Sleep improved.",
+)
+
+
+@pytest.mark.parametrize("rule", ["autocut", "autocut_star", "elbow", "surprise", "surprise_clean", "gap"])
+async def test_sentences_without_a_shared_word_are_not_retrieved(bench: Bench, rule: str) -> None:
+    settings = {"cutoff": {"rule": rule}, "query": "clinician", "retriever": "bm25"}
+    context = given(
+        bench.context(case(note=UNEVEN, question=SHARED), system="heids", retrieval=settings), Bm25Ranker()
+    )
+    update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
+    assert {one["id"] for one in update["retrieved"]} <= {"1", "3"}
+    assert all(one["score"] > 0 for one in update["retrieved"])
+
+
+async def test_a_rule_that_would_keep_some_of_equals_says_so(bench: Bench) -> None:
+    settings = {"cutoff": {"rule": "surprise"}, "query": "clinician", "retriever": "bm25"}
+    context = given(
+        bench.context(case(note=UNEVEN[1:2] * 4, question=SHARED), system="heids", retrieval=settings),
+        Bm25Ranker(),
+    )
+    update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
+    assert [one["id"] for one in update["retrieved"]] == ["1"]
+    assert "more share no word with the query" in update["decisions"][0]["because"]
+
+
+async def test_a_number_that_the_user_gives_is_kept_whatever_the_scores(bench: Bench) -> None:
+    settings = top(4, query="clinician", retriever="bm25")
+    context = given(
+        bench.context(case(note=UNEVEN, question=SHARED), system="heids", retrieval=settings), Bm25Ranker()
+    )
+    update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
+    assert [one["id"] for one in update["retrieved"]] == ["1", "3", "2", "4"]
+
+
+@pytest.mark.parametrize(("question", "kept"), [("Duct?", 3), ("Zebra?", 3)])
+async def test_a_floor_is_filled_in_note_order(bench: Bench, question: str, kept: int) -> None:
+    floor = {"cutoff": {"rule": "surprise", "minimum": 3}, "query": "clinician", "retriever": "bm25"}
+    context = given(
+        bench.context(case(note=UNEVEN, question=question), system="heids", retrieval=floor), Bm25Ranker()
+    )
+    update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
+    assert len(update["retrieved"]) == kept
+    assert {one["id"] for one in update["retrieved"]} == {"1", "2", "3"}
+
+
+async def test_where_no_sentence_shares_a_word_the_first_stands_alone(bench: Bench) -> None:
+    settings = {"query": "clinician", "retriever": "bm25"}
+    context = given(
+        bench.context(case(note=UNEVEN, question="Zebra?"), system="heids", retrieval=settings), Bm25Ranker()
+    )
+    update = await run_node(retrieve_sentences, {"case_id": "q"}, context)
+    assert [one["id"] for one in update["retrieved"]] == ["1"]
+
+
 async def test_a_rule_that_selects_nothing_keeps_the_best(bench: Bench) -> None:
     nothing = {"retriever": "logistic", "cutoff": {"rule": "threshold", "tau": 0.99, "fallback": False}}
     context = given(bench.context(system="heids", retrieval=nothing), ChosenScores([0.0, 0.1, -1.0]))

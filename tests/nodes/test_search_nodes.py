@@ -49,7 +49,9 @@ async def test_without_further_queries_the_question_alone_is_searched_for(
     context = search_context(bench, label=label, reformulations=2)  # type: ignore[arg-type]
     update = await run_node(reformulate_question, Q, context)
     assert update["queries"] == [QUESTION]
-    assert flags(update) == {"no_reformulation"}
+    # `[1]` breaks the schema of the reply; an empty list is an answer.
+    failed = {"failed_reformulation"} if label not in (queries(), '{"queries": []}') else set()
+    assert flags(update) == {"no_reformulation", *failed}
 
 
 async def test_one_retriever_keeps_its_scores(bench: Bench) -> None:

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from nodes.reading.verdict_votes import count_readings, majority, measure_disagreement, weigh
+from nodes.reading.verdict_votes import count_readings, is_tied, majority, measure_disagreement, weigh
+from nodes.retrieval.document_records import Reading
 from tests.nodes.literature_builders import read_as
 
 
@@ -81,3 +82,14 @@ def test_readings_are_counted_by_year_and_by_kind_of_study() -> None:
     assert found["by_year"]["2018"] == {"supports": 0, "neutral": 0, "refutes": 2}
     assert found["by_strength"]["systematic_review"]["refutes"] == 2
     assert found["by_strength"]["unknown"] == {"supports": 1, "neutral": 1, "refutes": 0}
+
+
+@pytest.mark.parametrize(
+    ("supports", "neutral", "refutes", "two", "three"),
+    [(1, 0, 1, True, True), (2, 2, 1, False, True), (1, 3, 1, True, False), (0, 0, 0, False, False)],
+)
+def test_a_tie_is_told_from_a_majority(
+    supports: int, neutral: int, refutes: int, two: bool, three: bool
+) -> None:
+    votes: dict[Reading, float] = {"supports": supports, "neutral": neutral, "refutes": refutes}
+    assert (is_tied(votes, 2), is_tied(votes, 3)) == (two, three)

@@ -38,10 +38,14 @@ def test_a_token_budget_stops_the_run_and_the_whole_equals_an_unbudgeted_one(
     stopped = run(tmp_path, recipe, "run", "--max-tokens-total", str(cap))
     assert stopped.summary["status"] == "interrupted"
     assert stopped.summary["failed"] == 0
-    assert stopped.summary["done"] < 6
+    assert 0 < stopped.summary["done"] < 6
     assert 0 < used(tmp_path) <= cap
     (session,) = manifest(tmp_path)["sessions"]
     assert session["stopped_by"].startswith(f"budget of {cap:,} tokens: ")
+    # Every call was one of a case that has ended.
+    lines = (tmp_path / "run" / "cases.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["usage"]["calls"] for line in lines) == session["calls"]
+    assert not (tmp_path / "run" / "progress.json").exists()
 
     # Without a flag the recorded budget stays in force, for all sessions together.
     again = evigraph("resume", "run", "--json", folder=tmp_path)

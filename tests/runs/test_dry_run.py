@@ -18,7 +18,7 @@ from nodes.core.dry_run import DryCall
 from nodes.evidence.reply_forms import label_reply
 from nodes.question.classify_intent import INTENT_REPLY
 from nodes.question.interpret_question import QUESTION_REPLY, find_question_faults
-from runs.dry_run import Foreseen, writer
+from runs.rehearsal import Foreseen, writer
 from serving.backends.backend import CallParameters
 from serving.dry_run import Write
 from serving.errors import CallError

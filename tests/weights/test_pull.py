@@ -27,6 +27,7 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return files
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_pull_ends_with_a_model_and_leaves_nothing_else(shop: Shop, cache: Path, seen: Seen) -> None:
     folder = pull(NAME, seen)
     assert folder == model_dir(NAME) == resolve(NAME)
@@ -49,6 +50,7 @@ def test_a_file_of_the_user_is_taken_as_it_is(
     assert not (cache / "downloads").exists()
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_conversion_that_fails_keeps_the_download(
     shop: Shop, cache: Path, seen: Seen, converted: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,10 +12,13 @@ from urllib.parse import quote
 
 import orjson
 
+from cases.texts import plural
+from graph.system import find_system
 from ranking.measures import Counts, scores
 from runs.case_summary import CaseSummary
 from runs.index import Totals
 from runs.manifest import Manifest
+from runs.watcher import Written
 from viewer.addresses import Addresses
 from viewer.charts import HEIGHT, WIDTH, Figure, figures
 from viewer.opened_run import Ended, ReviewStates
@@ -74,7 +77,7 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         status=manifest.status,
         done=known.pop("done", 0),
         failed=known.pop("failed", 0),
-        other=known,
+        other={**known, **({"impaired": impaired} if (impaired := manifest.counts.impaired) else {})},
         total=manifest.inputs.cases,
         started=manifest.sessions[0].started if manifest.sessions else "",
         seconds=manifest.seconds,
@@ -209,7 +212,7 @@ def run_page(
         models=models_of(manifest),
         overrides=overrides_of(manifest),
         evidence=_evidence(totals),
-        live=live_facts(manifest, ended.summaries, ended.reviews),
+        live=live_facts(manifest, ended.summaries, ended.reviews, ended.progress),
         reviews=ended.reviews.of,
         review_links=review_links,
         errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
@@ -245,7 +248,7 @@ def rows_document(
     return {
         "version": ended.revision,
         "status": ended.manifest.status,
-        "live": live_facts(ended.manifest, ended.summaries, ended.reviews),
+        "live": live_facts(ended.manifest, ended.summaries, ended.reviews, ended.progress),
         "reviews_version": ended.reviews.version,
         "reviews": None if reviews_seen == ended.reviews.version else ended.reviews.of,
         "charts": {} if since == ended.revision else _numbers(figures(ended.summaries)),
@@ -259,13 +262,19 @@ def rows_as_script(document: Mapping[str, Any]) -> bytes:
 
 
 def live_facts(
-    manifest: Manifest, rows: Sequence[CaseSummary], reviews: ReviewStates | None = None
+    manifest: Manifest,
+    rows: Sequence[CaseSummary],
+    reviews: ReviewStates | None = None,
+    progress: Written | None = None,
 ) -> dict[str, str]:
     """What changes during a run, in words, by the name of its place on the page."""
     statuses = Counter(row.status for row in rows)
     others = "".join(
         f", {count:,} {status}" for status, count in statuses.items() if status not in ("done", "failed")
     )
+    flags = find_system(manifest.system).impairments
+    impaired = sum(row.error is None and not flags.isdisjoint(row.flags) for row in rows)
+    others += f", {impaired:,} impaired" if impaired else ""
     used = manifest.used(
         sum(row.calls for row in rows),
         sum(row.input_tokens for row in rows),
@@ -276,12 +285,24 @@ def live_facts(
         "status": manifest.status,
         "cases": f"{statuses['done']:,} done, {statuses['failed']:,} failed{others},"
         f" of {manifest.inputs.cases:,}",
+        "pace": "" if progress is None else _pace(progress),
         "reviews": (reviews or ReviewStates()).words,
         "calls": f"{used.calls:,}{replayed}",
         "tokens": f"{used.input_tokens:,} read, {used.output_tokens:,} written",
         "cost": "-" if used.cost is None else f"{used.cost:,.4f}",
         "time": duration(manifest.seconds),
     }
+
+
+def _pace(progress: Written) -> str:
+    """Of the session that goes on; its calls count before their cases end."""
+    pace = progress.pace
+    parts = [f"{progress.share:.0%}, {progress.under_way:,} under way"]
+    if progress.calls:
+        parts.append(f"{plural(progress.calls, 'call')}, {pace.calls_per_second:.2g}/s")
+        parts.append(f"{progress.tokens:,} tokens, {pace.tokens_per_second:,.0f}/s")
+    parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
+    return "; this session: " + ", ".join(parts)
 
 
 def _numbers(charts: Mapping[str, Figure]) -> dict[str, Any]:

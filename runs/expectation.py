@@ -1,0 +1,102 @@
+"""How far a batch is while its cases are under way: shown every moment, and written for other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from pathlib import Path
+
+from cases.records import Case
+from runs.assemble import Assembly
+from runs.forecast import REHEARSED, Forecast, forecast
+from runs.watcher import PROGRESS, Progress, Watcher, write_progress
+from serving.budget import Prices
+
+_SHOW_EVERY_S = 0.5
+_WRITE_EVERY_S = 2.0
+_REHEARSE_AFTER_S = 2.0
+"""Where the first case has ended by then, no rehearsal is needed."""
+
+_PRIOR_CASES = 2
+"""What a forecast counts beside cases that have ended: short ones end first."""
+
+
+class Expectation:
+    """Calls that a case takes: a rehearsal of the first ones, then ever more what cases took."""
+
+    def __init__(
+        self, assembly: Assembly, skipped: Collection[str], progress: Progress, prices: Prices
+    ) -> None:
+        """Of a batch, whose progress it tells what it expects."""
+        self._assembly = assembly
+        self._skipped = skipped
+        self._progress = progress
+        self._prices = prices
+        self._prior: Forecast | None = None
+
+    async def forecast(self) -> Forecast | None:
+        """Rehearse the first cases."""
+        self._prior = await forecast(self._assembly, islice(self._first(), REHEARSED), self._prices)
+        self._expect()
+        return self._prior
+
+    def ended(self, calls: int) -> None:
+        """A case has ended that took so many calls."""
+        self._progress.cases_ended += 1
+        self._progress.calls_ended += calls
+        self._expect()
+
+    def _expect(self) -> None:
+        progress, prior = self._progress, self._prior
+        weight = 0 if prior is None else _PRIOR_CASES
+        calls = progress.calls_ended + (0.0 if prior is None else weight * prior.calls)
+        cases = progress.cases_ended + weight
+        progress.calls_a_case = calls / cases if cases else None
+
+    def _first(self) -> Iterator[Case]:
+        limit = self._assembly.manifest.inputs.limit
+        for case in islice(self._assembly.source, limit):
+            if isinstance(case, Case) and case.id not in self._skipped:
+                yield case
+
+
+@asynccontextmanager
+async def shown_while_running(
+    folder: Path, progress: Progress, watcher: Watcher, expected: Expectation
+) -> AsyncIterator[None]:
+    """Show progress while cases are under way, and leave it in the run's folder for the page."""
+    tasks = [asyncio.create_task(_show(folder / PROGRESS, progress, watcher))]
+    if progress.calls_a_case is None:
+        tasks.append(asyncio.create_task(_look_ahead(progress, expected)))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            (folder / PROGRESS).unlink(missing_ok=True)
+
+
+async def _look_ahead(progress: Progress, expected: Expectation) -> None:
+    await asyncio.sleep(_REHEARSE_AFTER_S)
+    if not progress.cases_ended:
+        # Without a forecast there is no time left, and nothing else is lost.
+        await expected.forecast()
+
+
+async def _show(path: Path, progress: Progress, watcher: Watcher) -> None:
+    began = written = time.monotonic()
+    while True:
+        await asyncio.sleep(_SHOW_EVERY_S)
+        watcher.update(progress)
+        now = time.monotonic()
+        if now - written >= _WRITE_EVERY_S:
+            written = now
+            # The run does without; a full disk is reported where results are written.
+            with contextlib.suppress(OSError):
+                write_progress(path, progress, progress.pace(now - began))
