@@ -90,16 +90,16 @@ def import_notes(inputs: Sequence[Path], *, question: str = "", encoding: str = 
     return found
 
 
-def note_case(case_id: str, question: str, narrative: str, note: str) -> Case:
+def note_case(case_id: str, question: str, note: str, where: object) -> Case:
     """A case whose sentences are those of a note, numbered from 1.
 
     Raises:
-        ValueError: It has no sentence, or is too long for a note.
+        InputError: The note has no sentence, or is too long; names where it came from.
     """
     try:
-        return _case(case_id, question, narrative, note)
+        return _case(case_id, question, "", note)
     except _Fault as error:
-        raise ValueError(f"{error.fault}. {error.remedy}".removesuffix(". ")) from None
+        raise InputError(where, error.fault, error.remedy) from None
 
 
 def decoded(content: bytes, name: object, encoding: str = "utf-8") -> str:
