@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import CasesOption, JsonOption, KeyOption
+from cli.options import CasesOption, JsonOption, KeyOption, run_folder
 from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SPANS = "OpenTelemetry spans"
 
 
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...")],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", parser=run_folder)],
     out: Annotated[
         Path | None,
         typer.Option(

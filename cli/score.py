@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.options import CasesOption, JsonOption, KeyOption, MetricFlags, TaskOption
+from cli.options import (
+    CasesOption,
+    JsonOption,
+    KeyOption,
+    MetricFlags,
+    TaskOption,
+    run_folder,
+)
 from cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -21,7 +28,12 @@ if TYPE_CHECKING:
 
 def score(
     predictions: Annotated[
-        Path, typer.Argument(help="A run folder, or a submission (.zip or .json).", metavar="RUN|SUBMISSION")
+        Path,
+        typer.Argument(
+            help="A run folder, its tag, last, or a submission (.zip or .json).",
+            metavar="RUN|SUBMISSION",
+            parser=run_folder,
+        ),
     ],
     key: KeyOption = None,
     cases: CasesOption = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cases.texts import plural
-from cli.options import HtmlOption, JsonOption
+from cli.options import HtmlOption, JsonOption, run_folder
 from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
@@ -23,7 +23,11 @@ _COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsuppo
 def verify(
     note: Annotated[
         Path,
-        typer.Argument(help="A generated text, '-' for standard input, or a run folder.", metavar="NOTE|RUN"),
+        typer.Argument(
+            help="A generated text, '-' for standard input, or a run folder.",
+            metavar="NOTE|RUN",
+            parser=run_folder,
+        ),
     ],
     source: Annotated[
         Path | None,
