@@ -48,14 +48,14 @@ def _unwrapped(note: str) -> Iterator[str]:
     width = max((len(line) for line in lines if len(line) <= _WIDEST), default=0)
     wrapped = _is_wrapped(lines, width)
     joined: list[str] = []
-    last = ""
+    last = begin = ""
     for line in lines:
-        if joined and _goes_on(last, line, width if wrapped else None):
+        if joined and (_goes_on(last, line, width if wrapped else None) or _is_below(begin, line)):
             joined.append(line.strip())
         else:
             if joined:
                 yield " ".join(joined)
-            joined = [line.strip()]
+            joined, begin = [line.strip()], line
         last = line
     if joined:
         yield " ".join(joined)
@@ -88,6 +88,14 @@ def _goes_on(line: str, following: str, width: int | None) -> bool:
     if following.strip()[0].islower() and _NARROWEST <= len(line) <= _WIDEST and not line.endswith(_ENDS):
         return True
     return width is not None and _NEARLY * width <= len(line) <= width
+
+
+def _is_below(item: str, line: str) -> bool:
+    """Whether a line stands indented under the list item that it belongs to."""
+    indent = len(line) - len(line.lstrip())
+    return (
+        indent > len(item) - len(item.lstrip()) and _ITEM.match(item) is not None and not _begins_anew(line)
+    )
 
 
 def _begins_anew(line: str) -> bool:

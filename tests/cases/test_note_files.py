@@ -63,6 +63,10 @@ PAST MEDICAL HISTORY
             "Temp. 38.5. Approx. 3 L drained. Est. GFR 30.",
             ["Temp. 38.5.", "Approx. 3 L drained.", "Est. GFR 30."],
         ),
+        (
+            "1. Vein thrombosis. Given by\n   Dr. Lee; reassess\n   - Weight\n2. Smoker\n  Pipe\nHome",
+            ["1. Vein thrombosis.", "Given by Dr. Lee; reassess", "- Weight", "2. Smoker Pipe", "Home"],
+        ),
         ("One.\r\nTwo.\r\n", ["One.", "Two."]),
         (" \n---\n", []),
     ],

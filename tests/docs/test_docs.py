@@ -11,10 +11,12 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 
+from cases.load import find_cases
+from cases.records import Case, Label
 from tests.evigraph import evigraph
 from tests.serving.fake_server import FakeServer, Obey
 
@@ -126,6 +128,29 @@ def test_page(page: str, checkout: Path, server: FakeServer) -> None:
                     assert ended.code == 0, f"{line}\n{ended.out}\n{ended.err}"
                     ran += 1
     assert ran > 0
+
+
+def test_the_files_of_archehr_qa_show_everything_that_is_read(tmp_path: Path) -> None:
+    for block in blocks("docs/cases.md"):
+        if block.file in ("effusion.xml", "effusion_key.json"):
+            (tmp_path / block.file).write_text(block.text, "utf-8")
+    (case,) = find_cases([tmp_path / "effusion.xml"])
+    assert isinstance(case, Case)
+    assert case.specialty and case.narrative and case.question and len(case.sentences) == 3
+    for piece, whole in ((case.phrases[0], case.narrative), *((one, case.note) for one in case.sentences)):
+        assert piece.start_char_index is not None
+        assert whole[piece.start_char_index :].startswith(piece.text)
+    gold = case.gold
+    assert set((gold.labels or {}).values()) == set(get_args(Label))
+    assert (
+        gold.answer
+        and gold.intent
+        and [one.citations for one in gold.answer_sentences or ()]
+        == [
+            ("1",),
+            ("1", "3"),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
