@@ -9,6 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from cli.main import app
+from evals.verification.whole_run import RunVerification, VerifiedAnswer
 from tests.evigraph import write_cases, write_recipe
 
 
@@ -72,6 +73,24 @@ def test_every_command_takes_last_and_tags() -> None:
     assert "2 runs have this tag: out/deep/two, out/one" in str(evigraph("show", "first").exception)
     evigraph("runs", "tag", "last", "first", "--remove")
     assert "out/one" in evigraph("show", "first").stdout
+
+
+def test_every_answer_of_a_run_is_verified() -> None:
+    found = json.loads(evigraph("verify", "out/deep/two", "--ranker", "bm25", "--json").stdout)
+    assert (found["answers"], found["sentences"], found["without_answer"]) == (2, 4, [])
+    assert found["supported"] + found["weak"] + found["unsupported"] == 4
+    # Scores of words are no probabilities, so what they find is no rate of support.
+    assert found["supported_rate"] is None
+    shown = evigraph("verify", "out/deep/two", "--ranker", "bm25", "--rows", "1").stdout
+    assert "2 answers with 4 sentences" in shown and "no support" in shown
+    assert evigraph("verify", "out/deep/two", "--html", "x.html").exit_code == 2
+
+
+def test_the_rate_counts_the_sentences_of_all_answers() -> None:
+    one = VerifiedAnswer("a", {"supported": 2, "weak": 1, "unsupported": 0}, ())
+    other = VerifiedAnswer("b", {"supported": 0, "weak": 0, "unsupported": 1}, ("Knee surgery.",))
+    assert RunVerification([one, other], by_probability=True).rate == 50
+    assert RunVerification([], ["a"], by_probability=True).rate is None
 
 
 def test_a_note_is_text_and_nothing_else() -> None:
