@@ -64,8 +64,6 @@ def test_every_command_takes_last_and_tags() -> None:
     for command in (
         ("show", "first"),
         ("check", "first"),
-        ("export", "first"),
-        ("verify", "first", "--case", "k0"),
     ):
         ended = evigraph(*command)
         assert ended.exit_code == 0 and "two" not in ended.stdout, (command, ended.exception)
