@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cli.main import app
 from evals.verification.whole_run import RunVerification, VerifiedAnswer
