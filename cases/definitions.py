@@ -126,7 +126,10 @@ class DefinitionKind:
         if not changes:
             return definition
         values = definition.model_dump(mode="json")
-        for field, value in changes.items():
+        # What chooses the kind of a section comes first, as it puts the section's other fields away.
+        kinds = {field for field in changes if _chooses_kind(type(definition), field.split("."))}
+        for field in sorted(changes, key=lambda field: field not in kinds):
+            value = changes[field]
             *sections, name = field.split(".")
             place = values
             for section in sections:
@@ -137,6 +140,8 @@ class DefinitionKind:
                 if not isinstance(place, dict):
                     fault = f"there is no field {field!r}: {section!r} is no section"
                     raise self.fault(origin, fault)
+            if field in kinds and place.get(name) != value:
+                place.clear()
             place[name] = value
         return self.check(type(definition), values, origin)
 
@@ -167,16 +172,47 @@ def _first_fault(error: ValidationError, schema: type[BaseModel]) -> str:
 
 
 def _known_fields(schema: type[BaseModel], place: list[str]) -> list[str]:
-    """Of a section; none where it can be of several kinds."""
-    for part in place:
+    """Of a section; none where it can be of several kinds, and the place does not tell of which."""
+    parts = iter(place)
+    for part in parts:
         if part not in schema.model_fields:
             # The key of a mapping, or the position in a list: what lies there was found one step before.
             continue
         sections = _sections(schema.model_fields[part].annotation)
+        if len(sections) > 1:
+            kind = next(parts, "")
+            sections = [one for one in sections if _is_of_kind(one, kind)]
         if len(sections) != 1:
             return []
         schema = sections[0]
     return list(schema.model_fields)
+
+
+def _is_of_kind(section: type[BaseModel], kind: str) -> bool:
+    return any(
+        typing.get_origin(field.annotation) is typing.Literal and kind in typing.get_args(field.annotation)
+        for field in section.model_fields.values()
+    )
+
+
+def _chooses_kind(schema: type[BaseModel], place: list[str]) -> bool:
+    """Whether a field tells of which kind its section is, such as `rule` of a cut-off."""
+    *holders, section, name = ["", *place]
+    for part in holders[1:]:
+        found = _sections(schema.model_fields[part].annotation) if part in schema.model_fields else []
+        if len(found) != 1:
+            return False
+        schema = found[0]
+    field = schema.model_fields.get(section)
+    if field is None:
+        return False
+    return name in (field.discriminator, *_discriminators(field.annotation))
+
+
+def _discriminators(annotation: object) -> list[object]:
+    """What tells the kinds of a type apart, where it is in the type and not in its field."""
+    found = [getattr(one, "discriminator", None) for one in getattr(annotation, "__metadata__", ())]
+    return [*found, *(one for inner in typing.get_args(annotation) for one in _discriminators(inner))]
 
 
 def _sections(annotation: object) -> list[type[BaseModel]]:

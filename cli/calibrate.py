@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption, KeyOption
+from cli.options import JsonOption, KeyOption, run_folder
 from cli.terminal import messages, output, plural, print_json, print_table, safe
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ def calibrate(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="A finished run, or labelled case files and folders of them.", metavar="RUN|CASES..."
+            help="A finished run, or labelled case files and folders of them.",
+            metavar="RUN|CASES...",
+            parser=run_folder,
         ),
     ],
     key: KeyOption = None,

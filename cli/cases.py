@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import JsonOption, PartOption
-from cli.terminal import plural, print_json, print_line
+from cli.terminal import plural, print_json, print_line, print_message
+
+if TYPE_CHECKING:
+    from cases.records import Case
 
 cases = typer.Typer(
-    no_args_is_help=True, help="Case files made from published data sets that you have downloaded."
+    no_args_is_help=True, help="Case files made from notes of your own, or from published data sets."
 )
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="File to write.", metavar="FILE")]
@@ -19,6 +22,93 @@ SampleOption = Annotated[
     int | None, typer.Option("--limit", "-n", min=1, help="A random choice of N.", metavar="N")
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the choice.")]
+
+_FAULTS = 10
+"""Most faults that are printed, one a line."""
+
+
+@cases.command("import")
+def import_(
+    notes: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Notes: .txt files, tables (.csv, .tsv), or folders of .txt files.", metavar="FILES..."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Case file to write (.jsonl). (default: only show)", metavar="FILE"),
+    ] = None,
+    question: Annotated[
+        str, typer.Option("--question", "-q", help="Question of each note that comes without one.")
+    ] = "",
+    encoding: Annotated[
+        str, typer.Option(help="Encoding of the files, such as cp1252 for those of Windows.")
+    ] = "utf-8",
+    show: Annotated[int, typer.Option(min=0, help="Show the sentences of so many cases.")] = 1,
+    rows: Annotated[int, typer.Option(min=1, help="Most sentences shown of a case.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Make cases of notes: text files, or a table with the columns id, question, narrative and note.
+
+    Each note is split into numbered sentences, and the first case is shown as it would run. The question on
+    NAME.txt is in NAME.question.txt beside it, in the table, or that of --question. Nothing is written if
+    a note cannot be used.
+
+    Example: evigraph cases import notes.csv --out cases.jsonl
+    """
+    import shlex
+
+    from cases.errors import InputError
+    from cases.note_files import import_notes
+    from cases.plain_jsonl import write_jsonl
+
+    if out is not None and out.suffix.lower() != ".jsonl":
+        raise InputError(out, "is not the name of a .jsonl file", f"Call it {out.with_suffix('.jsonl')}")
+    found = import_notes(notes, question=question, encoding=encoding)
+    if found.faults:
+        for fault in found.faults[:_FAULTS]:
+            print_message(f"evigraph: {fault}", soft_wrap=True)
+        more = len(found.faults) - _FAULTS
+        left = f"... and {more:,} more; " if more > 0 else ""
+        print_message(f"{left}nothing was written", soft_wrap=True)
+        raise typer.Exit(2)
+    if out is not None:
+        write_jsonl(out, found.cases)
+    sentences = sum(len(case.sentences) for case in found.cases)
+    if as_json:
+        print_json(
+            {
+                "file": str(out) if out else None,
+                "cases": len(found.cases),
+                "sentences": sentences,
+                "unused_columns": {str(path): names for path, names in found.unused.items()},
+            }
+        )
+        return
+    for case in found.cases[:show]:
+        _print_case(case, rows)
+    for path, names in found.unused.items():
+        print_line(f"{path}: not read: {plural(len(names), 'column')} ({', '.join(names)})", "yellow")
+    print_line(
+        f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"
+        + (f", in {out}" if out else ", not written"),
+        soft_wrap=True,
+    )
+    named = f"evigraph run tamu {shlex.quote(str(out))} --model STRING"
+    again = "the same with --out cases.jsonl"
+    print_line(f"next: {named if out else again}", soft_wrap=True)
+
+
+def _print_case(case: Case, rows: int) -> None:
+    """Its question and its first sentences with their numbers."""
+    print_line(f"case {case.id}: {case.question or '(in the words of the patient)'}", "bold")
+    width = len(str(min(rows, len(case.sentences))))
+    for sentence in case.sentences[:rows]:
+        print_line(f"{sentence.id:>{width}}  {sentence.text}")
+    if (left := len(case.sentences) - rows) > 0:
+        print_line(f"... and {left:,} more: --rows {len(case.sentences)} shows all")
+    print_line()
 
 
 @cases.command("scifact")

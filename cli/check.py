@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import JsonOption, run_folder
 from cli.terminal import plural, print_json, print_line
 
 if TYPE_CHECKING:
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def check(
-    run: Annotated[Path, typer.Argument(help="A run folder, or a call journal.", metavar="RUN")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, its tag, last, or a call journal.", metavar="RUN", parser=run_folder
+        ),
+    ],
     repair: Annotated[
         bool,
         typer.Option("--repair", help="Keep what is whole, and put the damaged files into RUN/damaged."),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, MetricFlags
+from cli.options import (
+    CasesOption,
+    HtmlOption,
+    JsonOption,
+    KeyOption,
+    MetricFlags,
+    run_folder,
+)
 from cli.terminal import print_json, print_message
 
 if TYPE_CHECKING:
@@ -19,8 +26,10 @@ if TYPE_CHECKING:
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="The run that is compared against.", metavar="RUN_A")],
-    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B")],
+    run_a: Annotated[
+        Path, typer.Argument(help="The run that is compared against.", metavar="RUN_A", parser=run_folder)
+    ],
+    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B", parser=run_folder)],
     key: KeyOption = None,
     cases: CasesOption = None,
     candidates: Annotated[

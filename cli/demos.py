@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table
 
-from cli.options import EmbeddingOption, JsonOption, ModelOption, NewKeyOption
+from cli.options import (
+    EmbeddingOption,
+    JsonOption,
+    ModelOption,
+    NewKeyOption,
+    run_folder,
+)
 from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:
@@ -70,7 +76,8 @@ def add(
     pool: PoolArgument = None,
     *,
     from_reviews: Annotated[
-        list[Path], typer.Option(help="A run with reviewed cases; repeatable.", metavar="RUN")
+        list[Path],
+        typer.Option(help="A run with reviewed cases; repeatable.", metavar="RUN", parser=run_folder),
     ],
     to: Annotated[Path, typer.Option(help="Folder of the new pool.")],
     embedding: EmbeddingOption = "embedded:minilm",
@@ -98,7 +105,7 @@ def add(
 
 @demos.command("label")
 def label(
-    run: Annotated[Path, typer.Argument(help="A run of weak_labels.", metavar="RUN")],
+    run: Annotated[Path, typer.Argument(help="A run of weak_labels.", metavar="RUN", parser=run_folder)],
     to: Annotated[Path, typer.Option(help="Key file to write.")],
 ) -> None:
     """Write the weak labels of a weak_labels run as a key file.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import CasesOption, JsonOption, KeyOption
+from cli.options import CasesOption, JsonOption, KeyOption, run_folder
 from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SPANS = "OpenTelemetry spans"
 
 
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...")],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", parser=run_folder)],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -31,6 +31,9 @@ def export(
     ] = None,
     key: KeyOption = None,
     cases: CasesOption = None,
+    with_csv: Annotated[
+        bool, typer.Option("--csv", help="Write each table as CSV as well, for spreadsheets.")
+    ] = False,
     inspect: Annotated[
         bool, typer.Option("--inspect", help="Write a log for Inspect (`inspect view`) of each run as well.")
     ] = False,
@@ -71,13 +74,19 @@ def export(
     of_spans = otlp is not None or spans is not None
     if payloads and not of_spans:
         raise typer.BadParameter("it belongs to --otlp or --spans", param_hint="--payloads")
-    wants_tables = not of_spans or out is not None or inspect
+    wants_tables = not of_spans or out is not None or inspect or with_csv
     folders = [RunFolder(path) for path in runs]
     summary: dict[str, object] = {}
     if wants_tables:
         folder = out or (runs[0] / "frames" if len(runs) == 1 else Path("out") / "frames")
         summary |= _export_tables(
-            folders, folder, key=key or (), cases=cases or (), inspect=inspect, quiet=as_json
+            folders,
+            folder,
+            key=key or (),
+            cases=cases or (),
+            inspect=inspect,
+            with_csv=with_csv,
+            quiet=as_json,
         )
     complete = True
     if of_spans:
@@ -97,6 +106,7 @@ def _export_tables(
     key: Sequence[Path],
     cases: Sequence[Path],
     inspect: bool,
+    with_csv: bool,
     quiet: bool,
 ) -> dict[str, object]:
     """Write the tables and, if wanted, Inspect's logs; the summary for `--json`."""
@@ -116,11 +126,13 @@ def _export_tables(
             print_message(f"without a key: {error}")
             gold = {}
         named.append(NamedRun(str(run.path), run, gold))
-    rows = export(named, folder)
+    rows = export(named, folder, with_csv=with_csv)
     logs = [write_inspect_log(one, folder) for one in named] if inspect else []
     if not quiet:
         for name, count in rows.items():
-            print_line(f"{folder / name}.parquet  {plural(count, 'row')}")
+            print_line(
+                f"{folder / name}.parquet  {plural(count, 'row')}{f', and {name}.csv' if with_csv else ''}"
+            )
         for path in logs:
             print_line(str(path))
         print_line(f"read: pyarrow.parquet.read_table({str(folder / 'cases.parquet')!r})")

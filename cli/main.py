@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PANELS = {
-    "Run cases": ("run", "resume", "retry", "rerun", "review", "check"),
-    "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
+    "Run cases": ("ask", "run", "resume", "retry", "rerun", "review", "check"),
+    "Look at runs and systems": ("show", "runs", "view", "export", "graph", "recipes"),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
         *("submit", "validate", "bench"),

@@ -20,7 +20,24 @@ _SERVERS = "Servers"
 _BUDGET = "Budget"
 _METRICS = "Metrics that need weights or a licence"
 
-RunFolderArgument = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")]
+
+def run_folder(name: str) -> Path:
+    """The folder of a run that is named by its path, as `last`, or by a tag.
+
+    Raises:
+        RunError: No run is meant, or several are.
+    """
+    if Path(name).exists():
+        return Path(name)
+    from runs.found import named_run
+
+    return named_run(name)
+
+
+RunFolderArgument = Annotated[
+    Path,
+    typer.Argument(help="A run folder, its tag, or last.", metavar="RUN", parser=run_folder),
+]
 CaseArgument = Annotated[str | None, typer.Argument(help="A case id.", metavar="[CASE]")]
 ModelOption = Annotated[
     list[str] | None,

@@ -63,7 +63,7 @@ def _print_scores(title: str, rows: Sequence[EvidenceScores], threshold: int | N
 
 def _print_few(cases: int) -> None:
     if cases < FEW_CASES:
-        print_line(f"  {cases} cases are few: the best threshold of the table is partly luck")
+        print_line(f"  few cases ({cases}): the best threshold of the table is partly luck")
 
 
 def _scores(scores: PrecisionRecallF1) -> str:
@@ -99,7 +99,7 @@ def _print_intents(scores: IntentScores) -> None:
     output().print("\n[bold]intents[/bold]")
     print_line(
         f"  accuracy {100 * scores.accuracy:.1f} ({100 * scores.accuracy_with_secondary:.1f} with the"
-        f" secondary), macro F1 {100 * scores.macro_f1:.1f} on {scores.cases:,} cases"
+        f" secondary), macro F1 {100 * scores.macro_f1:.1f} on {plural(scores.cases, 'case')}"
     )
     wrong = {pair: number for pair, number in scores.confusion.items() if pair[0] != pair[1]}
     for (gold, made), number in sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:5]:
@@ -129,7 +129,7 @@ def print_verdicts(found: VerdictTables) -> None:
     """Each table of the paper with macro averages."""
     print_line(f"{found.run}: {found.caption}", soft_wrap=True)
     if found.questions < FEW_CASES:
-        print_line(f"{found.questions} questions are few: see the intervals")
+        print_line(f"few questions ({found.questions}): see the intervals")
     for one in found.tables:
         print_line()
         table = verdict_table(one)

@@ -75,8 +75,8 @@ def _labels(console: Console, comparison: Comparison) -> None:
     if test is not None:
         statistic = "-" if test.statistic is None else f"{test.statistic:.2f}"
         console.print(
-            f"McNemar  {test.only_first:,} sentences right in A alone, {test.only_second:,} in B alone, in"
-            f" {test.cases:,} cases; clustered by case: chi2 {statistic}, p"
+            f"McNemar  {plural(test.only_first, 'sentence')} right in A alone, {test.only_second:,} in B"
+            f" alone, in {plural(test.cases, 'case')}; clustered by case: chi2 {statistic}, p"
             f" {p_text(test.p_value, equals=True)}; ignoring clusters, exact: p"
             f" {p_text(test.p_ignoring_clusters, equals=True)}"
         )
@@ -91,10 +91,10 @@ def _cases(console: Console, title: str, changes: Sequence[CaseChange], rows: in
         assert change.f1 is not None
         named = () if change.sentences is None else change.sentences._asdict().items()
         sentences = "; ".join(f"{name} {' '.join(ids)}" for name, ids in named if ids)
-        scores = (f"{change.f1.first:.3f}", f"{change.f1.second:.3f}", f"{change.f1.gain:+.3f}")
-        shown.append([change.case_id, *scores, sentences])
+        both = (f"{100 * one:.1f}" for one in (change.f1.first, change.f1.second))
+        shown.append([change.case_id, *both, f"{100 * change.f1.gain:+.1f}", sentences])
     console.print()
-    console.print(safe(f"{title}: {len(changes):,} cases, by strict F1", "bold"))
+    console.print(safe(f"{title}: {plural(len(changes), 'case')}, by strict F1", "bold"))
     print_table(Table([*heads, Column("sentences", "text")], shown))
     _rest(console, len(changes), rows)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cli.options import JsonOption, ModelOption, RequestFlags, RunFolderArgument, ThresholdOption, VotesOption
+from cli.set_values import SetOption, pairs, recipe_values
 from cli.terminal import print_json
 
 
@@ -40,14 +41,7 @@ def rerun(
     ] = None,
     votes: VotesOption = None,
     threshold: ThresholdOption = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Any other value of the recipe, such as answer.temperature=0.7. Repeatable.",
-            metavar="FIELD=VALUE",
-        ),
-    ] = None,
+    values: SetOption = None,
     *,
     flags: RequestFlags,
     as_json: JsonOption = False,
@@ -78,8 +72,8 @@ def rerun(
         step=step,
         models=chosen_models(run, model),
         overrides={field: value for field, value in given.items() if value is not None}
-        | _recipe_values(values or ()),
-        prompt_files={name: Path(file) for name, file in _pairs("--prompt", prompt or (), "NAME=FILE")},
+        | recipe_values(values or ()),
+        prompt_files={name: Path(file) for name, file in pairs("--prompt", prompt or (), "NAME=FILE")},
     )
     fork, interrupted = until_signal(
         lambda stop, watcher: rerun_case(
@@ -95,29 +89,3 @@ def rerun(
         summary.print()
     if fork.manifest.counts.failed:
         raise typer.Exit(1)
-
-
-def _recipe_values(texts: list[str] | tuple[()]) -> dict[str, Any]:
-    """Values as a recipe's YAML would have them."""
-    import yaml
-
-    from graph.recipe import RecipeError
-
-    found = {}
-    for field, text in _pairs("--set", texts, "FIELD=VALUE"):
-        if field in ("system", "models") or field.startswith("models."):
-            hint = "give --model" if field.startswith("models") else "a fork stays in its graph"
-            raise typer.BadParameter(f"--set cannot change {field!r}: {hint}")
-        try:
-            found[field] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise RecipeError(f"--set {field}: {' '.join(str(error).split())}") from None
-    return found
-
-
-def _pairs(option: str, texts: list[str] | tuple[()], form: str) -> list[tuple[str, str]]:
-    pairs = [text.partition("=") for text in texts]
-    for name, separator, value in pairs:
-        if not (name and separator and value):
-            raise typer.BadParameter(f"{option} takes {form}, not {name + separator + value!r}")
-    return [(name, value) for name, _, value in pairs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from cli.options import (
     ThresholdOption,
     VotesOption,
 )
+from cli.set_values import SetOption, recipe_values
 
 
 def run(
@@ -71,6 +72,7 @@ def run(
             metavar="NAME|FOLDER",
         ),
     ] = None,
+    values: SetOption = None,
     demos: Annotated[
         Path | None,
         typer.Option(
@@ -151,12 +153,16 @@ def run(
         "phase": phase,
     }
     fields = option_fields(schema)
-    overrides = {}
+    overrides: dict[str, Any] = {}
     for option, value in given.items():
         if value is not None:
             if option not in fields:
                 raise RecipeError(f"recipes of {system!r} have no field for --{option}; leave it out")
             overrides[fields[option]] = value
+    for field, value in recipe_values(values or ()).items():
+        if field in overrides:
+            raise typer.BadParameter(f"--set {field} is set by an option of its own too; give one")
+        overrides[field] = value
     wanted = override(loaded, overrides, origin)
     for option, value in given.items():
         if value is not None and (need := unused_option(wanted, option)):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.options import CasesOption, JsonOption, KeyOption, MetricFlags, TaskOption
-from cli.terminal import print_json
+from cli.options import (
+    CasesOption,
+    JsonOption,
+    KeyOption,
+    MetricFlags,
+    TaskOption,
+    run_folder,
+)
+from cli.set_values import pairs
+from cli.terminal import print_json, print_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cases.submissions.bioasq import BioasqTask
     from evals.bioasq.parts import Definitions
     from evals.scoring.scored_tasks import ScoredTask
@@ -21,7 +27,12 @@ if TYPE_CHECKING:
 
 def score(
     predictions: Annotated[
-        Path, typer.Argument(help="A run folder, or a submission (.zip or .json).", metavar="RUN|SUBMISSION")
+        Path,
+        typer.Argument(
+            help="A run folder, its tag, last, or a submission (.zip or .json).",
+            metavar="RUN|SUBMISSION",
+            parser=run_folder,
+        ),
     ],
     key: KeyOption = None,
     cases: CasesOption = None,
@@ -55,6 +66,15 @@ def score(
             " defined.",
         ),
     ] = "perl",
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-under",
+            help="Exit with 1 if this value, as --json names it, is smaller or missing, such as"
+            " strict_micro_f1=60. Repeatable.",
+            metavar="METRIC=VALUE",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
@@ -63,7 +83,8 @@ def score(
     weights or a licence that is missing is named and left out, and then there is no overall score.
     A run of timeaware is scored on its verdicts: macro precision, recall and F1 of yes, no and unknown.
     A run of bioasq, and a submission to it, by BioASQ's measures of documents, snippets and answers.
-    Brackets are 95 % intervals by bootstrap over cases.
+    Brackets are 95 % intervals by bootstrap over cases. Where several tasks have a value of one name, the
+    smallest counts for --fail-under.
 
     Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
     """
@@ -78,6 +99,7 @@ def score(
 
     if not predictions.exists():
         raise InputError(predictions, "no such run folder or submission")
+    wanted = _least_values(fail_under or ())
     is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
     for_bioasq = partial(
         _score_bioasq,
@@ -90,10 +112,10 @@ def score(
     )
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
-            for_bioasq(task)
+            _demand(wanted, for_bioasq(task))
             return
     if task is None and _is_bioasq(predictions, is_run=is_run):
-        for_bioasq(None)
+        _demand(wanted, for_bioasq(None))
         return
     if is_run and task is None and gives_verdicts(RunFolder(predictions)):
         verdicts = score_verdicts(RunFolder(predictions), cases or (), case_ids)
@@ -101,6 +123,7 @@ def score(
             print_json({"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]})
         else:
             print_verdicts(str(predictions), verdicts)
+        _demand(wanted, [{name: value.value for name, value in one.values.items()} for one in verdicts])
         return
     scored: list[ScoredTask]
     if is_run:
@@ -129,8 +152,45 @@ def score(
             "tasks": [one.as_json() for one in scored],
         }
         print_json(content)
-        return
-    print_scores(str(predictions), scored)
+    else:
+        print_scores(str(predictions), scored)
+    _demand(wanted, [one.values for one in scored])
+
+
+def _least_values(texts: Sequence[str]) -> dict[str, float]:
+    """The bounds of --fail-under.
+
+    Raises:
+        typer.BadParameter: One is no number.
+    """
+    found = {}
+    for name, text in pairs("--fail-under", texts, "METRIC=VALUE"):
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise typer.BadParameter(f"--fail-under {name}: {text!r} is no number") from None
+    return found
+
+
+def _demand(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -> None:
+    """Exit with 1, and say why, unless each value is there and large enough."""
+    import difflib
+
+    known = sorted({name for values in found for name in values})
+    short = False
+    for name, least in wanted.items():
+        values = [one[name] for one in found if name in one]
+        # What is not a number is not large enough.
+        if values and all(value >= least for value in values):
+            continue
+        short = True
+        near = difflib.get_close_matches(name, known, n=1)
+        missing = f"no such value{f'; did you mean {near[0]!r}?' if near else ''}"
+        print_message(
+            f"--fail-under {name}={least:g}: " + (f"it is {min(values):.2f}" if values else missing), "red"
+        )
+    if short:
+        raise typer.Exit(1)
 
 
 def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:
@@ -150,8 +210,8 @@ def _score_bioasq(
     definitions: Definitions,
     is_run: bool,
     as_json: bool,
-) -> None:
-    """Score a run or a submission, on one phase or on what there is."""
+) -> list[Mapping[str, float]]:
+    """Score a run or a submission, on one phase or on what there is; the values by group."""
     from cli.print_scores import print_bioasq
     from evals.bioasq.scores import score_file, score_run
     from runs.folder import RunFolder
@@ -166,3 +226,11 @@ def _score_bioasq(
         print_json(dict(predictions=str(predictions), bioasq=[one.as_json() for one in scored]))
     else:
         print_bioasq(str(predictions), scored)
+    return [
+        {
+            ".".join([one.part, *([] if name == "all" else [name]), metric]): value.value
+            for metric, value in group.values.items()
+        }
+        for one in scored
+        for name, group in one.groups.items()
+    ]

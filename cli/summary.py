@@ -158,8 +158,8 @@ class Summary:
             table.add_row(
                 "evidence",
                 f"against the key of {plural(self.scored_cases, 'case')}{self._weak()}, micro:"
-                f" strict P {strict.precision:.3f}"
-                f" R {strict.recall:.3f} F1 {strict.f1:.3f}, lenient F1 {lenient.f1:.3f}",
+                f" strict P {100 * strict.precision:.1f} R {100 * strict.recall:.1f}"
+                f" F1 {100 * strict.f1:.1f}, lenient F1 {100 * lenient.f1:.1f}",
             )
         if self.reviewed_cases:
             table.add_row(
@@ -213,10 +213,15 @@ class Summary:
             "scored_cases": self.scored_cases,
             "weak_cases": self.weak_cases,
             "reviewed_cases": self.reviewed_cases,
-            "strict_micro": self.strict_micro._asdict(),
-            "strict_macro": self.strict_macro._asdict(),
-            "lenient_micro": self.lenient_micro._asdict(),
+            "strict_micro": _hundredfold(self.strict_micro),
+            "strict_macro": _hundredfold(self.strict_macro),
+            "lenient_micro": _hundredfold(self.lenient_micro),
         }
+
+
+def _hundredfold(scores: PrecisionRecallF1) -> dict[str, float]:
+    """On the scale of `evigraph score`."""
+    return {name: 100 * value for name, value in scores._asdict().items()}
 
 
 def summarise(folder: RunFolder) -> Summary:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cases.texts import plural
-from cli.options import HtmlOption, JsonOption
+from cli.options import HtmlOption, JsonOption, run_folder
 from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 _COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsupported": "red"}
 
+_NO_PROBABILITIES = "its scores are no probabilities: what they name is a place to look, and no support"
+
 
 def verify(
     note: Annotated[
         Path,
-        typer.Argument(help="A generated text, '-' for standard input, or a run folder.", metavar="NOTE|RUN"),
+        typer.Argument(
+            help="A generated text, '-' for standard input, or a run folder.",
+            metavar="NOTE|RUN",
+            parser=run_folder,
+        ),
     ],
     source: Annotated[
         Path | None,
@@ -57,6 +63,7 @@ def verify(
 ) -> None:
     """Find the sentences of a source that support each line of a generated text.
 
+    Of a run without --case, all answers are verified, and the share of their sentences with support is given.
     A line is supported if a sentence reaches the probability, weak if one reaches half of it, and
     unsupported otherwise. This shows where to look; whether a line is true is for the reader to decide.
 
@@ -70,6 +77,9 @@ def verify(
     from ranking.verify import verify as find_support
     from weights.registry import cache_root
 
+    if note.is_dir() and case is None and source is None:
+        _whole_run(note, ranker, min_probability, rows, html, strict=strict, as_json=as_json)
+        return
     lines, against = _texts(note, source, case)
     with progress("sentences encoded", len(against.sentences)) as shown:
         loaded, vectors = with_source(
@@ -100,14 +110,58 @@ def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str
     if note.is_dir():
         if source is not None:
             raise typer.BadParameter("a run brings its own source; leave SOURCE out", param_hint="SOURCE")
-        if case is None:
-            raise typer.BadParameter("which case of the run? --case ID", param_hint="--case")
+        assert case is not None
         return read_run(note, case)
     if source is None:
         raise typer.BadParameter(
             f"what was {note} made from? Give its text or case file", param_hint="SOURCE"
         )
     return read_lines(note), read_source(source, case)
+
+
+def _whole_run(
+    run: Path,
+    ranker: str,
+    min_probability: float | None,
+    rows: int,
+    html: Path | None,
+    *,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Verify every answer, and print the rate and the sentences without support."""
+    from cli.progress import progress
+    from evals.verification.whole_run import verify_run
+    from ranking.load import load_ranker, name_with_identity
+    from runs.folder import RunFolder
+
+    if html is not None:
+        raise typer.BadParameter("a page shows one case: give --case ID", param_hint="--html")
+    folder = RunFolder(run)
+    with progress("cases", folder.manifest.inputs.cases) as shown:
+        loaded = load_ranker(ranker)
+        found = verify_run(folder, loaded, min_probability, shown.advance)
+    name = name_with_identity(ranker, loaded.identity)
+    if as_json:
+        print_json({"run": str(run), "ranker": name, **found.as_json()})
+    else:
+        bare = [(one.case_id, text) for one in found.answers for text in one.unsupported]
+        for case_id, text in bare[:rows]:
+            print_line(f"{case_id}  unsupported  {text}", _COLOURS["unsupported"])
+        if len(bare) > rows:
+            print_line(f"... and {len(bare) - rows:,} more: --rows {len(bare)}")
+        counts = ", ".join(f"{found.count(support):,} {support}" for support in _COLOURS)
+        print_line(
+            f"{plural(len(found.answers), 'answer')} with {plural(found.sentences, 'sentence')}: {counts}"
+        )
+        if found.without_answer:
+            print_line(f"without an answer: {plural(len(found.without_answer), 'case')}")
+        if not found.by_probability and found.answers:
+            print_line(_NO_PROBABILITIES, "yellow", soft_wrap=True)
+        elif found.rate is not None:
+            print_line(f"supported: {found.rate:.1f} % of the sentences (by {name})", "bold", soft_wrap=True)
+    if strict and found.count("unsupported"):
+        raise typer.Exit(1)
 
 
 def _print(report: Report, rows: int, html: Path | None) -> None:
@@ -134,11 +188,7 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
     held = "" if found.threshold is None else f", from probability {found.threshold:g} on"
     print_line(f"{plural(len(found.lines), 'line')}: {counts} (by {report.ranker}{held})", soft_wrap=True)
     if found.threshold is None:
-        print_line(
-            "its scores are no probabilities: what they name is a place to look, and no support",
-            "yellow",
-            soft_wrap=True,
-        )
+        print_line(_NO_PROBABILITIES, "yellow", soft_wrap=True)
     cut = sum(line.cut for line in found.lines)
     if found.cut_sentences or cut:
         print_line(

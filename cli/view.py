@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.options import run_folder
 from cli.terminal import plural, print_line, print_message
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ _DEFAULT = Path("out")
 def view(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run folders, or folders that hold some. (default: out)", metavar="[RUN...]"),
+        typer.Argument(
+            help="Run folders, or folders that hold some. (default: out)",
+            metavar="[RUN...]",
+            parser=run_folder,
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; any but loopback is open to the network.")
@@ -99,8 +104,9 @@ def view(
 
 def _bundle(roots: list[Path], out: Path, *, redact: bool, with_calls: bool) -> None:
     from cli.progress import progress
+    from runs.found import find_runs
     from viewer.bundle import write_bundle
-    from viewer.library import find_runs, name_runs
+    from viewer.library import name_runs
 
     paths = name_runs(dict.fromkeys(find_runs(roots)), {})
     with progress("cases") as shown:
@@ -118,8 +124,8 @@ def _roots(given: list[Path] | None) -> list[Path]:
     Raises:
         RunError: One holds none.
     """
+    from runs.found import find_runs
     from runs.manifest import RunError
-    from viewer.library import find_runs
 
     roots = given or [_DEFAULT]
     for root in roots:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from runs.folder import CASES, MANIFEST
+from runs.folder import CASES
+from runs.found import find_runs
 from runs.index import Report
 from runs.manifest import RunError
 from viewer.opened_run import OpenedRun
@@ -20,22 +20,7 @@ _MAX_OPEN = 8
 """Runs open at once; a table of 10,000 cases takes about 15 MB."""
 _SEARCH_INTERVAL = 2.0
 """Seconds between searches for new runs."""
-_DEPTH = 6
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
-
-
-def find_runs(roots: Iterable[Path]) -> Iterator[Path]:
-    """Every run folder at or below the given ones, including forks and runs of experiments.
-
-    Links to folders are not followed, and folders whose names begin with a dot are skipped.
-    """
-    for root in roots:
-        for folder, below, files in os.walk(root):
-            path = Path(folder)
-            if MANIFEST in files:
-                yield path
-            depth = len(path.relative_to(root).parts)
-            below[:] = sorted(name for name in below if not name.startswith(".")) if depth < _DEPTH else []
 
 
 def name_runs(paths: Iterable[Path], known: Mapping[str, Path]) -> dict[str, Path]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cases.texts import plural
 from evals.compare.changes import (
     CaseChange,
     by_gain,
@@ -57,7 +58,7 @@ def _of_selection(scored: Collection[str], settings: Settings) -> Iterator[str]:
         return
     if len(scored) < FEW_CASES:
         yield (
-            f"Only {len(scored)} cases are scored in both runs: intervals are wide, and with fewer than"
+            f"Only {plural(len(scored), 'case')} scored in both runs: intervals are wide, and with fewer than"
             f" {FEW_CASES} cases they cover less often than they say."
         )
     if settings.candidates > 1:

@@ -19,7 +19,7 @@ from evals.pages.tables import NO_VALUE, POINTS, Cell, Column, Format, Row, Tabl
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_F1 = Format(3)
+_F1 = Format(1, times=100)
 _MAX_BUBBLES = 400
 """Of more different pairs of scores, bins are drawn."""
 

@@ -1,4 +1,4 @@
-"""The tables that runs make up, their columns and rows, and their export as Parquet files.
+"""The tables that runs make up, their columns and rows, and their export as Parquet and CSV files.
 
 No table holds text of a case unless it is asked for: ids, labels and numbers alone.
 """
@@ -6,6 +6,7 @@ No table holds text of a case unless it is asked for: ids, labels and numbers al
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from cases.errors import InputError
 from evals.analysis.voted_cases import LabelledVote, votes_of_pass
+from evals.pages.tables import no_formula
 from evals.scoring.gold import GoldCase
 from runs.folder import Line, RunFolder
 
@@ -230,15 +232,16 @@ _ROWS = 20_000
 
 
 class _Table:
-    """One file, written in groups of rows under a temporary name."""
+    """One file, and one of CSV if wanted, written in groups of rows under temporary names."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, *, with_csv: bool) -> None:
         self.path = path
         self.rows = 0
         self._schema = schema
         self._waiting: list[Row] = []
         self._temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
         self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
+        self._csv = _CsvTable(path.with_suffix(".csv"), schema.names) if with_csv else None
 
     def add(self, row: Row) -> None:
         self._waiting.append(row)
@@ -250,24 +253,59 @@ class _Table:
         self._write()
         self._writer.close()
         self._temporary.replace(self.path)
+        if self._csv is not None:
+            self._csv.finish()
 
     def drop(self) -> None:
         """Leave nothing behind of a file that was not finished."""
+        if self._csv is not None:
+            self._csv.drop()
         with contextlib.suppress(OSError, ValueError):
             self._writer.close()
         self._temporary.unlink(missing_ok=True)
 
     def _write(self) -> None:
         self._writer.write_table(pa.Table.from_pylist(self._waiting, schema=self._schema))
+        if self._csv is not None:
+            self._csv.add(self._waiting)
         self._waiting = []
 
 
-def export(runs: Sequence[NamedRun], folder: Path) -> dict[str, int]:
+class _CsvTable:
+    """The same rows for spreadsheets: lists are JSON, and no cell is a formula."""
+
+    def __init__(self, path: Path, names: list[str]) -> None:
+        self.path = path
+        self._names = names
+        self._temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+        self._file = self._temporary.open("x", encoding="utf-8", newline="")
+        self._writer = csv.writer(self._file, lineterminator="\n")
+        self._writer.writerow(names)
+
+    def add(self, rows: list[Row]) -> None:
+        for row in rows:
+            cells = (row.get(name) for name in self._names)
+            self._writer.writerow(
+                no_formula(json.dumps(one) if isinstance(one, list) else one) for one in cells
+            )
+
+    def finish(self) -> None:
+        self._file.close()
+        self._temporary.replace(self.path)
+
+    def drop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def export(runs: Sequence[NamedRun], folder: Path, *, with_csv: bool = False) -> dict[str, int]:
     """Write `runs`, `cases`, `sentences`, `votes` and `calls` as Parquet files.
 
     Args:
         runs: The runs; their names stand in every row.
         folder: Where the files go; files of the same names are replaced, all of them at the end.
+        with_csv: Whether each table is written as CSV too.
 
     Returns:
         Rows by table.
@@ -279,7 +317,7 @@ def export(runs: Sequence[NamedRun], folder: Path) -> dict[str, int]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, schema in SCHEMAS.items():
-            tables[name] = _Table(folder / f"{name}.parquet", schema)
+            tables[name] = _Table(folder / f"{name}.parquet", schema, with_csv=with_csv)
         for run in runs:
             tables["runs"].add(run_row(run))
             for line, trace in _cases_with_traces(run):

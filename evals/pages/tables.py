@@ -164,8 +164,8 @@ def comma_separated(heads: Sequence[str], lines: Iterable[Sequence[object]]) -> 
     """CSV with a line of heads. No cell is a formula: a spreadsheet would run what a name or a path says."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(map(_no_formula, heads))
-    writer.writerows(map(_no_formula, line) for line in lines)
+    writer.writerow(map(no_formula, heads))
+    writer.writerows(map(no_formula, line) for line in lines)
     return written.getvalue()
 
 
@@ -173,7 +173,8 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d., %\[\]()+-]*$)")
 """How a cell begins that a spreadsheet would run; signed numbers and intervals are none."""
 
 
-def _no_formula(cell: object) -> object:
+def no_formula(cell: object) -> object:
+    """A cell as CSV may hold it: a text that a spreadsheet would run begins with an apostrophe."""
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 

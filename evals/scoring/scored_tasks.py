@@ -48,6 +48,11 @@ class ScoredTask:
 
     scores: TaskScores
 
+    @property
+    def values(self) -> dict[str, float]:
+        """All values by name; the overall one only where it is official."""
+        return {**self.scores.values, **self.scores.extra, **self._overall()}
+
     def as_json(self) -> dict[str, Any]:
         """One object for programs."""
         scores = self.scores

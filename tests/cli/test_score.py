@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cases.submissions.archehr import Task
+from cli.main import app
 from tests.evals.scoring.submissions import CASES, KEY, write, write_invalid
 from tests.evigraph import Ended, evigraph
 
@@ -127,3 +129,24 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     ended = scored(tmp_path, file, "2026-2", "--case-ids", "900")
     assert ended.code == 2
     assert "none of '900' is among the 12 cases of the key" in ended.line
+
+
+@pytest.mark.parametrize(
+    ("bounds", "code", "line"),
+    [
+        (["strict_micro_f1=99.9", "overall_score=100"], 0, ""),
+        (["strict_micro_f1=100.1"], 1, "--fail-under strict_micro_f1=100.1: it is 100.00"),
+        (["strict_micro_f=1"], 1, "no such value; did you mean 'strict_micro_f1'?"),
+        (["strict_micro_f1=nan"], 1, "it is 100.00"),
+        (["strict_micro_f1=x"], 2, "'x' is no number"),
+    ],
+)
+def test_a_score_below_a_bound_or_missing_fails(
+    bounds: list[str], code: int, line: str, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "perfect.zip", "2026-2", "perfect")
+    given = [word for bound in bounds for word in ("--fail-under", bound)]
+    command = ["score", str(file), "--task", "2026-2", "--key", str(KEY), "--cases", str(CASES), *given]
+    ended = CliRunner().invoke(app, command)
+    assert ended.exit_code == code
+    assert line in " ".join(ended.stderr.replace("\u2502", " ").split())

@@ -109,11 +109,11 @@ def test_a_reviewers_labels_are_no_score_of_the_run(place: Place, said: Said) ->
     found = said.json("show", "run")["evidence_scores"]
     # Of the cases that nobody reviewed one of two essential sentences is found.
     assert (found["scored_cases"], found["reviewed_cases"]) == (2, 2)
-    assert found["strict_micro"]["recall"] == 0.5
+    assert found["strict_micro"]["recall"] == 50
     assert "reviewed 2 cases not scored: a reviewer's labels" in said("show", "run")[0]
     opened = OpenedRun(place.run, print)
     row = listed("run", place.run, *opened.totals())
     assert (row.scored, row.reviewed) == (2, 2)
-    assert row.strict_micro_f1 == pytest.approx(100 * found["strict_micro"]["f1"])
+    assert row.strict_micro_f1 == pytest.approx(found["strict_micro"]["f1"])
     wrong = {one.case_id: one.wrong for one in opened.ended().summaries}
     assert wrong == {"k0": None, "k1": 1, "k2": None, "k3": 1}

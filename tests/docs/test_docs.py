@@ -11,10 +11,16 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_group
 
+from cases.load import find_cases
+from cases.records import Case, Label
+from cli.main import app
+from runs.found import LAST
 from tests.evigraph import evigraph
 from tests.serving.fake_server import FakeServer, Obey
 
@@ -96,11 +102,30 @@ def server() -> Iterator[FakeServer]:
     server.stop()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_page(page: str, checkout: Path, server: FakeServer) -> None:
+def demo_runs() -> list[str]:
+    """The runs of `make demo`, by a model that a test has."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    found = re.findall(
+        r"evigraph (run .*) --model \$\(MODEL\) --out \$\(OUT\)$", makefile, flags=re.MULTILINE
+    )
+    assert found
+    return [f"{run} --model scripted:auto --out out/demo" for run in found]
+
+
+def commands(block: Block, server: FakeServer, *, scripted: bool) -> Iterator[str]:
+    """What a reader types, with a server of the test's, and a model without weights where none is named."""
+    for line in block.text.splitlines():
+        if block.language == "sh" and line.startswith("make demo"):
+            yield from demo_runs()
+        elif block.language == "console" and line.startswith("$ evigraph "):
+            command = line.removeprefix("$ evigraph ").replace("http://127.0.0.1:8000/v1", server.url)
+            needs_model = scripted and command.startswith("ask ") and "--model" not in command
+            yield f"{command} --model scripted:auto" if needs_model else command
+
+
+def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = True) -> None:
+    """Do what a page says, in its order."""
     environment = {"PYTHONPATH": str(checkout), "VLLM_API_KEY": "EMPTY"}
-    if page != "README.md":
-        compare_words(checkout)
     ran = 0
     for block in blocks(page):
         if block.file is not None:
@@ -118,14 +143,75 @@ def test_page(page: str, checkout: Path, server: FakeServer) -> None:
             )
             assert done.returncode == 0, done.stderr
             ran += 1
-        elif block.language == "console":
-            for line in block.text.splitlines():
-                if line.startswith("$ evigraph ") and "out/demo " not in line:
-                    command = line.removeprefix("$ evigraph ").replace("http://127.0.0.1:8000/v1", server.url)
-                    ended = evigraph(*shlex.split(command), folder=checkout, environment=environment)
-                    assert ended.code == 0, f"{line}\n{ended.out}\n{ended.err}"
-                    ran += 1
+        else:
+            for command in commands(block, server, scripted=scripted):
+                ended = evigraph(*shlex.split(command), folder=checkout, environment=environment, timeout=900)
+                assert ended.code == 0, f"{command}\n{ended.out}\n{ended.err}"
+                ran += 1
     assert ran > 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page: str, checkout: Path, server: FakeServer) -> None:
+    compare_words(checkout)
+    paste(page, checkout, server)
+
+
+@pytest.mark.pasted
+def test_the_readme_with_the_model_that_it_names(checkout: Path, server: FakeServer) -> None:
+    paste("README.md", checkout, server, scripted=False)
+
+
+def typed(page: str) -> Iterator[list[str]]:
+    """The arguments of every command on a page, whether a test can run it or not."""
+    for block in blocks(page):
+        if block.language in ("sh", "console"):
+            text = block.text.replace("\\\n", " ")
+            for line in text.splitlines():
+                found = re.match(r"(?:\$ )?evigraph (.*)", line)
+                if found:
+                    words = shlex.split(found[1], comments=True)
+                    # There is no run here.
+                    yield ["out/run" if word == LAST else word for word in words]
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+)
+def test_every_command_of_a_page_has_the_flags_that_it_names(page: str) -> None:
+    for arguments in typed(page):
+        group, rest = get_group(app), arguments
+        context = group.make_context("evigraph", [*rest])
+        while rest:
+            name, command, rest = group.resolve_command(context, rest)
+            assert command is not None, arguments
+            context = command.make_context(name, [*rest], parent=context)
+            if not isinstance(command, TyperGroup):
+                break
+            group = command
+
+
+def test_the_files_of_archehr_qa_show_everything_that_is_read(tmp_path: Path) -> None:
+    for block in blocks("docs/cases.md"):
+        if block.file in ("effusion.xml", "effusion_key.json"):
+            (tmp_path / block.file).write_text(block.text, "utf-8")
+    (case,) = find_cases([tmp_path / "effusion.xml"])
+    assert isinstance(case, Case)
+    assert case.specialty and case.narrative and case.question and len(case.sentences) == 3
+    pieces = [(one.text, one.start_char_index, case.narrative) for one in case.phrases]
+    pieces += [(one.text, one.start_char_index, case.note) for one in case.sentences]
+    assert len(pieces) == 4 and all(whole[start:].startswith(text) for text, start, whole in pieces)
+    gold = case.gold
+    assert set((gold.labels or {}).values()) == set(get_args(Label))
+    assert (
+        gold.answer
+        and gold.intent
+        and [one.citations for one in gold.answer_sentences or ()]
+        == [
+            ("1",),
+            ("1", "3"),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,6 +232,7 @@ def test_make_targets_of_the_readme_exist() -> None:
         for block in blocks("README.md")
         if block.language == "sh"
         for line in block.text.splitlines()
+        if line.startswith("make ")
     }
-    assert named == {"demo", "test"}
+    assert named == {"setup", "demo", "test"}
     assert all(f"\n{name}:" in makefile for name in named)

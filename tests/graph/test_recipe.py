@@ -21,6 +21,7 @@ from graph.system import find_system
 from graph.tamu import SYSTEM, TamuRecipe
 from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
+from ranking.cutoffs import FixedThreshold, TopK
 from tests.prompts.versions import replaced
 
 QUESTION_ALONE: dict[str, Any] = {"stop_after": "question", "question": {"interpret": "always"}}
@@ -287,3 +288,16 @@ def test_an_override_that_contradicts_the_recipe_is_refused() -> None:
     assert str(caught.value) == (
         "recipe tamu with evidence.votes = 1: evidence: threshold 3 is above the number of votes 1"
     )
+
+
+def test_an_override_of_a_kind_puts_the_fields_of_the_other_kind_away() -> None:
+    recipe = load_recipe("tamu-ranker")
+    changed = override(recipe, {"evidence.cutoff.rule": "threshold"}, "tamu-ranker")
+    assert isinstance(changed, TamuRecipe) and changed.evidence.cutoff == FixedThreshold()
+    both = {"evidence.cutoff.k": 2, "evidence.cutoff.rule": "top_k"}
+    changed = override(recipe, both, "tamu-ranker")
+    assert isinstance(changed, TamuRecipe) and changed.evidence.cutoff == TopK(k=2)
+    same = override(recipe, {"evidence.cutoff.rule": "share"}, "tamu-ranker")
+    assert same == recipe
+    with pytest.raises(RecipeError, match=r"'evidence\.cutoff\.share\.shore'; did you mean 'share'"):
+        override(recipe, {"evidence.cutoff.shore": 0.2}, "tamu-ranker")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -39,6 +40,16 @@ def rows(run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     folder = tmp_path_factory.mktemp("frames")
     export([NamedRun("a", run, gold_of_run(run))], folder)
     return {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in SCHEMAS}
+
+
+def test_csv_has_the_same_rows_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
+    counts = export([NamedRun("=1+1", run, gold_of_run(run))], tmp_path, with_csv=True)
+    for name in SCHEMAS:
+        with (tmp_path / f"{name}.csv").open(newline="") as file:
+            found = list(csv.DictReader(file))
+        assert len(found) == counts[name] and [*found[0]] == SCHEMAS[name].names
+        assert {row["run"] for row in found} == {"'=1+1"}
+    assert not [path for path in tmp_path.iterdir() if path.suffix not in (".csv", ".parquet")]
 
 
 def test_every_case_has_a_row(run: RunFolder, rows: dict[str, list[dict[str, object]]]) -> None:

@@ -1,0 +1,153 @@
+"""`evigraph runs`: what there is, and what people wrote about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cli.options import JsonOption, RunFolderArgument
+from cli.terminal import duration, output, print_json, print_line, safe
+
+runs = typer.Typer(invoke_without_command=True, help="List runs, and give them tags and notes.")
+
+_TAG = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+_MAX_NOTE = 2_000
+
+
+@runs.callback()
+def list_(
+    context: typer.Context,
+    root: Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")] = Path("out"),
+    rows: Annotated[int, typer.Option(min=1, help="Most runs to list.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs below a folder, the last written first. `last` names the first one in every command.
+
+    The score is the strict micro F1 of evidence against the run's key, times 100, as in its summary.
+
+    Example: evigraph runs tag last baseline
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from cases.errors import InputError
+    from runs.found import own_runs
+
+    if not root.is_dir():
+        raise InputError(root, "no such folder", "Runs are made by: evigraph run, evigraph ask")
+    found = own_runs(root)
+    shown = list(_described(found[:rows]))
+    if as_json:
+        print_json({"root": str(root), "runs": shown, "more": max(0, len(found) - rows)})
+        return
+    if not shown:
+        print_line(f"{root}: no run here or below")
+        return
+    _print(shown)
+    if len(found) > rows:
+        print_line(f"... and {len(found) - rows:,} more: --rows {len(found)}")
+    print_line("next: evigraph show last")
+
+
+@runs.command("tag")
+def tag(
+    run: RunFolderArgument,
+    names: Annotated[list[str], typer.Argument(help="Tags, each a word.", metavar="TAG...")],
+    remove: Annotated[bool, typer.Option("--remove", help="Take the tags away.")] = False,
+) -> None:
+    """Give a run a tag, by which every command then finds it.
+
+    Example: evigraph runs tag last baseline
+    """
+    from runs.found import LAST, read_remarks, write_remarks
+
+    for name in names:
+        if not name or set(name) - set(_TAG) or name.startswith("-") or name == LAST or name in (".", ".."):
+            raise typer.BadParameter(
+                f"{name!r}: a tag has letters, digits, '.', '_' and '-'", param_hint="TAG"
+            )
+    before = read_remarks(run)
+    kept = [name for name in before.tags if name not in names]
+    tags = tuple(kept if remove else [*kept, *dict.fromkeys(names)])
+    if tags == before.tags:
+        print_line(f"nothing to do: {run} has {_named(tags)}")
+        return
+    write_remarks(run, before.model_copy(update={"tags": tags}))
+    print_line(f"{run} has {_named(tags)}", soft_wrap=True)
+
+
+@runs.command("note")
+def note(
+    run: RunFolderArgument,
+    text: Annotated[str | None, typer.Argument(help="The note; '' removes it.", metavar="[TEXT]")] = None,
+) -> None:
+    """Write a note about a run, or show the one that it has.
+
+    Example: evigraph runs note last "with the prompts of 3 May"
+    """
+    from runs.found import read_remarks, write_remarks
+
+    before = read_remarks(run)
+    if text is None:
+        print_line(before.note or f"{run} has no note", soft_wrap=True)
+        return
+    if len(text) > _MAX_NOTE:
+        raise typer.BadParameter(f"{len(text):,} characters; at most {_MAX_NOTE:,}", param_hint="TEXT")
+    if text == before.note:
+        print_line(f"nothing to do: {run} has this note")
+        return
+    write_remarks(run, before.model_copy(update={"note": text}))
+    print_line(f"{run}: {text or 'has no note now'}", soft_wrap=True)
+
+
+def _named(tags: tuple[str, ...]) -> str:
+    return f"the {'tag' if len(tags) == 1 else 'tags'} {', '.join(tags)}" if tags else "no tag"
+
+
+def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
+    """A row for each run, the same as in the page of runs; a damaged one has its fault."""
+    from dataclasses import asdict
+
+    from runs.found import read_remarks
+    from runs.manifest import RunError
+    from runs.reading import open as open_run
+    from viewer.pages.runs import listed
+
+    for path in paths:
+        try:
+            with open_run(path) as run:
+                row = asdict(listed(path.name, path, run.manifest, run.totals()))
+            remarks = read_remarks(path)
+            yield row | {"tags": list(remarks.tags), "note": remarks.note}
+        except RunError as error:
+            yield {"path": str(path), "fault": str(error)}
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    for name in ("cases", "score", "tokens", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("remarks", overflow="fold")
+    for row in rows:
+        if row["fault"]:
+            table.add_row(safe(row["path"]), safe("damaged", "red"), "", "", "", "", safe(row["fault"]))
+            continue
+        failed = row["failed"]
+        cases = f"{row['done']:,}/{row['total']:,}" + (f", {failed:,} failed" if failed else "")
+        score, seconds = row["strict_micro_f1"], row["seconds"]
+        remarks = [f"[{tag}]" for tag in row["tags"]] + ([row["note"]] if row["note"] else [])
+        table.add_row(
+            safe(row["path"]),
+            safe(row["status"], "" if row["status"] == "finished" and not failed else "yellow"),
+            cases,
+            "-" if score is None else f"{score:.1f}",
+            f"{row['tokens']:,}",
+            "-" if seconds is None else duration(seconds),
+            safe(" ".join(remarks)),
+        )
+    output().print(table)

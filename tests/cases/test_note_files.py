@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cases.errors import InputError
+from cases.load import find_cases
+from cases.note_files import import_notes
+from cases.note_sentences import note_sentences
+from cases.records import Case
+from cli.cases import cases
+
+TYPED = """\
+HISTORY OF PRESENT ILLNESS:
+Mr. Doe is a 65 y.o. male with CHF who
+presented with dyspnea. He was given
+furosemide 40 mg i.v. b.i.d. and
+improved. Dr. Lee agreed.
+
+PAST MEDICAL HISTORY
+1. Aspirin 81 mg daily
+2. Metoprolol 25 mg b.i.d.
+- Lisinopril 5 mg
+-----
+"""
+
+
+@pytest.mark.parametrize(
+    ("note", "sentences"),
+    [
+        (
+            TYPED,
+            [
+                "HISTORY OF PRESENT ILLNESS:",
+                "Mr. Doe is a 65 y.o. male with CHF who presented with dyspnea.",
+                "He was given furosemide 40 mg i.v. b.i.d. and improved.",
+                "Dr. Lee agreed.",
+                "PAST MEDICAL HISTORY",
+                "1. Aspirin 81 mg daily",
+                "2. Metoprolol 25 mg b.i.d.",
+                "- Lisinopril 5 mg",
+            ],
+        ),
+        (
+            "WBC 12.3 high\nCXR: large right pneumothorax with mediastinal shift\nPt. afebrile\nno cough\n",
+            [
+                "WBC 12.3 high",
+                "CXR: large right pneumothorax with mediastinal shift",
+                "Pt. afebrile",
+                "no cough",
+            ],
+        ),
+        (
+            "Dr. Smith saw the pt. at 8 a.m. No fever.",
+            ["Dr. Smith saw the pt. at 8 a.m.", "No fever."],
+        ),
+        (
+            "Temp. 38.5. Approx. 3 L drained. Est. GFR 30.",
+            ["Temp. 38.5.", "Approx. 3 L drained.", "Est. GFR 30."],
+        ),
+        (
+            "1. Vein thrombosis. Given by\n   Dr. Lee; reassess\n   - Weight\n2. Smoker\n  Pipe\nHome",
+            ["1. Vein thrombosis.", "Given by Dr. Lee; reassess", "- Weight", "2. Smoker Pipe", "Home"],
+        ),
+        ("One.\r\nTwo.\r\n", ["One.", "Two."]),
+        (" \n---\n", []),
+    ],
+)
+def test_a_note_as_it_was_typed(note: str, sentences: list[str]) -> None:
+    assert note_sentences(note) == sentences
+
+
+@given(st.text())
+def test_no_word_of_a_note_is_lost_or_moved(note: str) -> None:
+    kept = "".join("".join(note_sentences(note)).split())
+    lines = [line for line in note.splitlines() if any(one.isalnum() for one in line)]
+    letters = [one for one in "".join(lines) if one.isalnum()]
+    assert [one for one in kept if one.isalnum()] == letters
+
+
+def write(folder: Path, **files: str | bytes) -> None:
+    for name, content in files.items():
+        path = folder / name.replace("__", ".")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    app = typer.Typer()
+    app.add_typer(cases, name="cases")
+    ended = CliRunner().invoke(app, ["cases", "import", *map(str, arguments)])
+    if isinstance(ended.exception, InputError):
+        return 2, ended.stdout, str(ended.exception)
+    return ended.exit_code, ended.stdout, ended.stderr
+
+
+def test_files_of_all_kinds_become_one_case_file(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    write(notes, a__txt="Fell at home.\nVitamin K was given.", a__question__txt="Why was\nvitamin K given?\n")
+    write(notes, b__txt="A drain was placed.", b__narrative__txt="Why the tube?")
+    write(tmp_path, t__csv='\ufeffID;Ward;Question;Note\r\n7;3B;"Why; then?";"One; two.\r\nThree."\r\n')
+    out = tmp_path / "cases.jsonl"
+    code, shown, error = run(notes, tmp_path / "t.csv", "--question", "Why?", "--out", out)
+    assert (code, error) == (0, "")
+    assert "case a: Why was vitamin K given?" in shown and "2  Vitamin K was given." in shown
+    assert "1 column (ward)" in " ".join(shown.split()) and "3 cases with 5 sentences" in shown
+    read = [case for case in find_cases([out]) if isinstance(case, Case)]
+    assert [(case.id, case.question, case.narrative, len(case.sentences)) for case in read] == [
+        ("a", "Why was vitamin K given?", "", 2),
+        ("b", "Why?", "Why the tube?", 1),
+        ("7", "Why; then?", "", 2),
+    ]
+
+
+def test_a_long_note_is_cut_with_a_count_and_nothing_is_written_without_out(tmp_path: Path) -> None:
+    write(tmp_path, a__txt="".join(f"Finding {number}.\n" for number in range(30)))
+    code, shown, _ = run(tmp_path / "a.txt", "-q", "Why?", "--rows", "3")
+    assert code == 0 and "... and 27 more" in shown and "Finding 3" not in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
+    write(tmp_path, a__txt="Café.".encode("cp1252"), b__txt="Café.".encode("utf-16"))
+    for name, encoding in (("a.txt", "cp1252"), ("b.txt", "utf-16")):
+        (case,) = import_notes([tmp_path / name], question="Why?", encoding=encoding).cases
+        assert case.sentences[0].text == "Café."
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("a.txt", "", "a.txt: its note is empty"),
+        ("a.txt", "One.\na\0b", "a.txt: line 2: holds a NUL byte"),
+        (
+            "a.txt",
+            "One.\ncaf\xe9".encode("cp1252"),
+            "a.txt: line 2: not UTF-8. Save it as",
+        ),
+        ("a.txt", "One.".encode("utf-16"), "a.txt: is in UTF-16"),
+        ("a.txt", "x" * (5 << 20), "a.txt: is longer than 4 MB"),
+        ("a.txt", "x" * (2 << 20), "a.txt: its note has 2,097,152 characters"),
+        ("-a.txt", "One.", "'-a' is no case id"),
+        ("t.csv", "", "t.csv: is empty"),
+        ("t.csv", "id,note\n", "t.csv: names columns, and has no case below them"),
+        ("t.csv", "id,text\n1,x\n", "t.csv: line 1: no column 'note' among 'id', 'text'"),
+        ("t.csv", "note,note\nx,y\n", "t.csv: line 1: two columns are called 'note'"),
+        ("t.csv", "id,note\n1,One.\n2,\n", "t.csv: line 3: its note is empty"),
+        ("t.csv", "id,note\n1,One.\n,Two.\n", "t.csv: line 3: id: is empty"),
+        ("t.csv", "id,note\n1,One, two.\n", "t.csv: line 2: 3 cells, and the first line names 2 columns"),
+        ("t.csv", 'id,note\n1,"a\nb"\n1,c\n', "t.csv: line 4: case id '1' is that of"),
+        ("t.csv", 'id,note\n1,"a\n', "t.csv: line 2: not CSV"),
+        ("t.csv", "id,note\na\x1b[2J,One.\n", "'a\ufffd[2J' is no case id"),
+        ("t.pdf", "x", "t.pdf: .pdf is not read"),
+        ("t.jsonl", "{}", "t.jsonl: is a case file already"),
+    ],
+)
+def test_bad_input_is_named_by_file_and_line_and_writes_nothing(
+    tmp_path: Path, name: str, content: str | bytes, fault: str
+) -> None:
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    out = tmp_path / "cases.jsonl"
+    code, _, error = run(tmp_path / name, "-q", "Why?", "--out", out)
+    assert code == 2 and fault in error and not out.exists()
+
+
+def test_a_note_without_a_question_says_where_to_write_it(tmp_path: Path) -> None:
+    write(tmp_path, a__txt="One.", t__csv="id,note\n1,One.\n")
+    faults = [str(one) for one in import_notes([tmp_path / "a.txt", tmp_path / "t.csv"]).faults]
+    assert "a.question.txt beside it" in faults[0] and "t.csv: line 2" in faults[1]
