@@ -107,6 +107,10 @@ class _Writer:
         return Bundle(self._out, len(self._runs), self._total, self._files, self._bytes)
 
     def _write_run(self, name: str, run: OpenedRun) -> None:
+        if self._with_calls:
+            # Not a bundle whose every page of a call says that there is none.
+            with run.reading() as reading:
+                reading.demand_journal()
         ended, addresses = run.ended(), self._seen_from("../")
         page = run_page(name, run.path, ended, run.totals()[1], addresses, rows_script=ROWS)
         self._put(f"{name}/{INDEX}", page.encode())
