@@ -108,12 +108,13 @@ class Run:
         return self._opened_journal().conversation(key)
 
     def demand_journal(self) -> None:
-        """Make sure that prompts and replies can be read.
+        """Make sure that prompts and replies can be read, if there are any.
 
         Raises:
             JournalError: They cannot.
         """
-        self._opened_journal()
+        if (self.path / CALLS).exists():
+            self._opened_journal()
 
     def _opened_journal(self) -> Journal:
         if self._journal is None:
