@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PANELS = {
-    "Run cases": ("run", "resume", "retry", "rerun", "review", "check"),
+    "Run cases": ("run", "resume", "retry", "rerun", "review", "check", "purge"),
     "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),

@@ -50,12 +50,15 @@ def _print_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool
     from itertools import islice
 
     from cli.summary import summarise
+    from runs.purged import purged_of
 
     lines = (line for line in folder.cases() if not only_failed or line["status"] == "failed")
     shown = list(islice(lines, rows))
     summary = summarise(folder)
+    purged = purged_of(folder.path)
     if as_json:
-        print_json({**summary.as_json(), "rows": shown})
+        also = {} if purged is None else {"purged": {"at": purged.at, "cases": len(purged.cases)}}
+        print_json({**summary.as_json(), **also, "rows": shown})
         return
     console = output()
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
@@ -73,6 +76,8 @@ def _print_run(folder: RunFolder, *, only_failed: bool, rows: int, as_json: bool
     if rest:
         print_line(f"... and {rest} more: --rows {rows + rest} shows all")
     print_line()
+    if purged is not None:
+        print_line(purged.words, "yellow")
     summary.print()
 
 

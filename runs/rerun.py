@@ -18,6 +18,7 @@ from runs.folder import RunFolder, RunWriter
 from runs.fork_run import run_fork
 from runs.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
+from runs.purged import refuse_purged
 from runs.recorded import recorded_places, replay_run
 from runs.servers import Servers
 from runs.watcher import Watcher
@@ -76,6 +77,7 @@ async def rerun(
     """
     original = run.manifest
     _refuse_fork(run)
+    refuse_purged(run.path, wanted.case_id)
     _demand_writable(run.path)
     run.require_case(wanted.case_id)
     # Without its end line.
