@@ -27,7 +27,8 @@ _PANELS = {
         *("submit", "validate", "bench"),
     ),
     "Data and rankers": (
-        *("cases", "demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
+        *("cases", "scan", "demos", "corpus", "index", "pairs"),
+        *("train", "rank", "retrieval", "rankings", "verify"),
     ),
     "Models": ("models", "serve"),
 }
