@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PANELS = {
     "Run cases": ("run", "resume", "retry", "rerun", "review", "check", "purge"),
-    "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
+    "Look at runs and systems": ("show", "view", "export", "card", "graph", "recipes"),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
         *("submit", "validate", "bench"),

@@ -24,7 +24,7 @@ def run_scores(run: RunFolder) -> dict[str, Any]:
     """
     if gives_biomedical(run):
         parts = score_biomedical(run, (), None, Definitions(False, "capped", "perl"), None)
-        return {"bioasq": [one.as_json() for one in parts]}
+        return dict(bioasq=[one.as_json() for one in parts])
     if gives_verdicts(run):
         return {"verdicts": [one.as_json() for one in score_verdicts(run)]}
     return {"tasks": [one.as_json() for one in score_run(run)]}
