@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from cases import unique_keys
 from cases.errors import InputError
 from cases.files import json_bytes, whole, write_atomically
 from cases.json_border import Identifier, IntentFields, Text, fault, first_fault, intent_fields
@@ -133,7 +134,7 @@ class _KeyEntry(BaseModel):
 def _entries(path: Path) -> list[object]:
     content = whole(path, _MAX_BYTES)
     try:
-        entries = json.loads(content.decode("utf-8-sig"))
+        entries = unique_keys.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(path, f"byte {error.start + 1} is not UTF-8", "Save the file as UTF-8") from error
     except json.JSONDecodeError as error:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from cases.errors import InputError
 from cases.files import MAX_LINE_BYTES, DamagedFile, Meter, lines, opened
 from cases.json_border import first_fault
+from cases.unique_keys import RepeatedKey, unique
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
@@ -96,9 +97,11 @@ def json_object(text: str | None, number: int) -> dict[str, object]:
     if text is None:
         raise JsonFault(f"{place}: longer than {MAX_LINE_BYTES >> 20} MB")
     try:
-        fields = json.loads(text)
+        fields = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise JsonFault(f"{place}, column {error.colno}: {error.msg}") from error
+    except RepeatedKey as error:
+        raise JsonFault(f"{place}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise JsonFault(f"{place}: cannot be read as JSON: {error}") from error
     if not isinstance(fields, dict):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from cases import unique_keys
 from cases.bioasq_json import bioasq_cases, is_bioasq
 from cases.biomedical import pubmed_address
 from cases.errors import InputError
@@ -160,6 +160,6 @@ def read_json(path: Path) -> object:
     """
     content = whole(path, _MAX_BYTES)
     try:
-        return json.loads(content)
+        return unique_keys.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"cannot be read as JSON: {error}") from None

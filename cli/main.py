@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PANELS = {
-    "Run cases": ("ask", "run", "resume", "retry", "rerun", "review", "check"),
-    "Look at runs and systems": ("show", "runs", "view", "export", "graph", "recipes"),
+    "Run cases": ("ask", "run", "resume", "retry", "rerun", "review", "check", "purge"),
+    "Look at runs and systems": ("show", "runs", "view", "export", "card", "graph", "recipes"),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
         *("submit", "validate", "bench"),
     ),
     "Data and rankers": (
-        *("cases", "demos", "corpus", "index", "pairs", "train", "rank", "retrieval", "rankings", "verify"),
+        *("cases", "scan", "demos", "corpus", "index", "pairs"),
+        *("train", "rank", "retrieval", "rankings", "verify"),
     ),
     "Models": ("models", "serve"),
 }

@@ -17,12 +17,13 @@ from cli.options import (
     run_folder,
 )
 from cli.set_values import pairs
-from cli.terminal import print_json, print_message
+from cli.terminal import print_json, print_line, print_message
 
 if TYPE_CHECKING:
     from cases.submissions.bioasq import BioasqTask
     from evals.bioasq.parts import Definitions
     from evals.scoring.scored_tasks import ScoredTask
+    from runs.purged import Purged
 
 
 def score(
@@ -96,11 +97,16 @@ def score(
     from evals.scoring.scored_tasks import score_run, score_submission
     from evals.verdicts.scores import gives_verdicts, score_verdicts
     from runs.folder import MANIFEST, RunFolder
+    from runs.purged import purged_of
 
     if not predictions.exists():
         raise InputError(predictions, "no such run folder or submission")
     wanted = _least_values(fail_under or ())
     is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
+    if is_run and (purged := purged_of(predictions)) is not None and not (key or cases or task or case_ids):
+        _print_kept(predictions, purged, as_json=as_json)
+        _demand(wanted, [one.get("values", {}) for group in purged.scores.values() for one in group])
+        return
     for_bioasq = partial(
         _score_bioasq,
         predictions,
@@ -191,6 +197,21 @@ def _demand(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -
         )
     if short:
         raise typer.Exit(1)
+
+
+def _print_kept(path: Path, purged: Purged, *, as_json: bool) -> None:
+    """The scores of a purged run, as they were before."""
+    from evals.run_scores import flat_scores
+    from evals.scoring.gold import ScoringError
+
+    if not purged.scores:
+        raise ScoringError(f"{path}: {purged.words}, and no scores were kept")
+    if as_json:
+        print_json({"predictions": str(path), "purged": purged.at, **purged.scores})
+        return
+    print_line(f"{path}: {purged.words}; these are the scores of before", soft_wrap=True)
+    for name, value in flat_scores(purged.scores):
+        print_line(f"{name:<46} {value}")
 
 
 def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:

@@ -57,6 +57,7 @@ def _print_run(
     from cli.summary import summarise
     from graph.system import find_system
     from runs.folder import is_impaired
+    from runs.purged import purged_of
 
     flags = find_system(folder.manifest.system).impairments
     lines = (
@@ -66,8 +67,10 @@ def _print_run(
     )
     shown = list(islice(lines, rows))
     summary = summarise(folder)
+    purged = purged_of(folder.path)
     if as_json:
-        print_json({**summary.as_json(), "rows": shown})
+        also = {} if purged is None else {"purged": {"at": purged.at, "cases": len(purged.cases)}}
+        print_json({**summary.as_json(), **also, "rows": shown})
         return
     console = output()
     declared = {name: column.cell for name, column in find_system(folder.manifest.system).columns.items()}
@@ -92,6 +95,8 @@ def _print_run(
     if rest:
         print_line(f"... and {rest} more: --rows {rows + rest} shows all")
     print_line()
+    if purged is not None:
+        print_line(purged.words, "yellow")
     summary.print()
 
 

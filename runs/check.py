@@ -152,8 +152,10 @@ def _ends_of_passes(
 
 
 def _not_stored(lines: Sequence[Line], journal: Journal | None) -> int:
-    """How many replies a pass was built on that the journal does not have."""
-    calls = [call for line in lines for call in line.get("calls", ()) if call["fault"] is None]
+    """How many replies a pass was built on that the journal does not have; purged ones have no key."""
+    calls = [
+        call for line in lines for call in line.get("calls", ()) if call["fault"] is None and call["key"]
+    ]
     try:
         return sum(journal is None or not journal.has(call["key"]) for call in calls)
     except JournalError:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
 import json
 import os
+import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from cases.disks import disk_of
 from cases.files import end_of_whole_lines
+from cases.locks import FileLock, LockedError
 from cases.private import close_to_others, open_here, private_folder, replacing
 from runs.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, quoted, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TRACE, TraceFile, open_for_append, pack
+from serving.journal_files import take_back
 
 MANIFEST = "run.json"
 CASES = "cases.jsonl"
@@ -221,10 +224,11 @@ class RunWriter(RunFolder):
             raise RunError(f"{path}: no run here ({MANIFEST} is missing)")
         # What another process writes until it gives the lock back must not be read before.
         self._lock = _take_lock(path)
-        opened = [self._lock]
+        opened: list[FileLock | IO[bytes]] = [self._lock]
         try:
             super().__init__(path)
             close_to_others(path)
+            _settle(path / CALLS)
             self._cases = _open_for_append(path / CASES)
             opened.append(self._cases)
             self._trace = open_for_append(path)
@@ -325,7 +329,11 @@ class RunWriter(RunFolder):
 
 def _is_leftover(path: Path) -> bool:
     """Whether a file may have been left by a run that was killed before it had a manifest."""
-    return path.name in (_LOCK, COPY) or (path.name.startswith(".") and path.suffix == ".tmp")
+    return (
+        path.name == COPY
+        or path.name.startswith(_LOCK)
+        or (path.name.startswith(".") and path.suffix == ".tmp")
+    )
 
 
 def _append(file: IO[bytes], content: bytes) -> None:
@@ -349,14 +357,29 @@ def _open_for_append(path: Path) -> IO[bytes]:
     return file
 
 
-def _take_lock(path: Path) -> IO[bytes]:
-    lock = open_here(path / _LOCK, "wb")
+def _take_lock(path: Path) -> FileLock:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise RunError(f"{path}: another process is writing this run") from None
-    return lock
+        return FileLock(path / _LOCK)
+    except LockedError as error:
+        raise RunError(f"{path}: {error}") from None
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> RunError:
+    """Why a run cannot be written, and where it could be."""
+    kind = disk_of(path).kind
+    place = f" (a folder on {kind})" if kind else ""
+    return RunError(
+        f"{path}: cannot be written{place}: {error.strerror or error}; copy it to a disk of your own and go"
+        f" on there: cp -r {quoted(path)} FOLDER"
+    )
+
+
+def _settle(journal: Path) -> None:
+    """Let the journal be read as it was before a kill. What else is wrong with it is found later."""
+    with contextlib.suppress(sqlite3.Error):
+        take_back(journal)
 
 
 @contextlib.contextmanager
@@ -368,6 +391,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     lock = _take_lock(path)
     try:
+        _settle(path / CALLS)
         yield
     finally:
         lock.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,8 +29,10 @@ from runs.case_summary import (
 )
 from runs.folder import CASES, RunFolder
 from runs.manifest import RunError, recorded_cases, repair_hint
+from runs.purged import purged_of
 from runs.sealed import Damaged
 from runs.trace_file import Line, Place, TraceFile
+from runs.without_text import case_without_text
 
 INDEX = "index.sqlite"
 _VERSION = 4
@@ -242,7 +244,7 @@ class RunIndex:
         if self._fact("texts_read") or self._texts_tried == inputs.sha256:
             return False
         self._texts_tried = inputs.sha256
-        fault = ""
+        fault = words = ""
         with self._writing():
             self._database.execute("DELETE FROM texts")
             try:
@@ -250,21 +252,25 @@ class RunIndex:
                 if source.digest() != inputs.sha256:
                     fault = "the case files have changed since the run"
                 else:
-                    self._store_texts(report)
+                    purged = purged_of(self.folder.path)
+                    self._store_texts(report, set(purged.cases) if purged is not None else set())
+                    words = purged.words if purged is not None else ""
             except InputError as error:
                 fault = str(error)
             if not fault:
                 self._set_fact("texts_read", "yes")
                 # Lines that were read without texts lack what the key says of them.
                 self._set_fact("lines_end", "")
-            self._set_fact("texts_fault", fault)
+            self._set_fact("texts_fault", fault or words)
         return not fault
 
-    def _store_texts(self, report: Report) -> None:
+    def _store_texts(self, report: Report, purged: Collection[str]) -> None:
         rows: list[tuple[str, int, str | None, bytes]] = []
         for position, case in enumerate(recorded_cases(self.folder.manifest)):
-            body = zlib.compress(orjson.dumps(asdict(case)), 1)
             essential = essential_by_people(case)
+            if case.id in purged:
+                case = case_without_text(case)
+            body = zlib.compress(orjson.dumps(asdict(case)), 1)
             rows.append((case.id, position, None if essential is None else _json(essential), body))
             if len(rows) == _BATCH:
                 report(f"reading the texts of {self.folder.manifest.inputs.cases:,} cases: {position + 1:,}")

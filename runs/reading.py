@@ -105,9 +105,21 @@ class Run:
             KeyError: The journal has no such call, as after a retry that asked anew.
             JournalError: The journal cannot be read.
         """
+        return self._opened_journal().conversation(key)
+
+    def demand_journal(self) -> None:
+        """Make sure that prompts and replies can be read, if there are any.
+
+        Raises:
+            JournalError: They cannot.
+        """
+        if (self.path / CALLS).exists():
+            self._opened_journal()
+
+    def _opened_journal(self) -> Journal:
         if self._journal is None:
             self._journal = Journal(self.path / CALLS, read_only=True)
-        return self._journal.conversation(key)
+        return self._journal
 
     def close(self) -> None:
         """Close the files."""

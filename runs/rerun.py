@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cases.disks import writable
 from cases.records import Case
 from graph.recipe import Recipe, make_recipe, override
 from graph.system import find_system
@@ -15,8 +16,9 @@ from prompts import load_prompts, replace_prompts
 from runs.assemble import Assembly, Request, assemble, close_backends
 from runs.folder import RunFolder, RunWriter
 from runs.fork_run import run_fork
-from runs.forks import ForkPoint, changes, find_fork_point, new_folder, next_number
+from runs.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
 from runs.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
+from runs.purged import refuse_purged
 from runs.recorded import recorded_places, replay_run
 from runs.servers import Servers
 from runs.watcher import Watcher
@@ -75,6 +77,8 @@ async def rerun(
     """
     original = run.manifest
     _refuse_fork(run)
+    refuse_purged(run.path, wanted.case_id)
+    _demand_writable(run.path)
     run.require_case(wanted.case_id)
     # Without its end line.
     recorded = run.trace(wanted.case_id)[:-1]
@@ -115,6 +119,16 @@ def _refuse_fork(run: RunFolder) -> None:
         raise RunError(
             f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
             f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
+        )
+
+
+def _demand_writable(run: Path) -> None:
+    """Before anything is asked: a fork is a folder below its run."""
+    forks = run / FORKS
+    if not writable(forks if forks.is_dir() else run):
+        raise RunError(
+            f"{run}: cannot be written, and a fork is written into its folder {FORKS}; copy it to a disk of"
+            f" your own first: cp -r {quoted(run)} FOLDER"
         )
 
 

@@ -13,6 +13,7 @@ from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
 from runs.folder import RunFolder
 from runs.manifest import RunError, quoted, recorded_cases
+from runs.purged import refuse_purged
 from runs.reviews import Review, Reviews, is_stale
 
 
@@ -39,6 +40,7 @@ def reviewed_cases(run: RunFolder) -> ReviewedCases:
         RunError: Nothing is reviewed, or the case files have changed since the run began.
         InputError: A case file cannot be read.
     """
+    refuse_purged(run.path)
     reviews = Reviews(run.path)
     labels, answers = reviews.latest("labels"), reviews.latest("answer")
     wanted = labels.keys() | answers.keys()

@@ -19,6 +19,7 @@ from cases.files import end_of_whole_lines
 from cases.json_border import Identifier, Line, Text, fault, first_fault, not_empty
 from cases.private import open_here
 from cases.records import Label
+from cases.unique_keys import RepeatedKey, unique
 from runs.manifest import RunError
 
 REVIEWS = "reviews.jsonl"
@@ -337,6 +338,10 @@ class Reviews:
 
     def _parsed(self, content: bytes) -> Review:
         try:
-            return Review.model_validate_json(content)
+            review = Review.model_validate_json(content)
+            json.loads(content, object_pairs_hook=unique)
+        except RepeatedKey as error:
+            raise RunError(f"{self.path}: line {self._lines}: {error}") from None
         except ValidationError as error:
             raise RunError(f"{self.path}: line {self._lines}: {first_fault(error)}") from None
+        return review

@@ -26,6 +26,7 @@ from runs.manifest import (
     differences,
     quoted,
 )
+from runs.purged import refuse_purged
 from runs.recorded import recorded_places
 from runs.reviews import Reviews, is_stale
 from runs.servers import Servers
@@ -102,6 +103,7 @@ async def resume(
     """
     with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
         _refuse_fork(folder)
+        refuse_purged(folder.path)
         demand_whole(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
         skipped = set(folder.statuses()) - reviewed_waiting(folder, watcher.notify)
@@ -136,6 +138,7 @@ async def retry(
     """
     with RunWriter(path) as folder, Servers(watcher.notify, stop) as servers:
         _refuse_fork(folder)
+        refuse_purged(folder.path)
         demand_whole(folder)
         assembly = await _assemble_again(
             folder, None, models, watcher.notify, servers, options, corrected=corrected

@@ -5,7 +5,10 @@ Nodes declare what of each fact holds no text. A fact that none has declared is 
 
 from __future__ import annotations
 
-from graph.system import find_node
+from dataclasses import replace
+
+from cases.records import Case
+from graph.system import find_node, find_system
 from nodes.core.facts import fault_class
 from nodes.core.failure import NodeFailure
 from runs.folder import Line
@@ -44,3 +47,37 @@ def error_type(step: Line) -> str:
         return str(found)
     name = str(step["error"]).partition(":")[0]
     return name if name.isidentifier() and name != NodeFailure.__name__ else "_OTHER"
+
+
+def line_without_text(line: Line, system: str) -> Line:
+    """A line of `cases.jsonl` without answers, interpreted questions, texts of passages, error messages."""
+    results = find_system(system).results
+    kept = {name: cut(line[name]) for name, cut in results.items() if line.get(name) is not None}
+    return line | kept | {"error": _error_without_text(line["error"])}
+
+
+def step_without_text(step: Line) -> Line:
+    """A line of the trace with the facts and reasons alone that are known to contain no text."""
+    if step["node"] == "__end__":
+        return {**step, "error": _error_without_text(step["error"])}
+    facts = facts_without_text(step)
+    if isinstance(rescued := facts.get("rescued_votes"), list):
+        facts["rescued_votes"] = dict.fromkeys(rescued, "")
+    return {
+        **step,
+        "because": because_without_text(step) or "",
+        "facts": facts,
+        "error": step.get("error") and error_type(step),
+        "calls": [{**call, "fault": call.get("fault") and "rejected"} for call in step.get("calls", ())],
+    }
+
+
+def case_without_text(case: Case) -> Case:
+    """Only sentence ids and labels."""
+    gold = replace(case.gold, answer=None, answer_sentences=None, exact_answer=None, ideal_answers=None)
+    sentences = tuple(replace(sentence, text="") for sentence in case.sentences)
+    return Case(id=case.id, narrative="", question="", sentences=sentences, gold=gold)
+
+
+def _error_without_text(error: Line | None) -> Line | None:
+    return error and {"class": error["class"], "message": ""}

@@ -1,7 +1,8 @@
 """The call journal: what was asked and answered, stored as it arrives, so that nothing is paid for twice.
 
-SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. Every text is stored once,
-whether as a prompt or as a reply, so the journal grows with new text only.
+SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. The log is flushed to the
+disk once a second and when the journal is closed, so a power cut costs at most the replies that came since.
+Every text is stored once, whether as a prompt or as a reply, so the journal grows with new text only.
 
 Every call has a checksum, which is compared whenever it is replayed. How many calls are stored stands in a
 small file beside the journal too: SQLite passes over a write-ahead log that was deleted, cut or damaged.
@@ -14,6 +15,7 @@ import json
 import os
 import shlex
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
+from serving.journal_files import LOCK_SECONDS, choose_mode, flush_log, open_to_read, open_to_write, take_back
 from serving.journal_tables import (
     COLUMNS,
     FORGOTTEN,
@@ -45,8 +48,8 @@ from serving.journal_tables import (
 )
 from serving.messages import Answer, Message, TokenLogprob
 
-_LOCK_SECONDS = 60.0
-"""How long to wait for another process that writes."""
+_FLUSH_SECONDS = 1.0
+"""How often what is stored is flushed to the disk: a power cut costs the replies of that time at most."""
 
 # A text that is missing is damage, and no reason to pass over the call.
 _FIND = """
@@ -161,17 +164,15 @@ class Journal:
             JournalError: The file is no journal or one of another schema, or it cannot be written.
         """
         self.path = path or Path("(a temporary journal)")
+        # Journals are shared by links to them.
+        self._file = path.resolve() if path is not None else None
+        self._flushed = time.monotonic()
         self._count = CallCount(path) if path is not None else None
         with self._errors():
-            if not read_only:
+            if not read_only and self._file is not None:
+                take_back(self._file)
                 self._demand_count()
-            mode = "ro" if read_only else "rwc"
-            # SQLite deletes the file of an address without a name as soon as it is open.
-            address = f"{path.absolute().as_uri()}?mode={mode}" if path is not None else ""
-            # Transactions are begun by hand, as writers: one that reads first may find that it cannot write.
-            self._database = sqlite3.connect(
-                address, timeout=_LOCK_SECONDS, uri=True, check_same_thread=False, isolation_level=None
-            )
+            self._database = open_to_read(path) if read_only and path is not None else open_to_write(path)
             try:
                 self._prepare(read_only)
             except BaseException:
@@ -196,8 +197,7 @@ class Journal:
         found = 0
         if self.path.exists():
             # A reader leaves the write-ahead log as it is.
-            address = f"{self.path.absolute().as_uri()}?mode=ro"
-            database = sqlite3.connect(address, timeout=_LOCK_SECONDS, uri=True)
+            database = open_to_read(self.path)
             try:
                 (tables,) = database.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
                 if tables:
@@ -221,8 +221,7 @@ class Journal:
             )
         if read_only:
             return
-        _retry_locked(self._database.execute, "PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=NORMAL")
+        _retry_locked(choose_mode, self._database, self._file)
         if version < SCHEMA_VERSION:
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -324,6 +323,11 @@ class Journal:
         if self._count is not None:
             with self._errors():
                 self._count.write(self._stored)
+        now = time.monotonic()
+        if self._file is not None and now - self._flushed > _FLUSH_SECONDS:
+            with self._errors():
+                flush_log(self._file)
+            self._flushed = now
 
     def reject(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
@@ -476,7 +480,7 @@ def _is_locked(error: BaseException) -> bool:
 # SQLite's own timeout does not cover the switch to WAL while another process creates the file.
 _retry_locked = Retrying(
     retry=retry_if_exception(_is_locked),
-    stop=stop_after_delay(_LOCK_SECONDS),
+    stop=stop_after_delay(LOCK_SECONDS),
     wait=wait_random(0.005, 0.05),
     reraise=True,
 )

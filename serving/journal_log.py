@@ -18,6 +18,9 @@ _VERSION = 3_007_000
 _SEALED_HEAD = 24
 _SEALED_FRAME = 8
 """Bytes at the beginning of either header that its checksum covers."""
+MODES = slice(18, 20)
+WITH_LOG, _WITHOUT_LOG = b"\x02\x02", b"\x01\x01"
+"""Which bytes of a database say whether it has a log, and what they say."""
 _USUAL_PAGE = 4096
 _FULL_FRAME = _HEAD.size + _FRAME.size + _USUAL_PAGE
 
@@ -91,6 +94,42 @@ def rewritten(log: Log) -> bytes:
             before = _summed(frame.content, _summed(beginning, before, "<"), "<")
             pieces += [beginning, struct.pack(">4I", *salts, *before), frame.content]
     return b"".join(pieces)
+
+
+def folded_in(journal: Path, log_path: Path) -> bytes:
+    """The bytes of a journal with what its log commits, for readers in whose folder SQLite can make no file.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    while True:
+        before = _beginning(log_path)
+        log, content = read_log(log_path), bytearray(journal.read_bytes())
+        # A writer may just have folded it in and begun it anew.
+        if _beginning(log_path) == before:
+            break
+    pages: dict[int, bytes] = {}
+    for frame in log.frames if not log.fault else ():
+        if not frame.whole:
+            break
+        pages[frame.page] = frame.content
+        if frame.commit:
+            content.extend(bytes(max(0, frame.commit * log.page_size - len(content))))
+            for number, page in pages.items():
+                content[(number - 1) * log.page_size : number * log.page_size] = page
+            del content[frame.commit * log.page_size :]
+            pages.clear()
+    # In memory there is no log.
+    content[MODES] = _WITHOUT_LOG
+    return bytes(content)
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD.size)
+    except FileNotFoundError:
+        return b""
 
 
 def _frames(content: bytes, page_size: int, salts: Sum, before: Sum, order: str) -> Iterator[Frame]:

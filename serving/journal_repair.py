@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from serving.journal import CallCount, JournalDamaged, JournalError
+from serving.journal_files import open_to_read
 from serving.journal_log import Log, read_log, rewritten
 from serving.journal_tables import (
     COLUMNS,
@@ -196,7 +197,7 @@ class _Reader:
     """Reads whatever can be read of a journal that may be damaged."""
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        self._database = open_to_read(path)
         try:
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if 0 < version < OLDEST_READ:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from cases.records import Case
-from graph.system import find_system
 from runs.manifest import RunError
 from runs.reading import Run
 from runs.reviews import Reviews
 from runs.trace_file import Line
-from runs.without_text import because_without_text, error_type, facts_without_text
+from runs.without_text import case_without_text, line_without_text, step_without_text
 from serving.messages import Message
 from viewer.addresses import Addresses
 from viewer.charts import draw, figures
@@ -107,6 +106,10 @@ class _Writer:
         return Bundle(self._out, len(self._runs), self._total, self._files, self._bytes)
 
     def _write_run(self, name: str, run: OpenedRun) -> None:
+        if self._with_calls:
+            # Not a bundle whose every page of a call says that there is none.
+            with run.reading() as reading:
+                reading.demand_journal()
         ended, addresses = run.ended(), self._seen_from("../")
         page = run_page(name, run.path, ended, run.totals()[1], addresses, rows_script=ROWS)
         self._put(f"{name}/{INDEX}", page.encode())
@@ -222,30 +225,16 @@ class RedactedRun(Run):
 
     def line(self, case_id: str) -> Line:
         """Without answers, interpreted questions, texts of passages and error messages."""
-        line = super().line(case_id)
-        error = line["error"] and {"class": line["error"]["class"], "message": ""}
-        results = find_system(self.manifest.system).results
-        kept = {name: cut(line[name]) for name, cut in results.items() if line.get(name) is not None}
-        return line | kept | {"error": error}
+        return line_without_text(super().line(case_id), self.manifest.system)
 
     def trace(self, case_id: str) -> list[Line]:
         """Only facts and reasons that are known to contain no text."""
-        return [_without_text(step) for step in super().trace(case_id)]
+        return [step_without_text(step) for step in super().trace(case_id)]
 
     def case(self, case_id: str) -> Case | None:
         """Only sentence ids and labels."""
         case = super().case(case_id)
-        if case is None:
-            return None
-        return Case(
-            id=case.id,
-            narrative="",
-            question="",
-            sentences=tuple(replace(sentence, text="") for sentence in case.sentences),
-            gold=replace(
-                case.gold, answer=None, answer_sentences=None, exact_answer=None, ideal_answers=None
-            ),
-        )
+        return None if case is None else case_without_text(case)
 
     @property
     def texts_fault(self) -> str | None:
@@ -259,19 +248,3 @@ class RedactedRun(Run):
             KeyError: Always.
         """
         raise KeyError(key)
-
-
-def _without_text(step: Line) -> Line:
-    if step["node"] == "__end__":
-        error = step["error"] and {"class": step["error"]["class"], "message": ""}
-        return {**step, "error": error}
-    facts = facts_without_text(step)
-    if isinstance(rescued := facts.get("rescued_votes"), list):
-        facts["rescued_votes"] = dict.fromkeys(rescued, "")
-    return {
-        **step,
-        "because": because_without_text(step) or "",
-        "facts": facts,
-        "error": step.get("error") and error_type(step),
-        "calls": [{**call, "fault": call.get("fault") and "rejected"} for call in step.get("calls", ())],
-    }

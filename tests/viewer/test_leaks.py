@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from runs.folder import RunFolder
+from runs import purge
+from runs.byte_search import contents
+from runs.check import check
+from runs.folder import CASES, RunFolder
+from runs.purged import purged_of
 from runs.reviews import Reviews, make_review
+from runs.sealed import seal_line
 from serving.journal import Journal
 from tests.evigraph import evigraph
 from tests.runs.waiting import Place
+
+REVIEWER = "Prof. Mabel Quillfeather"
 
 RUN_OF = 12
 """So many characters of a text in a row count as a leak."""
@@ -64,14 +72,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     place.start()
     reviews = Reviews(place.run)
     for line in RunFolder(place.run).cases():
-        reviews.add(make_review(line, reviewer="Prof. Mabel Quillfeather", labels={}, comment=words(draw, 9)))
+        reviews.add(make_review(line, reviewer=REVIEWER, labels={}, comment=words(draw, 9)))
     place.resume()
     for line in RunFolder(place.run).cases():
-        reviews.add(
-            make_review(
-                line, reviewer="Prof. Mabel Quillfeather", answer=words(draw, 9), comment=words(draw, 9)
-            )
-        )
+        reviews.add(make_review(line, reviewer=REVIEWER, answer=words(draw, 9), comment=words(draw, 9)))
     return RunFolder(place.run)
 
 
@@ -128,3 +132,103 @@ def test_tables_and_logs_hold_no_text(run: RunFolder, tmp_path: Path) -> None:
     assert leaks(files(tmp_path / "frames"), run) == set()
     faults = {row["fault"] for row in pq.read_table(tmp_path / "frames" / "calls.parquet").to_pylist()}
     assert faults == {None, "rejected"}
+
+
+def unpacked(folder: Path) -> list[bytes]:
+    """Every file, with what is compressed in it or stands in the tables of a database."""
+    return [content for path in folder.rglob("*") if path.is_file() for content in contents(path)]
+
+
+def purge_leaks(folder: Path, run: RunFolder) -> set[str]:
+    """A purge leaves who reviewed."""
+    found = leaks(unpacked(folder), run)
+    return {one for one in found if one not in REVIEWER}
+
+
+@pytest.fixture
+def copy(run: RunFolder, tmp_path: Path) -> RunFolder:
+    return RunFolder(Path(shutil.copytree(run.path, tmp_path / "copy")))
+
+
+def test_a_purged_folder_holds_no_text(run: RunFolder, copy: RunFolder, tmp_path: Path) -> None:
+    path = copy.path
+    assert evigraph("rerun", path, "k3", "--from", "label_evidence", folder=tmp_path).code in (0, 1)
+    assert evigraph("export", path, "--inspect", folder=tmp_path).code == 0
+    (path / "notes.txt").write_text("of mine")
+    (path / "letter.txt").write_text(next(texts_of(run)))
+    assert len(purge_leaks(path, run)) > 1000
+    refused = evigraph("purge", path, folder=tmp_path)
+    assert refused.code == 2 and "--yes" in refused.err
+    assert evigraph("purge", path, "--dry-run", folder=tmp_path).code == 0
+    assert purged_of(path) is None
+    done = evigraph("purge", path, "--yes", "--json", folder=tmp_path)
+    assert (done.code, done.summary["found"], done.summary["forks"]) == (0, {}, 1)
+    assert purge_leaks(path, run) == set()
+    assert (path / "notes.txt").exists() and not (path / "letter.txt").exists()
+    now = RunFolder(path)
+    assert check(now).faults == [] and check(RunFolder(path / "forks" / "1")).faults == []
+    kept = [{**line, "answer": None} for line in run.cases()]
+    assert [line["labels"] for line in now.cases()] == [line["labels"] for line in kept]
+    assert [line["usage"] for line in now.cases()] == [line["usage"] for line in kept]
+    shown = evigraph("show", path, folder=tmp_path)
+    assert shown.code == 0 and "the texts of all cases were purged at" in shown.out
+    for command in (("resume", path), ("retry", path), ("rerun", path, "k3", "--from", "generate_answer")):
+        ended = evigraph(*command, folder=tmp_path)
+        assert ended.code == 2 and "were purged at" in ended.line
+    # What is read of it now brings nothing back.
+    assert evigraph("view", path, "--bundle", "pages", folder=tmp_path).code == 0
+    assert purge_leaks(path, run) == set()
+
+
+@pytest.mark.parametrize("step", ["purge_calls", "_rewrite", "_reviews", "search"])
+def test_a_purge_that_was_broken_off_is_finished_by_the_next(
+    run: RunFolder, copy: RunFolder, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    ids = purge.plan(copy, [])
+    with monkeypatch.context() as patched:
+        patched.setattr(purge, step, stopped)
+        with pytest.raises(KeyboardInterrupt):
+            purge.purge(copy, ids, {"tasks": [{"values": {"f1": 50.0}}]})
+    broken_off = purged_of(copy.path)
+    assert broken_off is not None and not broken_off.complete and "run it again" in broken_off.words
+    made = purge.purge(RunFolder(copy.path), ids, {})
+    finished = purged_of(copy.path)
+    assert made.found == {} and finished is not None and finished.complete
+    assert finished.scores == {"tasks": [{"values": {"f1": 50.0}}]}
+    assert purge_leaks(copy.path, run) == set()
+
+
+def test_one_case_is_purged_and_the_others_are_as_they_were(run: RunFolder, copy: RunFolder) -> None:
+    made = purge.purge(copy, purge.plan(copy, ["k1"]), {})
+    assert made.found == {} and made.cases == 1
+    lines = {line["case_id"]: line for line in RunFolder(copy.path).cases()}
+    before = {line["case_id"]: line for line in run.cases()}
+    assert {id_ for id_ in lines if lines[id_] == before[id_]} == {"k0", "k2", "k3"}
+    assert copy.trace("k3") == run.trace("k3")
+    cases = Path(run.manifest.inputs.paths[0]).read_text().splitlines()
+    of_k1 = json.loads(cases[1])
+    texts = [of_k1["narrative"], of_k1["question"], *of_k1["sentences"]]
+    everything = b"".join(unpacked(copy.path))
+    assert not any(text.encode() in everything for text in texts)
+    assert json.loads(cases[3])["narrative"].encode() in everything
+
+
+def test_the_search_names_what_a_purge_has_overlooked(
+    copy: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "line_without_text", lambda line, _: line)
+    monkeypatch.setattr(purge, "step_without_text", lambda step: step)
+    monkeypatch.setattr(purge, "fingerprint", lambda _: "0" * 64)
+    narrative = json.loads(Path(copy.manifest.inputs.paths[0]).read_text().splitlines()[0])["narrative"]
+    first = next(iter(copy.case_lines())).line
+    assert first is not None
+    with (copy.path / CASES).open("ab") as file:
+        first = {**first, "answer": narrative}
+        file.write(seal_line(json.dumps(first).encode()) + b"\n")
+    made = purge.purge(copy, purge.plan(copy, []), {})
+    assert CASES in made.found
+    purged = purged_of(copy.path)
+    assert purged is not None and not purged.complete

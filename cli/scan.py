@@ -1,0 +1,58 @@
+"""`evigraph scan`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import JsonOption, LimitOption
+from cli.terminal import plural, print_json, print_line
+
+
+def scan(
+    cases: Annotated[list[Path], typer.Argument(help="Case files, or folders of them.", metavar="CASES...")],
+    limit: LimitOption = None,
+    rows: Annotated[int, typer.Option(min=0, help="Most findings to list.")] = 50,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with 1 where something was found.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for what may identify a person in cases: names with titles, dates, phone numbers, ids, e-mail.
+
+    Findings are places, not texts. This is a warning and never a promise: patterns miss names without a
+    title and much else, and find numbers that are none. Nothing is sent anywhere.
+
+    Exit codes: 0, also with findings; 1 findings and --fail; 2 wrong input.
+
+    Example: evigraph scan notes.xml --json
+    """
+    from itertools import islice
+
+    from cases.load import find_cases
+    from evals.identifiers import scan as scan_cases
+
+    found = scan_cases(islice(find_cases(cases, []), limit))
+    kinds = Counter(one.kind for one in found.findings)
+    if as_json:
+        print_json(
+            {
+                "cases": found.cases,
+                "cases_with_findings": len({one.case_id for one in found.findings}),
+                "kinds": dict(kinds.most_common()),
+                "findings": [one._asdict() for one in found.findings],
+                "unreadable": list(found.unreadable),
+            }
+        )
+    else:
+        for one in found.findings[:rows]:
+            print_line(f"{one.kind:<14} case {one.case_id}, {one.field}, characters {one.start} to {one.end}")
+        if len(found.findings) > rows:
+            print_line(f"... and {len(found.findings) - rows:,} more: --rows {len(found.findings)} shows all")
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
+        unread = f"; {plural(len(found.unreadable), 'case')} could not be read" if found.unreadable else ""
+        print_line(f"{plural(found.cases, 'case')}: {counts} found by patterns{unread}", soft_wrap=True)
+        print_line("a warning, no promise: names without a title and much else are not found")
+    if fail and found.findings:
+        raise typer.Exit(1)

@@ -1,0 +1,97 @@
+"""Calls of some cases taken out of a journal, so that nothing of their texts is left in its file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from serving.journal import CallCount, JournalError
+from serving.journal_files import open_to_read, open_to_write
+from serving.journal_tables import TEXT_COLUMNS, unpack
+
+_BATCH = 500
+
+
+def texts_of_calls(path: Path, case_ids: Collection[str] | None, *, others: bool = False) -> Iterator[str]:
+    """Prompts and replies of calls, each text once.
+
+    Args:
+        path: The journal.
+        case_ids: Of which cases; None for all.
+        others: The texts of all other cases instead.
+    """
+    with closing(open_to_read(path)) as database:
+        numbers: set[int] = set()
+        for case_id, prompt, reply in database.execute("SELECT case_id, prompt, reply FROM calls"):
+            if (case_ids is None or case_id in case_ids) != others:
+                numbers.update(map(int, prompt.split()))
+                numbers.add(reply)
+        for number in sorted(numbers):
+            row = database.execute("SELECT body FROM texts WHERE id=?", (number,)).fetchone()
+            if row is not None:
+                yield unpack(row[0])
+
+
+def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]:
+    """Delete the calls of some cases, and every text that no other call has; then write the file anew.
+
+    Args:
+        path: The journal, or a link to it.
+        case_ids: Of which cases; None for all.
+
+    Returns:
+        How many calls and how many texts.
+
+    Raises:
+        JournalError: Another process uses the journal, or it cannot be written.
+    """
+    path = path.resolve()
+    try:
+        with closing(open_to_write(path)) as database:
+            database.execute("PRAGMA secure_delete=ON")
+            database.execute("BEGIN IMMEDIATE")
+            removed = _delete_calls(database, case_ids), _delete_texts(database)
+            (left,) = database.execute("SELECT COUNT(*) FROM calls").fetchone()
+            # A lower number is true, whenever this is broken off.
+            count = CallCount(path)
+            count.write(left)
+            count.close()
+            database.execute("COMMIT")
+            _fold_in(database, path)
+            database.execute("VACUUM")
+            _fold_in(database, path)
+    except sqlite3.Error as error:
+        raise JournalError(f"{path}: {error}; is the run shown or written by another process?") from error
+    return removed
+
+
+def _delete_calls(database: sqlite3.Connection, case_ids: Collection[str] | None) -> int:
+    if case_ids is None:
+        return int(database.execute("DELETE FROM calls").rowcount)
+    ids = list(case_ids)
+    found = 0
+    for start in range(0, len(ids), _BATCH):
+        part = ids[start : start + _BATCH]
+        places = ",".join("?" * len(part))
+        found += database.execute(f"DELETE FROM calls WHERE case_id IN ({places})", part).rowcount  # noqa: S608
+    return found
+
+
+def _delete_texts(database: sqlite3.Connection) -> int:
+    database.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
+    columns = ", ".join(("prompt", *TEXT_COLUMNS))
+    for prompt, *others in database.execute(f"SELECT {columns} FROM calls"):  # noqa: S608
+        numbers = {*map(int, prompt.split()), *others}
+        database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
+    removed = database.execute("DELETE FROM texts WHERE id NOT IN (SELECT id FROM kept)").rowcount
+    database.execute("DELETE FROM hashes WHERE text NOT IN (SELECT id FROM kept)")
+    database.execute("DROP TABLE kept")
+    return int(removed)
+
+
+def _fold_in(database: sqlite3.Connection, path: Path) -> None:
+    (busy, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise JournalError(f"{path}: another process reads it; end it (evigraph view?) and purge again")
