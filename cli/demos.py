@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table
 
-from cli.options import EmbeddingOption, JsonOption, ModelOption, NewKeyOption
+from cli.options import DataFlags, EmbeddingOption, JsonOption, ModelOption, NewKeyOption
 from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def build(
             help="Whether people or a model labelled the cases. (default: as the key says for each)"
         ),
     ] = None,
+    *,
+    data: DataFlags,
 ) -> None:
     """Build a pool from cases with labels and answers.
 
@@ -74,6 +76,7 @@ def add(
     ],
     to: Annotated[Path, typer.Option(help="Folder of the new pool.")],
     embedding: EmbeddingOption = "embedded:minilm",
+    data: DataFlags,
 ) -> None:
     """Make a new pool from an old one and the reviewed cases of runs.
 
@@ -130,7 +133,11 @@ def label(
 
 @demos.command("list")
 def list_demonstrations(
-    pool: PoolArgument = None, embedding: EmbeddingOption = "embedded:minilm", as_json: JsonOption = False
+    pool: PoolArgument = None,
+    embedding: EmbeddingOption = "embedded:minilm",
+    *,
+    data: DataFlags,
+    as_json: JsonOption = False,
 ) -> None:
     """List the demonstrations of a pool with their intents.
 
@@ -149,6 +156,8 @@ def query(
     embedding: EmbeddingOption = "embedded:minilm",
     intent: Annotated[str | None, typer.Option(help="Only this primary intent.")] = None,
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many demonstrations.")] = 5,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Show which demonstrations are nearest to a text.
@@ -171,7 +180,9 @@ def _some(case_ids: tuple[str, ...]) -> str:
 
 async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
     from graph.note_resources import open_pool
+    from serving.gate import hold_for
 
+    hold_for([] if pool is None else [pool])
     return await open_pool(pool, embedding, lambda text: print_message(text))
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from cases.records import Case
 from graph.system import find_system
+from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reading import Run
 from runs.reviews import Reviews
 from runs.trace_file import Line
 from runs.without_text import because_without_text, error_type, facts_without_text
+from serving.gate import demand
 from serving.messages import Message
 from viewer.addresses import Addresses
 from viewer.charts import draw, figures
@@ -62,11 +64,17 @@ def write_bundle(
 
     Raises:
         RunError: The folder is not empty, or a run cannot be read; nothing is left then.
+        PolicyError: A run's policy forbids texts in bundles.
         OSError: A file cannot be written.
     """
     if out.exists() and any(out.iterdir()):
         raise RunError(f"{out}: the folder is not empty; choose another --bundle")
     with_calls = with_calls and not redact
+    if not redact:
+        for path in paths.values():
+            # Its policy binds from here on.
+            RunFolder(path)
+        demand("bundle_texts")
     opened = {
         name: OpenedRun(path, lambda _: None, RedactedRun if redact else Run) for name, path in paths.items()
     }

@@ -140,10 +140,12 @@ class Provider:
     Attributes:
         connect: Makes a model ready; raises a ModelError with what is wrong and what to do.
         catalogue: The ways to name its models. Looks at this machine only.
+        services: Addresses that are asked where a model's name has none; none for a model in this process.
     """
 
     connect: Callable[[ModelName], Backend]
     catalogue: Callable[[], list[Entry]]
+    services: Callable[[], tuple[str, ...]] = tuple
 
 
 def installed(module: str, requirement: str) -> str:

@@ -14,6 +14,7 @@ from serving.backends.backend import PROBE, Backend, CallParameters, Constraint,
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify, redirected
+from serving.gate import demand_host
 from serving.keys import api_key
 from serving.messages import UNKNOWN, Answer, Message, token_count
 from serving.model_name import ModelName
@@ -145,6 +146,7 @@ async def _get(url: str, key: str) -> bytes:
         CallError: The server redirects.
         httpx.HTTPError: The server cannot be reached, refuses, takes too long, or sends too much.
     """
+    demand_host(url, "server")
     content = bytearray()
     headers = {"Authorization": f"Bearer {key}"}
     try:
@@ -209,4 +211,4 @@ def _vllm_catalogue() -> list[Entry]:
     ]
 
 
-VLLM = Provider(_connect_vllm, _vllm_catalogue)
+VLLM = Provider(_connect_vllm, _vllm_catalogue, lambda: ("http://127.0.0.1",))
