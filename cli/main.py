@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PANELS = {
     "Run cases": ("run", "resume", "retry", "rerun", "review", "check"),
-    "Look at runs and systems": ("show", "view", "export", "graph", "recipes"),
+    "Look at runs and systems": ("show", "view", "audit", "export", "graph", "recipes"),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
         *("submit", "validate", "bench"),

@@ -21,6 +21,7 @@ from serving.errors import CallError, ModelError, classify
 from serving.gate import demand_host
 from serving.keys import api_key, check_address
 from serving.model_name import ModelName
+from serving.traffic import Traffic, count, size
 from weights.loading import LOADING, MAX_CHARACTERS, no_progress_bars, stay_offline
 from weights.registry import WeightsError, fingerprint, packaged_embedder
 
@@ -194,8 +195,10 @@ class ServerEmbedder:
             PolicyError: No text may go to it.
         """
         demand_host(self._address, f"embedding {self.identity!r}")
+        cut = [text[:MAX_CHARACTERS] for text in texts]
+        count(self._address, Traffic(1, 0, size(cut)))
         try:
-            vectors = await self._model.aembed_documents([text[:MAX_CHARACTERS] for text in texts])
+            vectors = await self._model.aembed_documents(cut)
         except Exception as error:
             # The client's exceptions are as many as a chat model's.
             failure = classify(error)

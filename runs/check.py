@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cases.private import replacing
+from runs.audit import record_if_possible
 from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, RunWriter, locked, write_manifest
 from runs.index import INDEX
 from runs.manifest import Counts, Manifest, RunError, repair_hint
@@ -243,6 +244,7 @@ def repair_run(path: Path) -> Repaired:
             write_manifest(path, run.manifest)
         # It is made of the other files, and made anew.
         (path / INDEX).unlink(missing_ok=True)
+        record_if_possible(path, "repaired", faults=len(found.faults), aside=f"{DAMAGED}/{aside.name}")
     return Repaired(found, aside, run.manifest.status != "finished" and run.manifest.forked_from is None)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cases.records import Case
 from graph.system import find_system
+from runs.audit import record_if_possible
 from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reading import Run
@@ -80,7 +81,10 @@ def write_bundle(
     }
     existed = out.exists()
     try:
-        return _Writer(opened, out, with_calls, advance).write()
+        written = _Writer(opened, out, with_calls, advance).write()
+        for path in paths.values():
+            record_if_possible(path, "bundled", to=str(out), texts=not redact)
+        return written
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         if existed:

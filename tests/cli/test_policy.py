@@ -120,9 +120,9 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
-    *("analyse", "calibrate", "check", "compare", "graph", "recipes", "review", "score", "show", "submit"),
+    *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "review", "score", "show"),
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
-    *("demos label", "rank", "retrieval", "study", "train", "validate", "verify"),
+    *("demos label", "rank", "retrieval", "study", "submit", "train", "validate", "verify"),
     # They take the server that an index was built with, which `index build` was refused.
     *("index plan", "index recall", "index search", "index show", "pairs", "rankings"),
     # No texts of the user's: invented cases, weights, what a server can do, a server without requests.
