@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -145,14 +146,28 @@ def find_policies(paths: Iterable[Path]) -> tuple[HeldPolicy, ...]:
     """The policies that lie beside files or in folders; the user's own where there is none.
 
     Raises:
-        PolicyError: One cannot be read.
+        PolicyError: One cannot be read, or has nearly the name of one.
     """
-    folders = dict.fromkeys((path if path.is_dir() else path.parent).resolve() for path in paths)
-    found = [folder / FILE for folder in folders if (folder / FILE).is_file()]
-    own = user_config_path("evigraph") / FILE
-    if not found and own.is_file():
-        found = [own]
+    folders = dict.fromkeys(folder for path in paths for folder in _folders_of(path))
+    found = [folder / FILE for folder in folders if _lies_in(folder)]
+    own = user_config_path("evigraph")
+    if not found and _lies_in(own):
+        found = [own / FILE]
     return tuple(load_policy(str(path)) for path in found)
+
+
+def _folders_of(path: Path) -> tuple[Path, ...]:
+    """Where the policy of a file or a folder may lie; that of a link beside the link and beside the file."""
+    real = path.resolve()
+    return (real,) if real.is_dir() else (path.parent.resolve(), real.parent)
+
+
+def _lies_in(folder: Path) -> bool:
+    other = folder / f"{Path(FILE).stem}.yml"
+    if os.path.lexists(other):
+        raise PolicyError(f"{other}: a policy is called {FILE}; rename it")
+    # A link that leads nowhere is a policy that cannot be read.
+    return os.path.lexists(folder / FILE)
 
 
 def keep_beside(folder: Path, policies: Iterable[HeldPolicy]) -> None:

@@ -27,6 +27,7 @@ from runs.watcher import Watcher
 from serving.backends import demand_allowed
 from serving.errors import ModelError
 from serving.gate import hold_for
+from serving.policy import keep_beside
 
 EndedBy = Literal["trials", "space", "budget", "stop"]
 """What ended the search: as many trials as were asked for, no candidate left, the budget, or a signal."""
@@ -78,6 +79,7 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
         demand_allowed(name)
     out.mkdir(parents=True, exist_ok=True)
     split = split_cases(wanted.files, wanted.test, wanted.seed, out / "cases")
+    keep_beside(out / "cases", wanted.policies)
     with Servers(watcher.notify, stop) as servers:
         work = _Work(wanted, out, split, servers, stop, watcher)
         return await work.run()

@@ -124,6 +124,23 @@ def test_a_policy_beside_the_data_comes_before_the_users_own(
     assert [one.rules.name for one in found] == ["data"]
 
 
+def test_a_link_to_data_has_the_policy_of_the_data(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "cases.jsonl").touch()
+    (tmp_path / "data" / "policy.yaml").write_text("name: data")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "data" / "cases.jsonl")
+    assert [one.rules.name for one in find_policies([tmp_path / "link.jsonl"])] == ["data"]
+
+
+def test_a_policy_that_would_be_passed_over_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(PolicyError, match="No such file"):
+        find_policies([tmp_path / "cases.jsonl"])
+    (tmp_path / "policy.yaml").rename(tmp_path / "policy.yml")
+    with pytest.raises(PolicyError, match="rename it"):
+        find_policies([tmp_path / "cases.jsonl"])
+
+
 def test_data_made_of_others_keep_their_policy(tmp_path: Path) -> None:
     keep_beside(tmp_path, [held(hosts=["gpu01"]), held(hosts=["gpu01"])])
     assert find_policies([tmp_path])[0].rules == held(hosts=["gpu01"]).rules
