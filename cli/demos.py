@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from cli.options import (
+    DataFlags,
     EmbeddingOption,
     JsonOption,
     ModelOption,
@@ -42,6 +43,8 @@ def build(
             help="Whether people or a model labelled the cases. (default: as the key says for each)"
         ),
     ] = None,
+    *,
+    data: DataFlags,
 ) -> None:
     """Build a pool from cases with labels and answers.
 
@@ -81,6 +84,7 @@ def add(
     ],
     to: Annotated[Path, typer.Option(help="Folder of the new pool.")],
     embedding: EmbeddingOption = "embedded:minilm",
+    data: DataFlags,
 ) -> None:
     """Make a new pool from an old one and the reviewed cases of runs.
 
@@ -137,7 +141,11 @@ def label(
 
 @demos.command("list")
 def list_demonstrations(
-    pool: PoolArgument = None, embedding: EmbeddingOption = "embedded:minilm", as_json: JsonOption = False
+    pool: PoolArgument = None,
+    embedding: EmbeddingOption = "embedded:minilm",
+    *,
+    data: DataFlags,
+    as_json: JsonOption = False,
 ) -> None:
     """List the demonstrations of a pool with their intents.
 
@@ -156,6 +164,8 @@ def query(
     embedding: EmbeddingOption = "embedded:minilm",
     intent: Annotated[str | None, typer.Option(help="Only this primary intent.")] = None,
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many demonstrations.")] = 5,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Show which demonstrations are nearest to a text.
@@ -178,7 +188,9 @@ def _some(case_ids: tuple[str, ...]) -> str:
 
 async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
     from graph.note_resources import open_pool
+    from serving.gate import hold_for
 
+    hold_for([] if pool is None else [pool])
     return await open_pool(pool, embedding, lambda text: print_message(text))
 
 

@@ -69,7 +69,9 @@ def export(
 
     Example: evigraph export out/2026-11-21T10-15-tamu-ab12 --inspect
     """
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
+    from serving.addresses import host_of
 
     of_spans = otlp is not None or spans is not None
     if payloads and not of_spans:
@@ -93,6 +95,10 @@ def export(
         exported = _export_spans(folders, otlp, spans, payloads=payloads, quiet=as_json)
         complete = not exported["refused"]
         summary |= {"spans": exported}
+    what = [name for name, wanted in (("tables", wants_tables), ("spans", of_spans)) if wanted]
+    to = host_of(otlp) if otlp is not None else str(spans or out or "frames")
+    for run in runs:
+        record_if_possible(run, "exported", what=what, to=to, payloads=payloads)
     if as_json:
         print_json(summary)
     if not complete:

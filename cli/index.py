@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cli.corpus import build_report, size
-from cli.options import JsonOption
+from cli.options import DataFlags, JsonOption
 from cli.terminal import output, plural, print_json, print_line, safe
 from retrieval.index.connect_store import store_help
 
@@ -61,6 +61,8 @@ def build(
             metavar="INDEX",
         ),
     ] = None,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Build an index of vectors over a corpus, or continue one that was interrupted.
@@ -96,6 +98,8 @@ def search(
     query: Annotated[str, typer.Argument(help="A question, or any text.")],
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many documents.")] = 10,
     corpus: CorpusOption = None,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Show which documents are nearest to a text.
@@ -166,6 +170,8 @@ def recall(
     folder: FolderArgument,
     queries: Annotated[int, typer.Option(min=1, help="Number of titles to search for.")] = 200,
     corpus: CorpusOption = None,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how many of the nearest documents an index finds, against a comparison with every vector.
@@ -246,7 +252,9 @@ def _words(found: Plan, manifest: Manifest) -> list[str]:
 def _open(folder: Path, corpus: Path | None) -> Index:
     from retrieval.corpus.corpus import Corpus
     from retrieval.index.index import Index
+    from serving.gate import hold_for
 
+    hold_for([folder] if corpus is None else [folder, corpus])
     return Index.open(folder, None if corpus is None else Corpus.open(corpus))
 
 

@@ -103,9 +103,13 @@ def probe_model(
     from dataclasses import asdict
 
     from serving.backends import connect
+    from serving.gate import choose
     from serving.limits import DEFAULT_MAX_RETRIES
     from serving.model_name import parse_model_name
     from serving.probe import Findings, probe
+
+    # Whatever the model, its probe has no text of a case.
+    choose(None, allow_hosted=True)
 
     async def find_out() -> Findings:
         backend = connect(parse_model_name(name))

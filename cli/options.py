@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runs.batch import Options
     from serving.limits import Limits
 
+_DATA = "Data policy"
 _SERVERS = "Servers"
 _BUDGET = "Budget"
 _METRICS = "Metrics that need weights or a licence"
@@ -149,7 +150,41 @@ FormatOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestFlags:
+class DataFlags:
+    """Where the texts of the data may go."""
+
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Data policy: a file, or physionet. (default: policy.yaml beside the cases, else in the"
+            " user's configuration)",
+            metavar="FILE|NAME",
+            rich_help_panel=_DATA,
+        ),
+    ] = None
+    allow_hosted: Annotated[
+        bool,
+        typer.Option(
+            "--allow-hosted",
+            help="For data without a policy: texts of cases may go to hosts outside of private networks.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False
+
+    def apply(self) -> None:
+        """Let the gate know before the command begins.
+
+        Raises:
+            PolicyError: The policy cannot be read.
+        """
+        if self.policy is not None or self.allow_hosted:
+            from serving.gate import choose
+
+            choose(self.policy, allow_hosted=self.allow_hosted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestFlags(DataFlags):
     """How servers are asked."""
 
     max_connections: Annotated[
@@ -339,7 +374,9 @@ def spread(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def spread_out(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{of.name: given.pop(of.name) for of in fields(group)})
+            given[name] = made = group(**{of.name: given.pop(of.name) for of in fields(group)})
+            if isinstance(made, DataFlags):
+                made.apply()
         return command(**given)
 
     spread_out.__dict__["__signature__"] = signature.replace(parameters=parameters)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cli.options import (
+    DataFlags,
     JsonOption,
     PartOption,
     QuestionLimitOption,
@@ -43,6 +44,8 @@ def pairs(
     part: PartOption = None,
     limit: QuestionLimitOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the choice of documents.")] = 42,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Make training examples for a reranker: relevant documents, and hard negatives that a search finds.

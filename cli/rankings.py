@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cli.options import (
+    DataFlags,
     HtmlOption,
     JsonOption,
     PartOption,
@@ -64,6 +65,8 @@ def rankings(
         Path | None, typer.Option(help="Write rankings in TREC formats.", metavar="FOLDER")
     ] = None,
     html: HtmlOption = None,
+    *,
+    data: DataFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well documents are retrieved and reranked, against those known to be relevant.

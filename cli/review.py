@@ -51,6 +51,7 @@ def review(
     Example: evigraph review out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
     """
     from cli.print_reviews import print_added, print_exported, print_reviews
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
     from runs.reviewed_gold import export_reviewed
     from runs.reviews import Reviews, make_review
@@ -66,6 +67,7 @@ def review(
             print_reviews(folder, as_json=as_json)
         else:
             print_exported(export, export_reviewed(folder, export), as_json=as_json)
+            record_if_possible(run, "exported", what="reviewed cases", to=str(export))
         return
     if export is not None:
         raise typer.BadParameter("--export writes all reviewed cases; leave out CASE")

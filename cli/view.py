@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,12 +72,22 @@ def view(
         _bundle(_roots(runs), bundle, redact=redact, with_calls=calls)
         return
     from ranking.load import located
-    from viewer.library import Library
-    from viewer.listening import forget, has_display, is_loopback, listen, open_page, serve
+    from runs.folder import RunFolder
+    from runs.manifest import RunError
+    from serving.policy import is_loopback, plain_host
+    from viewer.library import Library, find_runs
+    from viewer.listening import forget, has_display, listen, open_page, serve
 
-    library = Library(_roots(runs), lambda text: print_message(text))
+    roots = _roots(runs)
+    beyond = not is_loopback(plain_host(host))
+    if beyond:
+        for path in find_runs(roots):
+            # Its policy binds from here on; a damaged run is refused on its own page.
+            with contextlib.suppress(RunError):
+                RunFolder(path)
+    library = Library(roots, lambda text: print_message(text))
     bound = listen(host, port)
-    if not is_loopback(host):
+    if beyond:
         print_message(
             f"{host}: whoever has the link can now read case texts over the network, unencrypted.", "bold"
         )
@@ -137,8 +148,6 @@ def _roots(given: list[Path] | None) -> list[Path]:
 
 def _read_first(library: Library) -> None:
     """Index what was never read, with its progress in the terminal; a damaged run says so on its page."""
-    import contextlib
-
     from runs.manifest import RunError
 
     for name in library.names():

@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 
 from ranking.encoders import MINILM
 from serving.addresses import redacted
+from serving.backends import addresses
 from serving.errors import CallError, ModelError, classify
+from serving.gate import demand_host
 from serving.keys import api_key, check_address
+from serving.model_name import ModelName
+from serving.traffic import Traffic, count, size
 from weights.loading import MAX_CHARACTERS, loading, no_progress_bars, stay_offline
 from weights.registry import WeightsError, fingerprint, packaged_embedder
 
@@ -170,6 +174,7 @@ class ServerEmbedder:
 
         self._name = name
         self._base_url = base_url
+        self._address = base_url or addresses(ModelName("openai", name))[0]
         self._model = OpenAIEmbeddings(
             model=name,
             openai_api_base=base_url,
@@ -189,9 +194,13 @@ class ServerEmbedder:
 
         Raises:
             CallError: The server does not answer, or refuses.
+            PolicyError: No text may go to it.
         """
+        demand_host(self._address, f"embedding {self.identity!r}")
+        cut = [text[:MAX_CHARACTERS] for text in texts]
+        count(self._address, Traffic(1, 0, size(cut)))
         try:
-            vectors = await self._model.aembed_documents([text[:MAX_CHARACTERS] for text in texts])
+            vectors = await self._model.aembed_documents(cut)
         except Exception as error:
             # The client's exceptions are as many as a chat model's.
             failure = classify(error)
@@ -207,6 +216,7 @@ def connect_embedder(name: str) -> Embedder:
 
     Raises:
         ModelError: The name is wrong, or its address holds a secret.
+        PolicyError: No text may go to its server.
         WeightsError: Its weights are not there.
     """
     provider, _, rest = name.partition(":")
@@ -217,6 +227,8 @@ def connect_embedder(name: str) -> Embedder:
     if provider == "openai" and rest:
         model, _, base_url = rest.partition("@")
         check_address(base_url, f"embedding {name!r}", _KEY)
+        for address in (base_url,) if base_url else addresses(ModelName(provider, model)):
+            demand_host(address, f"embedding {name!r}")
         return ServerEmbedder(model, base_url or None)
     raise ModelError(
         f"unknown embedding {redacted(name)!r}: use embedded:minilm, embedded:/path/to/model, lexical:1024"

@@ -23,10 +23,12 @@ from runs.calibration import CALIBRATION, calibration_warning, compare_with_cali
 from runs.case_run import Graph
 from runs.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
 from runs.servers import Servers
-from serving.backends import Backend, connect
+from serving.backends import Backend, addresses, connect, demand_allowed
 from serving.client import ModelClient
 from serving.errors import CallError, ModelError
+from serving.gate import hold_for, public_hosts
 from serving.model_name import ModelName, Role
+from serving.policy import HeldPolicy
 from serving.probe import Findings, probe
 
 
@@ -54,6 +56,8 @@ class Request:
         places: Files and folders of resources, by the name of their option; packaged samples, where there
             are some, stand in for what is not given.
         prompt_files: Files that replace prompts of the recipe's version, by name.
+        policies: Those that the run began with; none where it begins now.
+        hosted: Public hosts that it was allowed then.
     """
 
     recipe: Recipe
@@ -65,6 +69,8 @@ class Request:
     places: Mapping[str, Path] = field(default_factory=dict)
     limit: int | None = None
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
+    policies: tuple[HeldPolicy, ...] = ()
+    hosted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,9 @@ async def assemble(
         UnknownSystem, PromptError, RecipeError: The recipe.
         RankerError: A ranker, or the classifier that reads passages.
         ModelError: A model, the embedding or the pool.
+        PolicyError: A policy forbids a model, or no policy is known for one that is hosted.
     """
+    policies = _held(request)
     recipe, origin = request.recipe, request.recipe_origin
     system = find_system(recipe.system)
     graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
@@ -183,6 +191,8 @@ async def assemble(
         },
         resources={name: dict(one) for part in opened.values() for name, one in part.records.items()},
         versions=versions(),
+        policies=policies,
+        hosted=() if policies else _hosted(request.models.values()),
     )
     calibrated = compare_with_calibration(manifest, recipe, islice(source, request.limit), system.compared)
     if calibrated is not None:
@@ -190,6 +200,24 @@ async def assemble(
         if (warning := calibration_warning(calibrated)) is not None:
             report(warning)
     return Assembly(recipe, system, source, graph, prompts, opened, backends, manifest)
+
+
+def _held(request: Request) -> tuple[HeldPolicy, ...]:
+    """Be bound by the policies of all whose texts may be sent, before anything is started or asked.
+
+    Raises:
+        PolicyError: One forbids a model.
+    """
+    policies = hold_for(
+        (*request.inputs, *request.keys, *request.places.values()), request.policies, request.hosted
+    )
+    for name in request.models.values():
+        demand_allowed(name)
+    return policies
+
+
+def _hosted(models: Iterable[ModelName]) -> tuple[str, ...]:
+    return tuple(public_hosts(address for name in models for address in addresses(name)))
 
 
 def connect_roles(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from cases.records import Case, InvalidCase
 from runs.admission import Admission
 from runs.assemble import Assembly
+from runs.audit import record_end, record_start
 from runs.case_run import CaseResult, invalid_case, run_case, successors
 from runs.expectation import Expectation, shown_while_running
 from runs.folder import CALLS, RunWriter, is_impaired
@@ -38,6 +40,7 @@ from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
+from serving.traffic import since, so_far
 
 MAX_HELD = 1000
 """Waiting cases that a batch takes up again by itself; memory stays flat. `resume` takes up the rest."""
@@ -149,7 +152,7 @@ async def run_batch(
     manifest.sessions.append(session)
     manifest.status = "running"
     status: Status = "stopped"
-    used_before, began = time.process_time(), time.monotonic()
+    used_before, began, sent_before = time.process_time(), time.monotonic(), so_far()
     try:
         journal = Journal(folder.path / CALLS)
         try:
@@ -163,6 +166,8 @@ async def run_batch(
                 manifest.budget.prices,
             )
             folder.save_manifest()
+            own = None if (folder.path / CALLS).is_symlink() else journal
+            record_start(folder.path, manifest, options.command, own)
             watcher.update(progress)
             held = HeldCases(Reviews(folder.path), watcher.notify)
             expected = Expectation(assembly, skipped, progress, manifest.budget.prices)
@@ -204,6 +209,8 @@ async def run_batch(
         session.seconds = round(time.monotonic() - began, 3)
         session.processor_seconds = round(time.process_time() - used_before, 3)
         _save_if_possible(folder)
+        with contextlib.suppress(OSError):
+            record_end(folder.path, status, manifest.counts.total, since(sent_before, so_far()))
     return status
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cases.private import replacing
 from graph.system import find_system
+from runs.audit import record_if_possible
 from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, RunWriter, locked, write_manifest
 from runs.index import INDEX
 from runs.manifest import Counts, Manifest, RunError, repair_hint
@@ -247,6 +248,7 @@ def repair_run(path: Path) -> Repaired:
             write_manifest(path, run.manifest)
         # It is made of the other files, and made anew.
         (path / INDEX).unlink(missing_ok=True)
+        record_if_possible(path, "repaired", faults=len(found.faults), aside=f"{DAMAGED}/{aside.name}")
     return Repaired(found, aside, run.manifest.status != "finished" and run.manifest.forked_from is None)
 
 

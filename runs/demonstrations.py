@@ -29,8 +29,10 @@ from runs.reviewed_gold import reviewed_cases
 from runs.servers import Servers
 from serving.backends import Backend
 from serving.client import ModelClient
+from serving.gate import hold_for
 from serving.journal import Journal
 from serving.model_name import Role, assign_roles
+from serving.policy import keep_beside
 
 
 class _IntentRecipe(Recipe):
@@ -68,7 +70,9 @@ async def build_from_files(
     Raises:
         InputError: A case or key file.
         ModelError: The embedding, a model or the folder; or weak labels are called gold.
+        PolicyError: The cases may not be sent to one of them.
     """
+    policies = hold_for((*inputs, *keys))
     embedder = connect_embedder(embedding)
     files = find_cases(inputs, keys)
     summary = files.check()
@@ -85,6 +89,7 @@ async def build_from_files(
     if models:
         annotated = await _with_intents(annotated, models, folder, report)
     count = await build_pool(folder, annotated, embedder, source)
+    keep_beside(folder, policies)
     return Built(count, sum(case.gold.intent is None for case in annotated))
 
 
@@ -167,12 +172,16 @@ async def add_reviewed(
         RunError: A run has no reviews, or the new folder holds a pool: runs may refer to it.
         InputError: A case file of a run cannot be read.
         ModelError: The embedding, the old pool or the folder.
+        PolicyError: No text may go to the server of the embedding, or the cases have several policies.
     """
     if (folder / MANIFEST).exists():
         raise RunError(f"{folder}: a pool is there already, and runs may refer to it; choose another folder")
+    policies = list(hold_for([pool] if pool is not None else []))
     new: dict[str, Case] = {}
     for path in runs:
-        found = reviewed_cases(RunFolder(path))
+        run = RunFolder(path)
+        policies += run.manifest.policies
+        found = reviewed_cases(run)
         new |= {case.id: case for case in found.cases}
         if found.stale:
             report(f"{path}: {len(found.stale)} cases were reviewed on an earlier result of the run")
@@ -181,6 +190,7 @@ async def add_reviewed(
     cases = {case_id: old.case(case_id) for case_id in known} | new
     reviewed = new.keys() | {case_id for case_id, source in known.items() if source == REVIEWED}
     count = await build_pool(folder, cases.values(), connect_embedder(embedding), reviewed=reviewed)
+    keep_beside(folder, policies)
     return Added(count, len(reviewed), tuple(sorted(known.keys() & new.keys())))
 
 

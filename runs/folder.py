@@ -20,7 +20,9 @@ from cases.private import close_to_others, open_here, private_folder, replacing
 from runs.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, quoted, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TRACE, TraceFile, open_for_append, pack
+from serving.gate import hold
 from serving.journal_files import take_back
+from serving.policy import PolicyError
 
 MANIFEST = "run.json"
 CASES = "cases.jsonl"
@@ -67,13 +69,17 @@ class RunFolder:
             manifest: The file in it that says what the run is made of.
 
         Raises:
-            RunError: It has no run, or one of another version.
+            RunError: It has no run, one of another version, or one whose policy forbids what is going on.
         """
         self.path = path
         if not (path / manifest).is_file():
             raise RunError(f"{path}: no run here ({manifest} is missing)")
         self._manifest = manifest
         self.manifest = self.read_manifest()
+        try:
+            hold(self.manifest.policies)
+        except PolicyError as error:
+            raise RunError(f"{path}: {error}") from None
 
     def read_manifest(self) -> Manifest:
         """`run.json` as it is now.

@@ -9,6 +9,7 @@ from typing import Any
 from cases.records import Case
 from nodes.core.failure import NodeFailure, as_failure
 from runs.assemble import Assembly
+from runs.audit import record_end, record_start
 from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter
 from runs.manifest import Counts, Session, Status, utc_now
@@ -18,6 +19,7 @@ from runs.watcher import Progress, Watcher
 from serving.client import ModelClient
 from serving.journal import Journal
 from serving.limits import Limits
+from serving.traffic import since, so_far
 
 
 async def run_fork(
@@ -49,7 +51,7 @@ async def run_fork(
     manifest.sessions.append(session)
     progress = Progress(total=1)
     status: Status = "stopped"
-    journal = Journal(folder.path / CALLS)
+    journal, sent_before = Journal(folder.path / CALLS), so_far()
     try:
         _copy_calls(run, [recorded[step] for step in inherited.steps], journal)
         client = ModelClient(
@@ -60,6 +62,7 @@ async def run_fork(
             prices=manifest.budget.prices,
         )
         folder.save_manifest()
+        record_start(folder.path, manifest, "rerun", journal)
         watcher.update(progress)
         try:
             result = await _until_stopped(_run_case(assembly, client, inherited, recorded, case), stop)
@@ -76,6 +79,7 @@ async def run_fork(
         manifest.status = status
         session.end(progress.usage)
         folder.save_manifest()
+        record_end(folder.path, status, manifest.counts.total, since(sent_before, so_far()))
 
 
 def _copy_calls(run: RunFolder, lines: Sequence[Line], journal: Journal) -> None:

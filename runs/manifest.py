@@ -21,6 +21,7 @@ from serving.ask import Usage
 from serving.backends.backend import Constraint
 from serving.budget import Prices
 from serving.model_name import Role, parse_model_name
+from serving.policy import HeldPolicy
 
 
 def recorded_cases(manifest: Manifest) -> Iterator[Case]:
@@ -256,6 +257,8 @@ class Manifest(_Record):
 
     Attributes:
         resources: What the run was made of beside models and prompts, by name, as each describes itself.
+        policies: The data policies that the run is held to.
+        hosted: Public hosts that the user allowed to see texts without a policy.
         sealed: Whether each line of `cases.jsonl` has a checksum; those of earlier versions have none.
     """
 
@@ -277,7 +280,18 @@ class Manifest(_Record):
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
     sessions: list[Session] = Field(default_factory=list)
     forked_from: ForkedFrom | None = None
+    policies: tuple[HeldPolicy, ...] = ()
+    hosted: tuple[str, ...] = ()
     sealed: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_what_most_lack(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Most data have no policy, and most models are not hosted."""
+        dumped: dict[str, Any] = dump(self)
+        for name in ("policies", "hosted"):
+            if not dumped.get(name):
+                dumped.pop(name, None)
+        return dumped
 
     def covers(self, case_id: str) -> bool:
         """Whether a case of the case files belongs to the run: a fork has one."""

@@ -165,6 +165,8 @@ def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], w
         places=recorded_places(manifest, recipe),
         limit=manifest.inputs.limit,
         prompt_files=wanted.prompt_files,
+        policies=manifest.policies,
+        hosted=manifest.hosted,
     )
 
 

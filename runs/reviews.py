@@ -20,6 +20,7 @@ from cases.json_border import Identifier, Line, Text, fault, first_fault, not_em
 from cases.private import open_here
 from cases.records import Label
 from cases.unique_keys import RepeatedKey, unique
+from runs.audit import record_if_possible
 from runs.manifest import RunError
 
 REVIEWS = "reviews.jsonl"
@@ -306,6 +307,10 @@ class Reviews:
                     raise
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+        parts = [part for part in ("labels", "answer") if getattr(review, part) is not None]
+        record_if_possible(
+            self.path.parent, "reviewed", person=review.reviewer, case=review.case_id, parts=parts
+        )
 
     @contextmanager
     def _locked(self) -> Iterator[IO[bytes]]:

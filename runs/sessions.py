@@ -270,6 +270,8 @@ async def _assemble_again(
                 f" Undo the change, or {'run the changed cases alone' if again else 'start a new run'}{again}"
             )
         folder.manifest.models = assembly.manifest.models
+        folder.manifest.policies = assembly.manifest.policies
+        folder.manifest.hosted = assembly.manifest.hosted
         _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)
     except BaseException:
         await close_backends(assembly.backends.values())
@@ -311,6 +313,8 @@ def _recorded_request(
         overrides=manifest.recipe_overrides,
         places=recorded_places(manifest, recorded),
         limit=manifest.inputs.limit,
+        policies=manifest.policies,
+        hosted=manifest.hosted,
     )
 
 

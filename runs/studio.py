@@ -23,6 +23,7 @@ from prompts import load_prompts
 from runs.assemble import connect_roles, tools_of
 from runs.folder import CALLS
 from serving.client import ModelClient
+from serving.gate import hold_for
 from serving.journal import Journal
 from serving.model_name import assign_roles
 from serving.privacy import switch_off_telemetry
@@ -72,9 +73,10 @@ def _load(context: StudioContext) -> Context:
     prompts = load_prompts(recipe.prompts, system.contracts)
     check_prompts(system, recipe, prompts, context.recipe)
     cases = find_cases([Path(context.case_file)]) if context.case_file else packaged_cases(system.samples)
+    places = {name: Path(place) for name in _PLACES if (place := getattr(context, name))}
+    hold_for([*([Path(context.case_file)] if context.case_file else []), *places.values()])
     _FOLDER.mkdir(parents=True, exist_ok=True)
     backends = connect_roles(assign_roles([context.model], recipe.models))
-    places = {name: Path(place) for name in _PLACES if (place := getattr(context, name))}
     # One question runs at a time; the others may be demonstrations.
     request = ResourceRequest(recipe, context.recipe, places)
     # Attributes are not async, and the server's own event loop is running here.

@@ -47,6 +47,7 @@ from serving.journal_tables import (
     upgrade,
 )
 from serving.messages import Answer, Message, TokenLogprob
+from serving.traffic import Traffic, size
 
 _FLUSH_SECONDS = 1.0
 """How often what is stored is flushed to the disk: a power cut costs the replies of that time at most."""
@@ -416,6 +417,30 @@ class Journal:
         with self._errors():
             for prompt, reply in self._database.execute("SELECT prompt, reply FROM calls"):
                 yield self._conversation(prompt, reply)
+
+    def traffic(self) -> dict[str, Traffic]:
+        """What the stored calls sent to each server and brought back; requests that failed are not known.
+
+        Samples that one request brought are counted as if they had been asked for with one prompt.
+        """
+        lengths: dict[int, int] = {}
+
+        def length(number: int) -> int:
+            if number not in lengths:
+                lengths[number] = size([self._texts.read(number)])
+            return lengths[number]
+
+        found: dict[str, Traffic] = {}
+        prompts: set[tuple[int, str]] = set()
+        with self._errors():
+            for server, prompt, reply in self._database.execute("SELECT server, prompt, reply FROM calls"):
+                # Every other number is that of a role.
+                is_new = (server, prompt) not in prompts
+                prompts.add((server, prompt))
+                sent = sum(length(int(number)) for number in prompt.split()[1::2]) if is_new else 0
+                name = self._texts.read(server)
+                found[name] = found.get(name, Traffic()).plus(Traffic(int(is_new), 1, sent, length(reply)))
+        return found
 
     def copy_calls(self, keys: Iterable[str], into: Journal) -> None:
         """Copy stored calls with their texts to another journal; keys that are not stored are passed over."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
 
+from serving import gate
 from serving.privacy import switch_off_telemetry
 
 switch_off_telemetry()
@@ -37,6 +39,13 @@ REMEDIES = {
     "evigraph models pull": "make setup",
 }
 """What to do about a skip, by words of its reason."""
+
+
+@pytest.fixture(autouse=True)
+def no_policy() -> Iterator[None]:
+    """A process that has opened data with a policy stays bound by it, and many tests share one."""
+    yield
+    gate.release()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

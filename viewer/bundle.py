@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.records import Case
+from runs.audit import record_if_possible
+from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reading import Run
 from runs.reviews import Reviews
 from runs.trace_file import Line
-from runs.without_text import case_without_text, line_without_text, step_without_text
+from runs.without_text import (
+    case_without_text,
+    line_without_text,
+    step_without_text,
+)
+from serving.gate import demand
 from serving.messages import Message
 from viewer.addresses import Addresses
 from viewer.charts import draw, figures
@@ -61,17 +68,26 @@ def write_bundle(
 
     Raises:
         RunError: The folder is not empty, or a run cannot be read; nothing is left then.
+        PolicyError: A run's policy forbids texts in bundles.
         OSError: A file cannot be written.
     """
     if out.exists() and any(out.iterdir()):
         raise RunError(f"{out}: the folder is not empty; choose another --bundle")
     with_calls = with_calls and not redact
+    if not redact:
+        for path in paths.values():
+            # Its policy binds from here on.
+            RunFolder(path)
+        demand("bundle_texts")
     opened = {
         name: OpenedRun(path, lambda _: None, RedactedRun if redact else Run) for name, path in paths.items()
     }
     existed = out.exists()
     try:
-        return _Writer(opened, out, with_calls, advance).write()
+        written = _Writer(opened, out, with_calls, advance).write()
+        for path in paths.values():
+            record_if_possible(path, "bundled", to=str(out), texts=not redact)
+        return written
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         if existed:

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from cases.plain_jsonl import jsonl
 from evals.verification.report import Report, answer_and_note, render
 from ranking.ranker import Ranker
+from runs.audit import record_if_possible
 from runs.folder import RunFolder
 from runs.manifest import WAITING, RunError
 from runs.reading import Run
@@ -50,8 +51,8 @@ def parameter(request: Request, name: str) -> str:
     return found
 
 
-def demand_case(run: Run, case_id: str) -> None:
-    """Require that the run has a case.
+def demand_case(run: Run, case_id: str, person: str = "") -> None:
+    """Require that the run has a case, and note in its audit log who opens it.
 
     Raises:
         HTTPException: It has no such case.
@@ -60,6 +61,7 @@ def demand_case(run: Run, case_id: str) -> None:
         run.line(case_id)
     except RunError as error:
         raise HTTPException(404, str(error)) from None
+    record_if_possible(run.path, "opened", person=person, case=case_id)
 
 
 class Reviewing:
@@ -99,6 +101,7 @@ class Reviewing:
     def gold(self, request: Request) -> Response:
         """The reviewed cases as JSON lines."""
         run = self._named(request.path_params["run"])
+        record_if_possible(run.path, "exported", person=_reviewer(request), what="reviewed cases")
         content = b"".join(jsonl(reviewed_cases(RunFolder(run.path)).cases))
         headers = {"content-disposition": 'attachment; filename="gold.jsonl"'}
         return Response(content, media_type="application/jsonl", headers=headers)
@@ -107,7 +110,7 @@ class Reviewing:
         name: str = request.path_params["run"]
         case_id = parameter(request, "id")
         with self._named(name).reviewing() as (run, reviews):
-            demand_case(run, case_id)
+            demand_case(run, case_id, _reviewer(request))
             saved = reviews.history(request.query_params.get("saved", ""))
             visit = Visit(_reviewer(request), opened, saved=saved[-1] if saved else None)
             return HTMLResponse(self._page(run, name, case_id, reviews, visit))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import html
-import ipaddress
 import os
 import shutil
 import socket
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from serving.gate import demand_listening
+from serving.policy import is_loopback, plain_host
 from viewer.guard import TOKEN, new_token
 from viewer.library import Library
 
@@ -36,16 +37,6 @@ class PortTaken(OSError):
     """A port that cannot be listened on; the message says why."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether the host is reachable from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def listen(host: str, port: int | None) -> socket.socket:
     """A socket that listens.
 
@@ -54,9 +45,11 @@ def listen(host: str, port: int | None) -> socket.socket:
         port: Exactly this one; 0 for any free one; None for the default, or any free one if that is taken.
 
     Raises:
+        PolicyError: A run that is open may be shown on this machine only.
         PortTaken: The port is in use.
         OSError: The host is not an address of this machine.
     """
+    demand_listening(host)
     if port is not None:
         return _bound(host, port)
     try:
@@ -95,7 +88,7 @@ def serve(
 
     port = bound.getsockname()[1]
     token = new_token()
-    names = ["*", socket.gethostname()] if not is_loopback(host) else []
+    names = ["*", socket.gethostname()] if not is_loopback(plain_host(host)) else []
     app = application(library, port, token, [*names, host], ranker)
     threading.Thread(target=library.warm, name="warm", daemon=True).start()
     started(link(host, port, token))

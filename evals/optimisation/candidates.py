@@ -27,6 +27,7 @@ from runs.watcher import Progress, Watcher
 from serving.journal import Journal
 from serving.limits import Limits
 from serving.model_name import ModelName, Role
+from serving.policy import HeldPolicy
 
 HEADLINE = "strict_micro_f1"
 _REHEARSED = 12
@@ -44,6 +45,7 @@ class Wanted:
         trials: Candidates, the given recipe not counted.
         variants: Instructions to ask for, of each prompt.
         description: Of the task, for the model that proposes.
+        policies: Data policies of the files; the search's own parts of them lie elsewhere.
     """
 
     given: Given
@@ -59,6 +61,7 @@ class Wanted:
     limits: Limits = field(default_factory=Limits)
     concurrency: int | None = None
     probe: bool = True
+    policies: tuple[HeldPolicy, ...] = ()
 
 
 class _Silent:
@@ -133,6 +136,7 @@ class CandidateRuns:
             overrides=candidate.overrides,
             places={place: path for place, path in places.items() if place in used},
             limit=limit,
+            policies=wanted.policies,
         )
 
     async def estimate(self, candidate: Candidate) -> float:

@@ -7,7 +7,8 @@ have in common is asked once, and an optimisation that was killed asks nothing a
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,14 +17,17 @@ from evals.optimisation.errors import OptimisationError
 from evals.optimisation.preparation import Preparation
 from evals.optimisation.search import Attempt, Ended, Search
 from evals.optimisation.space import Space
-from evals.optimisation.split import Split, split_cases
+from evals.optimisation.split import CaseFiles, Split, split_cases
 from evals.pages.tables import SHARES
 from evals.scoring.measures import TaskScores
 from graph.recipe import RecipeError
 from prompts import PromptError
 from runs.servers import Servers
 from runs.watcher import Watcher
+from serving.backends import demand_allowed
 from serving.errors import ModelError
+from serving.gate import hold_for
+from serving.policy import keep_beside
 
 EndedBy = Literal["trials", "space", "budget", "stop"]
 """What ended the search: as many trials as were asked for, no candidate left, the budget, or a signal."""
@@ -67,14 +71,27 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
     Raises:
         OptimisationError: The recipe has no evidence, cases are too few, the budget is too small, or the
             folder is of another optimisation.
-        InputError, RecipeError, PromptError, ModelError, RunError: As for any run.
+        InputError, RecipeError, PromptError, ModelError, PolicyError, RunError: As for any run.
     """
     _ = wanted.given.evidence
+    wanted = replace(wanted, policies=hold_for(_files(wanted)))
+    for name in wanted.models.values():
+        demand_allowed(name)
     out.mkdir(parents=True, exist_ok=True)
     split = split_cases(wanted.files, wanted.test, wanted.seed, out / "cases")
+    keep_beside(out / "cases", wanted.policies)
     with Servers(watcher.notify, stop) as servers:
         work = _Work(wanted, out, split, servers, stop, watcher)
         return await work.run()
+
+
+def _files(wanted: Wanted) -> Iterator[Path]:
+    """All whose texts are sent."""
+    for files in (wanted.files, wanted.test):
+        if isinstance(files, CaseFiles):
+            yield from (*files.cases, *files.keys)
+    if wanted.demos is not None:
+        yield wanted.demos
 
 
 class _Work:

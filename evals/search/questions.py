@@ -23,6 +23,7 @@ from cases.json_border import Identifier, Line, not_empty
 from cases.json_lines import UsedIds, read_json_lines
 from cases.load import find_cases
 from cases.records import InvalidCase
+from serving.gate import hold_for
 
 _JSON_LINES = (".jsonl", ".jsonl.gz")
 _PART = re.compile(r"([1-9]\d*)/([1-9]\d*)")
@@ -88,6 +89,7 @@ def load_questions(
     Raises:
         InputError: A file cannot be read, an id is used twice, or no question is left.
     """
+    hold_for(paths)
     found: dict[str, JudgedQuestion] = {}
     unjudged = 0
     for path, question in ((given, one) for given in paths for one in _read(given)):

@@ -12,6 +12,7 @@ from nodes.retrieval.document_texts import passage
 from ranking.ensembles import RRF_K, reciprocal_rank_fusion
 from retrieval.corpus.corpus import Corpus
 from retrieval.protocols import DenseIndex, Hit
+from serving.gate import hold_for
 
 RetrieverName = Literal["words", "dense", "hybrid"]
 
@@ -39,6 +40,7 @@ class Retrievers:
         Raises:
             InputError: A folder holds no finished corpus or index, or they are of different documents.
         """
+        hold_for([corpus] if index is None else [corpus, index])
         opened = Corpus.open(corpus)
         return cls(opened, None if index is None else open_index(index, opened), rrf_k)
 

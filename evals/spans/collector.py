@@ -17,6 +17,7 @@ from evals.spans.of_run import resource, traces
 from evals.spans.otlp import Span, SpanExportError, json_lines
 from runs.folder import RunFolder
 from serving.addresses import redacted, redirect_fault
+from serving.gate import demand, demand_host
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -53,8 +54,11 @@ class Collector:
 
         Raises:
             SpanExportError: The address or the headers cannot be read.
+        PolicyError: A policy of the runs that are open does not name this host.
         """
         self.endpoint = traces_endpoint(url)
+        # Whoever names a receiver and asks for payloads has said both.
+        demand_host(self.endpoint, "receiver of spans", consent=False)
         parts = urlsplit(self.endpoint)
         self.name = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
         headers = read_headers(environment.get(HEADERS_VARIABLE, ""))
@@ -204,6 +208,8 @@ def send_spans(
 def _spans_of_runs(
     runs: Sequence[RunFolder], payloads: bool, report: Report
 ) -> Iterator[tuple[RunFolder, Iterator[Span]]]:
+    if payloads:
+        demand("export_payloads")
     read = 0
 
     def spans(run: RunFolder) -> Iterator[Span]:

@@ -28,6 +28,7 @@ from retrieval.index.manifest import (
 )
 from retrieval.index.store import VectorStore
 from retrieval.index.vectors import VectorSource, encode, passage
+from serving.gate import hold_for
 
 _QUERIES = 20
 _FOUND = 100
@@ -77,9 +78,11 @@ async def build_index(
         InputError: The corpus, or `folder`: it holds something else, is being built by another process, or
             was built from another corpus or in another way.
         ModelError, WeightsError: The store or the embedding cannot be used.
+        PolicyError: The documents may not be sent to one of them.
         CallError: A server does not answer.
     """
     options = options or BuildOptions()
+    hold_for([corpus_folder, folder])
     check_store(options.store, options.quantisation)
     corpus = Corpus.open(corpus_folder)
     embedder = embedder or connect_embedder(options.embedding)

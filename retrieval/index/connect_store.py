@@ -94,9 +94,11 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
 
     Raises:
         ModelError: There is no such store, its URL is none or holds a secret, or it does not quantise.
+        PolicyError: No text may go to its server.
     """
     from serving.addresses import redacted
     from serving.errors import ModelError
+    from serving.gate import demand_host
     from serving.keys import check_address
 
     kind, at, url = name.partition("@")
@@ -107,6 +109,8 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
     if at and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         example = STORES[kind].server
         raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as {example}")
+    if at:
+        demand_host(url, f"store {name!r}")
     if quantisation and not STORES[kind].quantises:
         quantising = " or ".join(name for name, one in STORES.items() if one.quantises)
         raise ModelError(f"the store {kind} takes no quantised vectors; use {quantising}, or leave that out")

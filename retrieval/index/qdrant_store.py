@@ -17,6 +17,7 @@ from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace, kind_of
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
 from serving.errors import CallError, ModelError, classify, redirected
+from serving.gate import demand_host
 from serving.keys import api_key
 
 _BATCH = 500
@@ -155,6 +156,7 @@ def _connect(place: Path | str) -> QdrantClient:
         except RuntimeError as error:
             # The client locks its folder; the message names it.
             raise ModelError(f"{error}".splitlines()[0]) from error
+    demand_host(place, f"store qdrant@{place}")
     return QdrantClient(
         url=place,
         api_key=api_key(kind_of("qdrant").key_variable),

@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 
 from serving.backends.backend import Backend, CallParameters, Entry, Provider
+from serving.gate import demand_model
 from serving.model_name import PROVIDERS, ModelName
 
-__all__ = ("Backend", "CallParameters", "catalogue", "connect")
+__all__ = ("Backend", "CallParameters", "addresses", "catalogue", "connect", "demand_allowed")
 
 
 def connect(name: ModelName) -> Backend:
@@ -18,8 +19,24 @@ def connect(name: ModelName) -> Backend:
 
     Raises:
         ModelError: It cannot be used; the message says why and what to do.
+        PolicyError: No text may go there; nothing has been sent.
     """
+    demand_allowed(name)
     return _provider(name.provider).connect(name)
+
+
+def demand_allowed(name: ModelName) -> None:
+    """Ask whether texts may go to a model, before anything is started for it or sent to it.
+
+    Raises:
+        PolicyError: They may not.
+    """
+    demand_model(name, addresses(name))
+
+
+def addresses(name: ModelName) -> tuple[str, ...]:
+    """Where its requests go, as far as that is known beforehand; nowhere for a model in this process."""
+    return name.base_urls or _provider(name.provider).services()
 
 
 def catalogue() -> list[Entry]:

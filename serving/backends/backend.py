@@ -13,6 +13,7 @@ from serving.errors import CallError, classify
 from serving.messages import Answer, Message, with_counts
 from serving.model_name import ModelName
 from serving.reply import JsonSchema
+from serving.traffic import Traffic, count, size
 
 Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
 """How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser."""
@@ -65,6 +66,7 @@ class Server:
         close: Closes connections, None where there are none.
         reached: Whether it answered at the start; the others are asked once they come up.
         start: Makes it ready, None where it needs no time; without it the first request does.
+        connects: Whether texts go to a host; a script's do not.
         in_process: Whether it is part of this process. It then works as long as the process does: what
             takes long is its own queue, so no time limit applies, and it is never away.
     """
@@ -75,6 +77,7 @@ class Server:
     close: Callable[[], Awaitable[None]] | None = None
     reached: bool = True
     start: Callable[[], Awaitable[None]] | None = None
+    connects: bool = True
     in_process: bool = False
 
     def time_limit(self, seconds: float) -> float | None:
@@ -140,10 +143,12 @@ class Provider:
     Attributes:
         connect: Makes a model ready; raises a ModelError with what is wrong and what to do.
         catalogue: The ways to name its models. Looks at this machine only.
+        services: Addresses that are asked where a model's name has none; none for a model in this process.
     """
 
     connect: Callable[[ModelName], Backend]
     catalogue: Callable[[], list[Entry]]
+    services: Callable[[], tuple[str, ...]] = tuple
 
 
 def installed(module: str, requirement: str) -> str:
@@ -170,6 +175,7 @@ async def exchange(
     """
     started = time.perf_counter()
     deadline = asyncio.timeout(server.time_limit(limit_s))
+    answers: list[Answer] = []
     try:
         async with deadline:
             answers = await server.complete(messages, call)
@@ -178,6 +184,11 @@ async def exchange(
             raise CallError("timeout", f"{server.endpoint}: no complete reply in {limit_s:g} s") from error
         # Every provider has its own exceptions; `classify` knows them all and keeps the cause.
         raise classify(error).at(server.endpoint) from error
+    finally:
+        if server.connects and not server.in_process:
+            # A request that failed has been sent all the same.
+            sent, received = size(one.text for one in messages), size(one.text for one in answers)
+            count(server.endpoint, Traffic(1, len(answers), sent, received))
     seconds = time.perf_counter() - started
     # What runs in this process counts for itself.
     counted = answers if server.in_process else with_counts(answers, messages, call.max_tokens)

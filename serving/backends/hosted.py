@@ -53,6 +53,8 @@ class HostedProvider:
         checks_key: Whether its LangChain class refuses to be made without a key.
         speaks_openai: Whether an address in a model's name is that of a server with OpenAI's protocol.
         tool_url: The address for requests that force a tool, None where they go where all others go.
+        service: Its address.
+        service_variables: Environment variables with which its LangChain class takes another one.
     """
 
     name: str
@@ -69,6 +71,12 @@ class HostedProvider:
     checks_key: bool = True
     speaks_openai: bool = False
     tool_url: Callable[[], str | None] = lambda: None
+    service: str
+    service_variables: tuple[str, ...] = ()
+
+    def services(self) -> tuple[str, ...]:
+        """Where requests go that name no address."""
+        return (next(filter(None, map(os.environ.get, self.service_variables)), self.service),)
 
 
 def hosted(facts: HostedProvider, *others: Entry) -> Provider:
@@ -80,7 +88,7 @@ def hosted(facts: HostedProvider, *others: Entry) -> Provider:
             state = f"needs {facts.key}"
         return [*others, Entry(f"{facts.name}:NAME", state, f"hosted, by {facts.package}")]
 
-    return Provider(partial(_connect, facts), catalogue)
+    return Provider(partial(_connect, facts), catalogue, facts.services)
 
 
 def own_http_client() -> dict[str, Any]:

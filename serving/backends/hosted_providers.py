@@ -39,6 +39,8 @@ OPENAI = hosted(
         # The Responses API has neither `n` nor a seed.
         settings=lambda: {**own_http_client(), "use_responses_api": False},
         speaks_openai=True,
+        service="https://api.openai.com",
+        service_variables=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
     ),
     Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server"),
 )
@@ -81,6 +83,8 @@ ANTHROPIC = hosted(
         arguments=_anthropic_arguments,
         constraints=("json_schema", "tool", "none"),
         own_client=_own_anthropic_client,
+        service="https://api.anthropic.com",
+        service_variables=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
     )
 )
 
@@ -117,6 +121,8 @@ GOOGLE_GENAI = hosted(
         max_samples=8,
         takes_seed=True,
         settings=_google_settings,
+        service="https://generativelanguage.googleapis.com",
+        service_variables=("GOOGLE_GEMINI_BASE_URL",),
     )
 )
 
@@ -151,5 +157,7 @@ DEEPSEEK = hosted(
         settings=own_http_client,
         speaks_openai=True,
         tool_url=lambda: None if os.environ.get("DEEPSEEK_API_BASE") else BETA,
+        service="https://api.deepseek.com",
+        service_variables=("DEEPSEEK_API_BASE",),
     )
 )

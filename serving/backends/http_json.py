@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from serving.errors import CallError, classify, of_status, redirected
+from serving.gate import demand_host
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,8 +53,10 @@ class HttpJson:
 
         Raises:
             CallError: The server refuses or redirects, or its reply is too large or no JSON.
+            PolicyError: No text may go there.
             aiohttp.ClientError: It cannot be reached.
         """
+        demand_host(url, "server")
         data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
         headers = {"Content-Type": "application/json"}
         async with self._open().post(url, data=data, headers=headers, allow_redirects=False) as response:
@@ -75,6 +78,7 @@ class HttpJson:
         """
         import aiohttp
 
+        demand_host(url, "server")
         try:
             limit = aiohttp.ClientTimeout(total=limit_s)
             async with self._open().get(url, timeout=limit, allow_redirects=False) as response:

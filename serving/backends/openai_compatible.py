@@ -9,14 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
+from serving import traffic
 from serving.addresses import host_of
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.errors import CallError, ModelError, classify, redirected
+from serving.gate import demand_host
 from serving.keys import api_key
 from serving.messages import UNKNOWN, Answer, Message, token_count
 from serving.model_name import ModelName
+from serving.traffic import Traffic, size
 from serving.vllm_server.find import find_vllm
 
 PROBE_TIMEOUT_S = 10.0
@@ -145,6 +148,7 @@ async def _get(url: str, key: str) -> bytes:
         CallError: The server redirects.
         httpx.HTTPError: The server cannot be reached, refuses, takes too long, or sends too much.
     """
+    demand_host(url, "server")
     content = bytearray()
     headers = {"Authorization": f"Bearer {key}"}
     try:
@@ -173,6 +177,7 @@ def _vllm_token_counter(name: ModelName, http: HttpJson) -> Callable[[Sequence[M
         turns = [{"role": message.role, "content": message.text} for message in messages]
         failure: CallError | None = None
         for url in tuple(urls):
+            traffic.count(url, Traffic(1, 0, size(message.text for message in messages)))
             try:
                 async with asyncio.timeout(COUNT_TIMEOUT_S):
                     response = await http.post(url, {"model": name.name, "messages": turns})
@@ -209,4 +214,4 @@ def _vllm_catalogue() -> list[Entry]:
     ]
 
 
-VLLM = Provider(_connect_vllm, _vllm_catalogue)
+VLLM = Provider(_connect_vllm, _vllm_catalogue, lambda: ("http://127.0.0.1",))

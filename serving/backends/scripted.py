@@ -149,7 +149,7 @@ def connect_scripted(name: ModelName) -> Backend:
     script, revision = _load(name.name)
     return Backend(
         name=name,
-        servers=(Server("scripted", ScriptedModel(script)),),
+        servers=(Server("scripted", ScriptedModel(script), connects=False),),
         revision=revision,
         constraints=("json_schema",),
         # One by one, so that a script can let a single vote fail.

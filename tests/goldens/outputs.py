@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from cli.main import app
-from tests.goldens.recorder import ONE_AT_A_TIME, ROOT, Recorder, settle
+from tests.goldens.recorder import ONE_AT_A_TIME, ROOT, Recorder, settle, watch
 
 SAMPLES = ROOT / "cases" / "samples"
 RECIPES = ROOT / "graph" / "recipes"
@@ -136,6 +136,18 @@ def record(recorder: Recorder) -> None:
     record_pages(recorder)
     for name, arguments in REFUSED.items():
         recorder.command(f"refused/{name}", *arguments)
+    record_hosts(recorder)
+
+
+def record_hosts(recorder: Recorder) -> None:
+    """Which hosts each command turned to, by the registry of commands, so that none is forgotten."""
+    lines = []
+    for words in commands():
+        name = " ".join(words)
+        ran = [hosts for given, hosts in recorder.reached.items() if f"{given} ".startswith(f"{name} ")]
+        found = ", ".join(sorted(set().union(*ran))) or "no host"
+        lines.append(f"{name or 'evigraph'}: {found if ran else 'not run here'}")
+    recorder.keep("lists/hosts.txt", "\n".join(lines))
 
 
 def write_inputs(folder: Path) -> None:
@@ -464,6 +476,7 @@ def record_into(goldens: Path, scratch: Path) -> None:
         folder.mkdir()
     os.environ["EVIGRAPH_CACHE"] = str(cache)
     os.chdir(work)
+    sys.addaudithook(watch)
     recorder = Recorder(work, cache)
     record(recorder)
     for name, text in recorder.goldens.items():

@@ -7,6 +7,7 @@ import functools
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -72,11 +73,16 @@ class Recorder:
         self.goldens: dict[str, str] = {}
         self.folder = folder
         self._shapes: dict[str, str] = {}
+        self.reached: dict[str, set[str]] = {}
         self._places = [(str(folder), "<work>"), (str(cache), "<cache>"), (str(ROOT), "<checkout>")]
 
     def command(self, name: str, *arguments: str, width: int = WIDTH) -> None:
-        """Run a command; keep its exit code and both of its streams."""
+        """Run a command; keep its exit code, both of its streams, and the hosts that it turned to."""
+        _REACHED.clear()
         code, out, err = evigraph(arguments, width)
+        if "--help" not in arguments:
+            words = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments))
+            self.reached.setdefault(words, set()).update(_REACHED)
         parts = [f"$ evigraph {' '.join(arguments)}\nexit code {code}\n", readable(out)]
         if err:
             parts.append(f"standard error:\n{err}")
@@ -138,6 +144,16 @@ class Recorder:
         for pattern, replacement in VARYING:
             text = pattern.sub(replacement, text)
         self.goldens[name] = text.rstrip("\n") + "\n"
+
+
+_REACHED: set[str] = set()
+"""Hosts that this process has looked up, connected to or sent to since a command began."""
+
+
+def watch(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook."""
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
+        _REACHED.add(str(arguments[0] if event.startswith("socket.get") else arguments[1]))
 
 
 ONE_AT_A_TIME = ("--concurrency", "1")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tenacity.wait import wait_none
 
+from serving import gate
 from serving.backends import Backend, connect
 from serving.client import ModelClient
 from serving.journal import Journal
@@ -106,3 +107,9 @@ def hosted() -> Iterator[HostedServer]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def hosted_allowed() -> None:
+    """As by `--allow-hosted`: without a policy a service is asked for no texts but these."""
+    gate.choose(None, allow_hosted=True)

@@ -33,6 +33,9 @@ from tests.serving.hosted_server import (
 EXTRAS = [provider for provider in PACKAGES if provider != "openai"]
 
 
+pytestmark = pytest.mark.usefixtures("hosted_allowed")
+
+
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
@@ -77,6 +80,7 @@ def test_the_key_of_another_provider_is_no_key(monkeypatch: pytest.MonkeyPatch, 
 
 _WITHOUT = """
 import os, sys
+from serving import gate
 from serving.backends import connect
 from serving.errors import ModelError
 from serving.model_name import ModelName
@@ -84,6 +88,7 @@ os.environ["ANTHROPIC_API_KEY"] = "a-key"
 for argument in sys.argv[1:]:
     provider, package = argument.split("=")
     sys.modules[package.replace("-", "_")] = None
+    gate.choose(None, allow_hosted=True)
     try:
         connect(ModelName(provider, "a-model"))
     except ModelError as error:

@@ -19,6 +19,8 @@ from tests.serving.hosted_server import (
     google_reply,
 )
 
+pytestmark = pytest.mark.usefixtures("hosted_allowed")
+
 TEXT = '{"word": "yes"}'
 REPLIES = {
     "openai": completion({"content": TEXT}),

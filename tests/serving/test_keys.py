@@ -17,6 +17,8 @@ from tests.serving.hosted_models import MODELS, Connected, answers, call, point_
 from tests.serving.hosted_server import HostedServer
 from tests.serving.test_hosted_bodies import REPLIES
 
+pytestmark = pytest.mark.usefixtures("hosted_allowed")
+
 KEY = "sk-5ecret"
 STRAY = [f"{KEY}\n", f" {KEY}", f"{KEY}\r\n", f"\t{KEY} \n"]
 BROKEN = ["sk-5e\ncret", "sk-5e cret", "sk-5\u00e9cret", "sk-5e\rcret", "sk-5e\x1bcret"]

@@ -12,8 +12,9 @@ import pytest
 
 from cli.view import _roots
 from runs.manifest import RunError
+from serving.policy import is_loopback
 from tests.evigraph import COMMAND
-from viewer.listening import PortTaken, is_loopback, link, listen
+from viewer.listening import PortTaken, link, listen
 
 ANY = "0.0.0.0"  # noqa: S104 - of a test
 

@@ -1,0 +1,216 @@
+"""`audit.jsonl`: who did what with a run; lines are only added, and each is sealed with those before it.
+
+The seal of a line is the SHA-256 of the seal before it and of the line's own fields, so whoever changes, adds
+or takes out a line changes all that follow. No line holds a text of a case, a prompt or a reply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import pwd
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from cases.errors import InputError
+from cases.private import open_here
+from runs.manifest import Manifest, RunError, own_version, utc_now
+from serving.addresses import host_of
+from serving.backends import addresses
+from serving.journal import Journal
+from serving.model_name import PROVIDERS, ModelName
+from serving.traffic import Traffic, since
+
+AUDIT = "audit.jsonl"
+PERSON_VARIABLE = "EVIGRAPH_USER"
+"""Names the person where several share an account of the system."""
+
+Event = Literal["started", "ended", "opened", "reviewed", "exported", "bundled", "repaired", "purged"]
+
+_FIRST = "0" * 64
+_SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
+_TAIL = 1 << 20
+"""Bytes from the end in which the last line is looked for."""
+
+
+class AuditLine(NamedTuple):
+    """A line of the log, or what is wrong with it.
+
+    Attributes:
+        number: From 1.
+        fields: As they were written; None where the line cannot be read.
+        fault: Empty where the line is what was written, after the lines before it.
+    """
+
+    number: int
+    fields: dict[str, Any] | None
+    fault: str = ""
+
+
+def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
+    """Add a line, on the disk for good when this returns.
+
+    Args:
+        run: The run's folder.
+        event: What was done.
+        person: Who did it; the user of the system is recorded as well.
+        facts: More about it: names, numbers, ids of cases; never a text of one.
+
+    Raises:
+        InputError: The log is a symbolic link.
+        OSError: It cannot be written.
+    """
+    with open_here(run / AUDIT, "a+b") as file:
+        # Where a file system has no locks, lines are still written in one go.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        before, torn = _last_seal(file.fileno())
+        line = _sealed(before, {"at": utc_now(), "event": event, **_who(person), **facts})
+        os.write(file.fileno(), b"\n" * torn + line + b"\n")
+        os.fsync(file.fileno())
+
+
+def record_if_possible(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
+    """The same for what is only read: a run on a disk that cannot be written may still be looked at."""
+    with contextlib.suppress(OSError, InputError):
+        record(run, event, person=person, **facts)
+
+
+def record_start(run: Path, manifest: Manifest, command: str, journal: Journal | None) -> None:
+    """Record that a session has begun, and before that the end of one that was killed.
+
+    Args:
+        run: The run's folder.
+        manifest: Of the run.
+        command: What has begun it.
+        journal: The run's own, which knows what a killed session had got; None where others share it.
+
+    Raises:
+        OSError: It cannot be written.
+        JournalError: The journal cannot be read.
+    """
+    earlier = [one.fields for one in read_audit(run) if one.fields is not None]
+    begun = [fields for fields in earlier if fields.get("event") in ("started", "ended")]
+    if begun and begun[-1]["event"] == "started":
+        hosts = {} if journal is None else since(_recorded(earlier), _of_journal(journal))
+        record(run, "ended", status="killed", hosts=_as_fields(hosts), known_from="journal")
+    policies = [f"{one.rules.name} ({one.sha256[:12]})" for one in manifest.policies]
+    versions = {"evigraph": own_version(), "python": platform.python_version()}
+    more: dict[str, Any] = {"policies": policies} if policies else {}
+    models = sorted({model.name for model in manifest.models.values()})
+    record(run, "started", command=command, models=models, versions=versions, **more)
+
+
+def record_end(run: Path, status: str, cases: int, hosts: Mapping[str, Traffic]) -> None:
+    """Record that a session has ended, and what it sent where.
+
+    Args:
+        run: The run's folder.
+        status: Of the run.
+        cases: That have ended, in all sessions.
+        hosts: What went to each.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    record(run, "ended", status=status, cases=cases, hosts=_as_fields(hosts))
+
+
+def read_audit(run: Path) -> Iterator[AuditLine]:
+    """The lines of the log, each held against those before it; none where there is no log.
+
+    Raises:
+        RunError: It cannot be read.
+    """
+    path = run / AUDIT
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+    before = _FIRST
+    for number, raw in enumerate(content.splitlines(keepends=True), start=1):
+        line = raw.removesuffix(b"\n")
+        fields, stated = _opened(line)
+        if fields is None:
+            fault = "it is no line of this log" if raw.endswith(b"\n") else "it breaks off"
+        elif stated != _seal(before, fields):
+            fault = "it was changed, or lines before it were changed, added or taken out"
+        else:
+            fault = "" if raw.endswith(b"\n") else "its end is missing"
+        yield AuditLine(number, fields, fault)
+        before = stated
+
+
+def _who(person: str) -> dict[str, str]:
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        # An account without a name, as in many a container.
+        user = str(os.getuid())
+    named = person or os.environ.get(PERSON_VARIABLE, "")
+    return {"user": user, "machine": platform.node(), **({"person": named[:200]} if named else {})}
+
+
+def _seal(before: str, fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(before.encode() + json.dumps(fields).encode()).hexdigest()
+
+
+def _sealed(before: str, fields: Mapping[str, Any]) -> bytes:
+    return b'%s, "sha256": "%s"}' % (json.dumps(fields).encode()[:-1], _seal(before, fields).encode())
+
+
+def _opened(line: bytes) -> tuple[dict[str, Any] | None, str]:
+    """The fields of a line, and the seal that the next line follows."""
+    found = _SEAL.search(line)
+    if found is None:
+        return None, hashlib.sha256(line).hexdigest()
+    try:
+        fields = json.loads(line[: found.start()] + b"}")
+    except (ValueError, RecursionError):
+        fields = None
+    return fields if isinstance(fields, dict) else None, found[1].decode()
+
+
+def _last_seal(file: int) -> tuple[str, bool]:
+    """The seal that the next line follows, and whether the last line breaks off."""
+    length = os.fstat(file).st_size
+    tail = os.pread(file, min(length, _TAIL), max(0, length - _TAIL))
+    if not tail:
+        return _FIRST, False
+    torn = not tail.endswith(b"\n")
+    return _opened(tail.removesuffix(b"\n").rpartition(b"\n")[2])[1], torn
+
+
+def _recorded(earlier: list[dict[str, Any]]) -> dict[str, Traffic]:
+    """What earlier sessions have recorded, by host."""
+    found: dict[str, Traffic] = {}
+    for fields in earlier:
+        for host, counts in fields.get("hosts", {}).items():
+            found[host] = found.get(host, Traffic()).plus(Traffic(**counts))
+    return found
+
+
+def _of_journal(journal: Journal) -> dict[str, Traffic]:
+    found: dict[str, Traffic] = {}
+    for server, traffic in journal.traffic().items():
+        service = server in PROVIDERS and addresses(ModelName(server, "any"))
+        if host := host_of(server) or (server if service else ""):
+            found[host] = found.get(host, Traffic()).plus(traffic)
+    return found
+
+
+def _as_fields(hosts: Mapping[str, Traffic]) -> dict[str, dict[str, int]]:
+    return {host: traffic._asdict() for host, traffic in sorted(hosts.items())}
+
+
+def no_audit(run: Path) -> RunError:
+    """What to raise where a run has no log."""
+    return RunError(f"{run}: no {AUDIT} here: no run, one of an earlier version, or the log was taken away")

@@ -1,0 +1,229 @@
+"""The one gate that texts of cases pass on their way out of this process.
+
+What this process has opened binds it: the policy of the cases of a run, and that of every run whose folder
+is opened. Everything that sends asks here first. While a policy is held Python's own audit events are a
+second wall: no name is looked up and no connection begun that it does not allow, whatever library does it.
+
+A process serves one user, so what is held is the process's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from serving.addresses import redacted
+from serving.model_name import ModelName
+from serving.policy import (
+    FILE,
+    Action,
+    HeldPolicy,
+    PolicyError,
+    find_policies,
+    is_loopback,
+    is_public,
+    load_policy,
+    plain_host,
+)
+
+
+@dataclass(slots=True)
+class _State:
+    """What binds this process.
+
+    Attributes:
+        chosen: The policy that the user named, which takes the place of those that would be found.
+        any_host: Whether the user allows hosted models for data without a policy.
+        hosts: Public hosts that a run without a policy has been allowed.
+        passed: Hosts that have been found allowed.
+        looked_up: Whether an allowed name was looked up, so that its address may be any.
+        listens: The host on which pages are served to others.
+    """
+
+    held: dict[str, HeldPolicy] = field(default_factory=dict)
+    chosen: HeldPolicy | None = None
+    any_host: bool = False
+    hosts: set[str] = field(default_factory=set)
+    passed: set[str] = field(default_factory=set)
+    looked_up: bool = False
+    listens: str | None = None
+    walled: bool = False
+
+
+_state = _State()
+
+
+def choose(policy: str | None, *, allow_hosted: bool) -> None:
+    """Take what the user says about the data of this command.
+
+    Raises:
+        PolicyError: The policy cannot be read.
+    """
+    _state.chosen = None if policy is None else load_policy(policy)
+    _state.any_host = allow_hosted
+    hold([_state.chosen] if _state.chosen else [])
+
+
+def hold_for(
+    paths: Iterable[Path], recorded: Iterable[HeldPolicy] = (), hosts: Iterable[str] = ()
+) -> tuple[HeldPolicy, ...]:
+    """Hold the policy of some data: what a run has recorded, else what the user named, else what is found.
+
+    Args:
+        paths: Case files, and all else whose texts may be sent.
+        recorded: The policies that a run began with.
+        hosts: The public hosts that it was allowed without one.
+
+    Raises:
+        PolicyError: A policy cannot be read, or the user names another than the recorded one.
+    """
+    policies = tuple(recorded)
+    chosen = _state.chosen
+    if policies and chosen is not None and chosen.sha256 not in {one.sha256 for one in policies}:
+        raise PolicyError(
+            f"the run is held to policy {policies[0].rules.name!r} ({policies[0].origin}) since it began;"
+            " leave --policy out, or start a new run"
+        )
+    if not policies:
+        policies = (chosen,) if chosen is not None else find_policies(paths)
+    hold(policies)
+    _state.hosts.update(hosts)
+    return policies
+
+
+def hold(policies: Iterable[HeldPolicy]) -> None:
+    """Be bound by further policies, for as long as the process lives.
+
+    Raises:
+        PolicyError: Pages are being served to others, and one forbids it.
+    """
+    for policy in policies:
+        if policy.sha256 in _state.held:
+            continue
+        _state.held[policy.sha256] = policy
+        _state.passed.clear()
+        if not _state.walled:
+            # It cannot be taken away again, and costs time at every event, so it comes with the first policy.
+            sys.addaudithook(_wall)
+            _state.walled = True
+    if _state.listens is not None:
+        demand("view_from_other_hosts")
+
+
+def release() -> None:
+    """Be bound by nothing, for the next test."""
+    global _state
+    _state = _State(walled=_state.walled)
+
+
+def demand(action: Action) -> None:
+    """Ask before something is done with texts.
+
+    Raises:
+        PolicyError: A policy forbids it.
+    """
+    _raise_first(policy.fault_of(action) for policy in _state.held.values())
+
+
+def demand_listening(host: str) -> None:
+    """Ask before pages are served on an address; runs that are opened later have to allow it, too.
+
+    Raises:
+        PolicyError: A policy forbids it.
+    """
+    host = plain_host(host)
+    if not is_loopback(host):
+        demand("view_from_other_hosts")
+        _state.listens = host
+
+
+def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
+    """Ask before anything is sent to a model, be it a look at its server.
+
+    Args:
+        name: The model.
+        addresses: Of its servers; none for a model in this process.
+
+    Raises:
+        PolicyError: A policy forbids it, or no policy is known and the user has not allowed hosted models.
+    """
+    _raise_first(policy.fault_of_provider(name.provider) for policy in _state.held.values())
+    for address in addresses:
+        demand_host(address, f"model {redacted(str(name))!r}")
+
+
+def demand_host(address: str, what: str, *, consent: bool = True) -> None:
+    """Ask before a request is sent to an address.
+
+    Args:
+        address: An URL.
+        what: What is there, for the message.
+        consent: Whether data without a policy need the user's word for a public host.
+
+    Raises:
+        PolicyError: A policy forbids it, or the user has not allowed it.
+    """
+    host = host_name(address)
+    if host in _state.passed:
+        return
+    _raise_first(policy.fault_of_host(host) for policy in _state.held.values())
+    if not _state.held and consent and is_public(host) and not (_state.any_host or host in _state.hosts):
+        raise PolicyError(
+            f"{what}: texts of cases would go to {host}, and no policy says whether they may; put a {FILE}"
+            " beside the cases, name one by --policy, or pass --allow-hosted if their agreement permits it"
+        )
+    if consent or _state.held:
+        _state.passed.add(host)
+
+
+def public_hosts(addresses: Iterable[str]) -> list[str]:
+    """Those hosts that need the user's word where there is no policy."""
+    return sorted({host for host in map(host_name, addresses) if is_public(host)})
+
+
+def host_name(address: str) -> str:
+    """The host of an URL, without its port; the text itself where it has none."""
+    try:
+        return plain_host(urlsplit(address).hostname or address)
+    except ValueError:
+        return address
+
+
+def _raise_first(faults: Iterable[str]) -> None:
+    fault = next(filter(None, faults), None)
+    if fault is not None:
+        raise PolicyError(fault)
+
+
+def _wall(event: str, arguments: tuple[object, ...]) -> None:
+    """Refuse lookups and connections that the policies do not allow.
+
+    Raises:
+        PolicyError: Names the host.
+    """
+    if not event.startswith("socket.") or not _state.held:
+        return
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event in ("socket.connect", "socket.sendto"):
+        address = arguments[1]
+        # An address of a Unix socket is a path.
+        host = address[0] if isinstance(address, tuple) and len(address) >= 2 else None
+    else:
+        return
+    if isinstance(host, bytes):
+        host = host.decode(errors="replace")
+    if not isinstance(host, str) or not host:
+        return
+    host = plain_host(host)
+    if is_loopback(host) or host == _state.listens or (_state.looked_up and _is_address(host)):
+        return
+    _raise_first(policy.fault_of_host(host) for policy in _state.held.values())
+    _state.looked_up = _state.looked_up or not _is_address(host)
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()

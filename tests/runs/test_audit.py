@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from cli.main import app
+from runs.audit import AUDIT, read_audit, record, record_start
+from runs.folder import CALLS, RunFolder
+from serving import traffic
+from serving.journal import Journal
+from serving.traffic import Traffic
+from tests.evigraph import write_cases, write_recipe
+from tests.serving.fake_server import MODEL, FakeServer, Obey
+from viewer.guard import TOKEN, new_token
+from viewer.library import Library
+from viewer.server import application
+
+COMMENT = "The haemoglobin had fallen twice before the transfusion was given."
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two people: one runs, reruns and exports it, the other reads, reviews and resumes it."""
+    folder = tmp_path_factory.mktemp("audit")
+    write_recipe(folder)
+    write_cases(folder / "cases.jsonl", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_API_KEY", "EMPTY")
+        server = FakeServer(models={"data": [{"id": MODEL, "max_model_len": 100_000}]}, default=Obey())
+        server.start()
+        path, model = folder / "run", f"vllm:{MODEL}@http://127.0.0.1:{server.port}/v1"
+        patch.setenv("EVIGRAPH_USER", "R. Chen")
+        invoke(
+            *("run", "tamu", folder / "cases.jsonl", "--model", model),
+            *("--recipe", folder / "lexical.yaml", "--out", path),
+        )
+        invoke("rerun", path, "k0", "--from", "generate_answer")
+        invoke("export", path, "--spans", folder / "spans", "--payloads")
+        invoke("view", path, "--bundle", folder / "pages", "--redact")
+        patch.setenv("EVIGRAPH_USER", "Ann")
+        look(path, "k1")
+        invoke("review", path, "k0", "--by", "Ann", "--confirm", "--comment", COMMENT)
+        invoke("resume", path)
+        server.stop()
+    return path
+
+
+def invoke(*arguments: str | Path) -> str:
+    ended = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+def look(run: Path, case_id: str) -> None:
+    library = Library([run])
+    token = new_token()
+    with TestClient(application(library, 80, token), base_url="http://127.0.0.1:80") as client:
+        assert client.get("/", params={TOKEN: token}).status_code == 200
+        library.names()
+        name = library.name_of(run)
+        assert client.get(f"/runs/{name}/case", params={"id": case_id}).status_code == 200
+    library.close()
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    found = list(read_audit(run))
+    assert not [line for line in found if line.fault]
+    return [line.fields for line in found if line.fields is not None]
+
+
+def test_it_says_who_did_what(run: Path) -> None:
+    facts = [(line["event"], line["person"], line.get("command", line.get("case"))) for line in lines(run)]
+    assert facts == [
+        ("started", "R. Chen", "run"),
+        ("ended", "R. Chen", None),
+        ("exported", "R. Chen", None),
+        ("bundled", "R. Chen", None),
+        ("opened", "Ann", "k1"),
+        ("reviewed", "Ann", "k0"),
+        ("started", "Ann", "resume"),
+        ("ended", "Ann", None),
+    ]
+    started = lines(run)[0]
+    assert started["user"] and started["machine"] and started["versions"].keys() == {"evigraph", "python"}
+    assert [line["event"] for line in lines(run / "forks" / "1")] == ["started", "ended", "bundled"]
+
+
+def test_it_says_what_went_to_which_host(run: Path) -> None:
+    ((host, counts),) = lines(run)[1]["hosts"].items()
+    assert host.startswith("127.0.0.1:")
+    journal = Journal(run / CALLS, read_only=True)
+    (stored,) = journal.traffic().values()
+    journal.close()
+    # Probes and requests for lengths are not in the journal.
+    assert counts["replies"] >= stored.replies > 0 and counts["received"] >= stored.received > 0
+    assert counts["requests"] >= stored.requests and counts["sent"] >= stored.sent > 1000
+
+
+def test_no_text_of_a_case_is_in_it(run: Path) -> None:
+    written = (run / AUDIT).read_text("utf-8") + (run / "forks" / "1" / AUDIT).read_text("utf-8")
+    texts = [COMMENT]
+    for line in (run.parent / "cases.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        texts += [case["narrative"], case["question"], *case["sentences"]]
+    texts += [line["answer"] for line in RunFolder(run).cases() if line["answer"]]
+    pieces = {text[start : start + 12] for text in texts for start in range(len(text) - 11)}
+    assert len(pieces) > 250
+    assert [piece for piece in pieces if piece in written] == []
+
+
+def test_the_command_prints_and_verifies_it(run: Path) -> None:
+    printed = invoke("audit", run)
+    assert "R. Chen" in printed and "whole: 8 lines" in printed
+    found = json.loads(invoke("audit", run, "--json"))
+    assert found["whole"] and [line["line"] for line in found["lines"]] == list(range(1, 9))
+
+
+CHANGES: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
+    "a changed field": (lambda all_: [*all_[:2], all_[2].replace(b"R. Chen", b"S. Chen"), *all_[3:]], 3),
+    "a line taken out": (lambda all_: [*all_[:2], *all_[3:]], 3),
+    "a line twice": (lambda all_: [*all_[:3], *all_[2:]], 4),
+    "two lines changed places": (lambda all_: [all_[1], all_[0], *all_[2:]], 1),
+    "the last line changed": (lambda all_: [*all_[:-1], all_[-1].replace(b"Ann", b"Bob")], 8),
+    "the last line cut": (lambda all_: [*all_[:-1], all_[-1][:-20]], 8),
+    "no line at all": (lambda all_: [all_[0], b"{}\n", *all_[1:]], 2),
+    "a flipped bit": (lambda all_: [*all_[:4], bytes([all_[4][0] ^ 1]) + all_[4][1:], *all_[5:]], 5),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_first_broken_line_is_named(run: Path, tmp_path: Path, name: str) -> None:
+    change, number = CHANGES[name]
+    content = (run / AUDIT).read_bytes()
+    (tmp_path / AUDIT).write_bytes(b"".join(change(content.splitlines(keepends=True))))
+    ended = CliRunner().invoke(app, ["audit", str(tmp_path)])
+    assert ended.exit_code == 1
+    assert f"{AUDIT}: line {number}: " in ended.stdout.replace("\n", " ")
+
+
+def test_it_goes_on_after_a_line_that_a_power_cut_has_torn(tmp_path: Path) -> None:
+    record(tmp_path, "exported", what="tables")
+    with (tmp_path / AUDIT).open("ab") as file:
+        file.write(b'{"at": "2026')
+    record(tmp_path, "exported", what="tables")
+    assert [line.number for line in read_audit(tmp_path) if line.fault] == [2]
+    assert len(list(read_audit(tmp_path))) == 3
+
+
+def test_what_a_killed_session_sent_is_taken_from_the_journal(run: Path, tmp_path: Path) -> None:
+    manifest = RunFolder(run).manifest
+    journal = Journal(run / CALLS, read_only=True)
+    record_start(tmp_path, manifest, "run", journal)
+    record_start(tmp_path, manifest, "resume", journal)
+    record_start(tmp_path, manifest, "resume", journal)
+    (stored,) = journal.traffic().values()
+    journal.close()
+    events = [(line["event"], line.get("status"), line.get("hosts")) for line in lines(tmp_path)]
+    (host,) = lines(run)[1]["hosts"]
+    assert events == [
+        ("started", None, None),
+        ("ended", "killed", {host: stored._asdict()}),
+        ("started", None, None),
+        ("ended", "killed", {}),
+        ("started", None, None),
+    ]
+
+
+def test_a_case_id_that_no_file_can_hold_does_no_harm(tmp_path: Path) -> None:
+    record(tmp_path, "opened", case="\ud800\u2028\n")
+    record(tmp_path, "opened", case="next")
+    assert [line["case"] for line in lines(tmp_path)] == ["\ud800\u2028\n", "next"]
+
+
+def test_a_seal_is_of_the_seal_before_and_the_fields(tmp_path: Path) -> None:
+    record(tmp_path, "exported", what="tables")
+    line = json.loads((tmp_path / AUDIT).read_bytes())
+    seal = line.pop("sha256")
+    assert hashlib.sha256(b"0" * 64 + json.dumps(line).encode()).hexdigest() == seal
+
+
+def test_a_folder_without_a_log_is_told(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["audit", str(tmp_path)])
+    assert "no audit.jsonl here" in str(ended.exception)
+
+
+def test_counts_of_a_host_are_added_up() -> None:
+    before = traffic.so_far()
+    traffic.count("http://me@gpu01:8000/v1?x=y", Traffic(1, 2, 3, 4))
+    traffic.count("http://gpu01:8000/other", Traffic(1, 0, 1, 0))
+    assert traffic.since(before, traffic.so_far()) == {"gpu01:8000": Traffic(2, 2, 4, 4)}

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from evals.spans.collector import Collector
+from retrieval.embeddings import ServerEmbedder, connect_embedder
+from retrieval.index.connect_store import StorePlace
+from retrieval.index.qdrant_store import open_store
+from serving import gate
+from serving.backends import connect
+from serving.backends.http_json import HttpJson
+from serving.model_name import parse_model_name
+from serving.policy import HeldPolicy, Policy, PolicyError
+
+SERVICES = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "google_genai": "GOOGLE_GEMINI_BASE_URL",
+    "deepseek": "DEEPSEEK_API_BASE",
+}
+
+
+def hold(**rules: object) -> None:
+    text = str(rules)
+    made = Policy.model_validate({"name": "ours", **rules})
+    gate.hold([HeldPolicy(origin="here", sha256=text, rules=made)])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai:m",
+        "anthropic:m",
+        "google_genai:m",
+        "deepseek:m",
+        "vllm:m@http://gpu01:8000/v1",
+        "openai:m@http://127.0.0.1:9/v1,http://gpu01/v1",
+        "anthropic:m@http://gpu01",
+    ],
+)
+def test_no_model_is_asked_at_a_host_that_is_not_allowed(model: str) -> None:
+    hold()
+    with pytest.raises(PolicyError, match=r"rule hosts: .* may see no text"):
+        connect(parse_model_name(model))
+
+
+@pytest.mark.parametrize("provider", SERVICES)
+def test_an_address_from_the_environment_is_held_to_the_policy(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
+        monkeypatch.setenv(f"{name}_API_KEY", "a-key")
+    hold(hosts=["gpu01"])
+    monkeypatch.setenv(SERVICES[provider], "http://gpu02/v1")
+    with pytest.raises(PolicyError, match="gpu02"):
+        connect(parse_model_name(f"{provider}:m"))
+    monkeypatch.setenv(SERVICES[provider], "http://gpu01/v1")
+    connect(parse_model_name(f"{provider}:m"))
+
+
+def test_a_provider_is_held_to_the_policy_even_without_a_server() -> None:
+    hold(providers=["scripted"])
+    connect(parse_model_name("scripted:auto"))
+    with pytest.raises(PolicyError, match="rule providers: embedded"):
+        connect(parse_model_name("embedded:smollm2-135m"))
+
+
+async def test_everything_that_sends_asks_first() -> None:
+    url = "http://gpu01:8000/v1"
+    open_embedder = ServerEmbedder("m", url)
+    hold()
+    refused = pytest.raises(PolicyError, match="gpu01")
+    with refused:
+        await HttpJson().post(url, {})
+    with refused:
+        await HttpJson().status(url, 1.0)
+    with refused:
+        connect_embedder(f"openai:m@{url}")
+    with refused:
+        await open_embedder.aembed(["a text"])
+    with refused:
+        open_store(StorePlace(folder=None, url=url, collection="c", dimensions=2, quantised=False))  # type: ignore[arg-type]
+    with refused:
+        Collector(url)
+
+
+def test_the_wall_stops_what_did_not_ask() -> None:
+    hold(hosts=["10.1.0.0/16"])
+    with pytest.raises(PolicyError, match=r"example.org"):
+        socket.getaddrinfo("example.org", 80)
+    with socket.socket() as one, pytest.raises(PolicyError, match=r"192.0.2.1"):
+        one.connect(("192.0.2.1", 80))
+    with socket.socket(type=socket.SOCK_DGRAM) as one, pytest.raises(PolicyError, match=r"192.0.2.1"):
+        one.sendto(b"text", ("192.0.2.1", 53))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+
+
+def test_data_without_a_policy_need_a_word_for_public_hosts_alone() -> None:
+    gate.demand_host("http://gpu01/v1", "model m")
+    gate.demand_host("http://192.168.0.7/v1", "model m")
+    with pytest.raises(PolicyError, match=r"model m: texts of cases would go to api.* --allow-hosted"):
+        gate.demand_host("https://api.openai.com", "model m")
+    gate.demand_host("https://api.openai.com", "receiver", consent=False)
+    gate.hold_for([], hosts=["api.openai.com"])
+    gate.demand_host("https://api.openai.com", "model m")
+    with pytest.raises(PolicyError):
+        gate.demand_host("https://api.anthropic.com", "model m")
+    gate.choose(None, allow_hosted=True)
+    gate.demand_host("https://api.anthropic.com", "model m")
+
+
+def test_a_policy_that_comes_later_closes_what_was_open() -> None:
+    gate.choose(None, allow_hosted=True)
+    gate.demand_host("https://api.openai.com", "model m")
+    hold()
+    with pytest.raises(PolicyError, match="rule hosts"):
+        gate.demand_host("https://api.openai.com", "model m")
+
+
+def test_pages_that_others_see_refuse_runs_that_forbid_it() -> None:
+    gate.demand_listening("0.0.0.0")  # noqa: S104
+    hold(view_from_other_hosts=True)
+    with pytest.raises(PolicyError, match="rule view_from_other_hosts"):
+        hold()
+
+
+def test_pages_of_runs_that_forbid_it_are_for_this_machine() -> None:
+    hold()
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        gate.demand_listening(host)
+    with pytest.raises(PolicyError, match="rule view_from_other_hosts"):
+        gate.demand_listening("0.0.0.0")  # noqa: S104
+
+
+def test_a_run_keeps_its_policy() -> None:
+    recorded = HeldPolicy(origin="there", sha256="1", rules=Policy(name="theirs"))
+    assert gate.hold_for([], [recorded]) == (recorded,)
+    gate.choose("physionet", allow_hosted=False)
+    with pytest.raises(PolicyError, match="held to policy 'theirs'"):
+        gate.hold_for([], [recorded])
