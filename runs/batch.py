@@ -29,7 +29,8 @@ from runs.manifest import (
     utc_now,
 )
 from runs.ordering import OrderedCases, window_size
-from runs.reviews import Review, Reviews, fingerprint
+from runs.reviewers import ReviewedRun
+from runs.reviews import Review, fingerprint
 from runs.trace_file import Line, Successors
 from runs.watcher import Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
@@ -44,7 +45,7 @@ MAX_HELD = 1000
 class HeldCases:
     """Looks for new reviews by the size of their file, so it may be asked after every case."""
 
-    def __init__(self, reviews: Reviews, report: Callable[[str], None]) -> None:
+    def __init__(self, reviews: ReviewedRun, report: Callable[[str], None]) -> None:
         """Of one batch; `report` gets a line for a file of reviews that cannot be read."""
         self._reviews = reviews
         self._report = report
@@ -54,7 +55,7 @@ class HeldCases:
         self._readable = True
 
     def review_of(self, case_id: str) -> Review | None:
-        """The last review of the case's labels."""
+        """The review whose labels count."""
         self._listen()
         return self._said.get(case_id)
 
@@ -77,7 +78,7 @@ class HeldCases:
             return None
         for case_id, (case, shown) in self._held.items():
             review = self._said.get(case_id)
-            if review is not None and review.shown == shown:
+            if review is not None and (review.independent or review.shown == shown):
                 del self._held[case_id]
                 return case
         self._news = False
@@ -87,7 +88,7 @@ class HeldCases:
         if not self._readable or not self._reviews.changed():
             return
         try:
-            self._said = self._reviews.latest("labels")
+            self._said = self._reviews.counting()
             self._news = True
         except RunError as error:
             # The batch can do without; whoever adds or reads reviews gets the same error.
@@ -126,8 +127,18 @@ async def run_batch(
     skipped: Collection[str],
     stop: asyncio.Event,
     watcher: Watcher,
+    only: Collection[str] | None = None,
 ) -> Status:
     """Run all cases that are not `skipped`, and leave the folder readable however that ends.
+
+    Args:
+        folder: The run.
+        assembly: What it is made of.
+        options: How to run.
+        skipped: Ids of the cases that stay as they are.
+        stop: Ends the session early, resumable.
+        watcher: Shows how it goes.
+        only: Leave all other cases alone, whether they have ended or not; None leaves none.
 
     Raises:
         RunStopped: The folder cannot be written any more; what was done is kept.
@@ -144,6 +155,7 @@ async def run_batch(
     manifest.budget = manifest.budget.replaced_by(options.budget)
     session = Session(command=options.command, started=utc_now())
     manifest.sessions.append(session)
+    ended_before = manifest.status == "finished"
     manifest.status = "running"
     status: Status = "stopped"
     used_before, began = time.process_time(), time.monotonic()
@@ -160,8 +172,8 @@ async def run_batch(
             )
             folder.save_manifest()
             watcher.update(progress)
-            held = HeldCases(Reviews(folder.path), watcher.notify)
-            batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher, held)
+            held = HeldCases(ReviewedRun(folder.path), watcher.notify)
+            batch = _Batch(folder, assembly, client, skipped, statuses, progress, watcher, held, only)
             try:
                 finished = await batch.run(_cases_at_once(assembly, options), stop)
             except BudgetSpent as spent:
@@ -169,6 +181,8 @@ async def run_batch(
                 session.stopped_by = str(spent)
             finally:
                 await client.aclose()
+            # Cases that never ran are still to be run by whoever ended the run early.
+            finished = finished and (only is None or ended_before)
             status = "finished" if finished else "interrupted"
             if finished:
                 folder.compact(batch.order)
@@ -197,6 +211,7 @@ class _Batch:
     progress: Progress
     watcher: Watcher
     held: HeldCases
+    only: Collection[str] | None = None
     order: dict[str, int] = field(default_factory=dict)
     notices: int = 0
     told_of_waiting: bool = False
@@ -252,7 +267,7 @@ class _Batch:
             if limit is not None and position >= limit:
                 return
             self.order[case.id] = position
-            if case.id not in self.skipped:
+            if case.id not in self.skipped and (self.only is None or case.id in self.only):
                 yield case
 
     def _keep(self, result: CaseResult) -> None:

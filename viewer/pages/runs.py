@@ -173,10 +173,11 @@ def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) ->
 
 
 class ReviewLinks(NamedTuple):
-    """Addresses of a served run: the next case to review, and the reviewed cases as a file."""
+    """Addresses of a served run: the next case to review, the reviewed cases as a file, and the reviewers."""
 
     next: str
     gold: str
+    reviewers: str
 
 
 def run_page(
