@@ -169,8 +169,8 @@ def print_agreement(folder: RunFolder, found: ReviewerAgreement, *, as_json: boo
         return
     print_table(found.table)
     print_line(
-        f"{plural(found.cases, 'case')} reviewed by two or more; intervals by bootstrap over cases,"
-        " - where all labels are alike"
+        f"{plural(found.cases, 'case')} labelled by two or more; alpha: Krippendorff's; intervals by"
+        " bootstrap over cases; - where all labels are alike"
     )
     if found.left_out:
         sentences = plural(found.left_out, "sentence")

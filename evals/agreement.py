@@ -17,7 +17,7 @@ from evals.statistics.bootstrap import Interval, intervals_of
 from runs.reviewers import Standing
 
 Scale = Literal["labels", "essential"]
-SCALES: dict[Scale, str] = {"labels": "three labels", "essential": "essential or not"}
+SCALES: dict[Scale, str] = {"labels": "all three", "essential": "essential?"}
 """All labels apart, or supplementary and not relevant ones together."""
 
 _LABELS: tuple[str, ...] = get_args(Label)
@@ -100,19 +100,18 @@ class ReviewerAgreement:
     def table(self) -> Table:
         """All coefficients."""
         columns = [
-            Column("coefficient", "text"),
-            Column("labels", "text"),
+            Column("", "name", wraps=False),
+            Column("labels", "text", wraps=False),
             Column("reviewers", "text"),
-            Column("cases"),
             Column("sentences"),
-            Column("equal"),
-            Column("value"),
-            Column("95 %"),
+            Column("equal", wraps=False),
+            Column("value", wraps=False),
+            Column("95 %", wraps=False),
         ]
         return Table(columns, [_row(one) for one in self.measures])
 
 
-_NAMES = {"cohen": "Cohen's kappa", "fleiss": "Fleiss' kappa", "alpha": "Krippendorff's alpha"}
+_NAMES = {"cohen": "Cohen's kappa", "fleiss": "Fleiss' kappa", "alpha": "alpha"}
 
 
 def _row(one: Measure) -> list[str]:
@@ -120,8 +119,7 @@ def _row(one: Measure) -> list[str]:
     reviewers = ", ".join(one.reviewers) if one.name == "cohen" else "all"
     equal = f"{100 * one.equal / one.sentences:.1f} %" if one.sentences else NO_VALUE
     bracket = _SHARES.bracket(one.value) or NO_VALUE
-    counts = (f"{one.cases:,}", f"{one.sentences:,}")
-    return [_NAMES[one.name], SCALES[one.scale], reviewers, *counts, equal, value, bracket]
+    return [_NAMES[one.name], SCALES[one.scale], reviewers, f"{one.sentences:,}", equal, value, bracket]
 
 
 def reviewer_agreement(standings: Mapping[str, Standing]) -> ReviewerAgreement:

@@ -103,3 +103,13 @@ if (waiting) {
   };
   ask();
 }
+
+// The ranker is loaded on first use, which takes seconds.
+document.getElementById("verify")?.addEventListener("click", (event) => {
+  if (event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey)
+    document.querySelector(".verifying").textContent = "Looking; the first time takes some seconds.";
+});
+addEventListener("pageshow", () => {
+  const said = document.querySelector(".verifying");
+  if (said) said.textContent = "";
+});
