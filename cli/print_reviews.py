@@ -111,7 +111,14 @@ def print_queues(folder: RunFolder, *, as_json: bool) -> None:
         print_line("nothing is assigned, and nothing is reviewed")
         return
     columns = [Column("reviewer", "text"), *map(Column, ("cases", "reviewed", "remaining", "time"))]
-    rows = [[one.reviewer, *(f"{count:,}" for count in _counts(one)), duration(one.seconds)] for one in found]
+    rows = [
+        [
+            one.reviewer,
+            *(f"{count:,}" for count in _counts(one)),
+            _time(one),
+        ]
+        for one in found
+    ]
     print_table(Table(columns, rows))
     remaining = next((one for one in found if one.open), None)
     run = quoted(folder.path)
@@ -134,6 +141,10 @@ def print_queue(folder: RunFolder, reviewer: str, *, blind: bool, as_json: bool)
         flag = " --blind" if blind else ""
         print_line(f"remaining: {some(found.open, 20)}", soft_wrap=True)
         print_line(f"next: evigraph review {quoted(folder.path)} {quoted(found.open[0])}{flag}")
+
+
+def _time(queue: Queue) -> str:
+    return duration(queue.seconds) if queue.seconds else NO_VALUE
 
 
 def _counts(queue: Queue) -> tuple[int, int, int]:
@@ -230,7 +241,7 @@ def _difference(case_id: str, one: Standing) -> dict[str, Any]:
     }
 
 
-def print_adjudicated(path: Path, found: AdjudicatedCases, *, as_json: bool) -> None:
+def print_adjudicated(folder: RunFolder, path: Path, found: AdjudicatedCases, *, as_json: bool) -> None:
     """How the labels of a gold key came about."""
     counts = {"agreed": found.agreed, "adjudicated": found.adjudicated, "alone": found.alone}
     if as_json:
@@ -243,7 +254,7 @@ def print_adjudicated(path: Path, found: AdjudicatedCases, *, as_json: bool) -> 
     )
     if found.missing:
         print_line(f"left out, as somebody is still to label them: {some(found.missing, 10)}", "yellow")
-    print_line(f"next: evigraph score RUN --key {quoted(path)}")
+    print_line(f"next: evigraph score {quoted(folder.path)} --key {quoted(path)}")
 
 
 def _print_confirmed(line: Line, made: Review, labels: Mapping[str, str]) -> None:

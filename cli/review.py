@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from runs.folder import Line, RunFolder
     from runs.reviews import Review
 
-review = typer.Typer(help="Confirm or correct results; several reviewers: assign, agreement, adjudicate.")
+review = typer.Typer(
+    help="Confirm or correct results: review RUN [CASE]; or assign, compare, adjudicate them."
+)
 for _command in (assign, agreement, adjudicate):
     review.command()(_command)
 

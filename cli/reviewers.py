@@ -117,7 +117,7 @@ def adjudicate(
     if out is not None:
         if case is not None or labels is not None:
             raise typer.BadParameter("--out writes all decided cases; leave out CASE and labels")
-        print_adjudicated(out, export_adjudicated(folder, out), as_json=as_json)
+        print_adjudicated(folder, out, export_adjudicated(folder, out), as_json=as_json)
         return
     reviewed = ReviewedRun(folder.path)
     if labels is None and by is None:

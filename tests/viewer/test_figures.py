@@ -28,7 +28,6 @@ def case(seconds: float | None = 1.0, tokens: int = 100, intent: str | None = "a
         seconds=seconds,
         started_at=None,
         outcome=None,
-        outcome=None,
     )
 
 

@@ -123,12 +123,12 @@ def compare_scores(first: Run, second: Run) -> tuple[int, list[ScoreRow]]:
     both = [case_id for case_id in one if case_id in other]
     if not both:
         return 0, []
-    sides = [np.asarray([counts[case_id] for case_id in both], dtype=np.float64) for counts in (one, other)]
+    before, after = (np.asarray([side[id_] for id_ in both], dtype=np.float64) for side in (one, other))
     scoring = find_system(first.manifest.system).score
     parts: Sequence[Part] = PARTS if scoring == "archehr" else ("f1",)
     statistics = [Pooled(0, part, "perfect", PERCENT) for part in parts]
     rows = []
-    for part, found in zip(parts, paired_bootstrap(*sides, statistics), strict=True):
+    for part, found in zip(parts, paired_bootstrap(before, after, statistics), strict=True):
         one_part = f"strict micro {part.replace('f1', 'F1')}"
         rows.append(
             ScoreRow(
