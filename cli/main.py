@@ -37,8 +37,19 @@ _BESIDE = {"retry": "resume", "graph": "recipes"}
 """Commands that share a module with another; every other is in the module of its name."""
 
 
+_DEFAULTS = {"review": "case"}
+"""The subcommand of a group that may be left out."""
+
+
 class _Group(TyperGroup):
     """A group that names the nearest command for a typo."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in the subcommand that may be left out."""
+        default = _DEFAULTS.get(self.name or "")
+        if default is not None and args and args[0] not in (*self.commands, "--help", "-h"):
+            args = [default, *args]
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first argument names, or one line on standard error."""

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cli.terminal import print_json, print_line, print_table
+from cli.terminal import duration, plural, print_json, print_line, print_table
 from evals.pages.tables import NO_VALUE, Column, Table, some
 from nodes.evidence.disagreement import contested
 from runs.folder import Line, RunFolder
 from runs.manifest import WAITING, quoted
-from runs.reviewed_gold import ReviewedCases
+from runs.reviewers import Queue, ReviewedRun, Standing, queue_of, queues
 from runs.reviews import Review, Reviews, is_stale
+
+if TYPE_CHECKING:
+    from cases.records import Case
+    from evals.agreement import ReviewerAgreement
+    from runs.reviewed_gold import AdjudicatedCases, ReviewedCases
 
 
 def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
     """The cases that wait for a person, and those that were reviewed, with the last review of each."""
-    reviews = Reviews(folder.path)
-    latest, labels = reviews.latest(), reviews.latest("labels")
+    reviewed = ReviewedRun(folder.path)
+    latest, counting, standings = reviewed.reviews.latest(), reviewed.counting(), reviewed.standings()
     rows = [
-        _review_row(line, latest.get(line["case_id"]), labels.get(line["case_id"]))
+        _review_row(line, latest.get(line["case_id"]), counting.get(line["case_id"]))
         for line in folder.cases()
         if line["status"] == WAITING or line["case_id"] in latest
     ]
@@ -37,6 +42,10 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
     print_table(
         Table([Column(name, "text") for name in ("case", "status", "votes differ on", "review")], shown)
     )
+    undecided = [case_id for case_id, one in standings.items() if one.undecided]
+    if undecided:
+        command = f"evigraph review adjudicate {quoted(folder.path)}"
+        print_line(f"reviewers differ on {plural(len(undecided), 'case')}: {command}", "yellow")
     for number, command in enumerate(_next_commands(folder, rows)):
         print_line(f"{'     ' if number else 'next:'} {command}")
 
@@ -59,11 +68,17 @@ def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -
         print_json(made.model_dump(mode="json"))
         return
     print_line(f"case {made.case_id}: {made.words}")
-    if made.labels is not None:
+    if made.labels is not None and not made.independent:
         _print_confirmed(line, made, made.labels)
     if line["status"] != WAITING:
         return
-    if made.labels is None:
+    standing = ReviewedRun(folder.path).standing(made.case_id)
+    if standing.missing:
+        print_line(f"it still waits for: {', '.join(standing.missing)}")
+    elif standing.assigned and standing.undecided:
+        print_line(f"it still waits, as reviewers differ on {' '.join(standing.differing)}")
+        print_line(f"next: evigraph review adjudicate {quoted(folder.path)} {quoted(made.case_id)}")
+    elif made.labels is None:
         command = f"evigraph review {folder.path} {made.case_id} --by NAME"
         print_line("it still waits, as the review says nothing of its labels")
         print_line(f"next: {command} --confirm", soft_wrap=True)
@@ -83,6 +98,163 @@ def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
     if found.stale:
         stale = some(found.stale, 10)
         print_line(f"reviewed on an earlier result of the run: {stale}", "yellow")
+
+
+def print_queues(folder: RunFolder, *, as_json: bool) -> None:
+    """How much everybody has reviewed, and is still to review."""
+    ids = [line["case_id"] for line in folder.cases()]
+    found = queues(ids, ReviewedRun(folder.path).standings())
+    if as_json:
+        print_json({"run": str(folder.path), "reviewers": [_queue(one) for one in found]})
+        return
+    if not found:
+        print_line("nothing is assigned, and nothing is reviewed")
+        return
+    columns = [Column("reviewer", "text"), *map(Column, ("cases", "reviewed", "remaining", "time"))]
+    rows = [
+        [
+            one.reviewer,
+            *(f"{count:,}" for count in _counts(one)),
+            _time(one),
+        ]
+        for one in found
+    ]
+    print_table(Table(columns, rows))
+    remaining = next((one for one in found if one.open), None)
+    run = quoted(folder.path)
+    if remaining is not None:
+        print_line(f"next: evigraph view {run} --blind")
+    elif len(found) > 1:
+        print_line(f"next: evigraph review agreement {run}")
+
+
+def print_queue(folder: RunFolder, reviewer: str, *, blind: bool, as_json: bool) -> None:
+    """What one person is still to review."""
+    ids = [line["case_id"] for line in folder.cases()]
+    found = queue_of(reviewer, ids, ReviewedRun(folder.path).standings())
+    if as_json:
+        print_json({"run": str(folder.path), **_queue(found)})
+        return
+    cases, done, remaining = _counts(found)
+    print_line(f"{reviewer}: {done:,} of {plural(cases, 'case')} reviewed, {remaining:,} remaining")
+    if remaining:
+        flag = " --blind" if blind else ""
+        print_line(f"remaining: {some(found.open, 20)}", soft_wrap=True)
+        print_line(f"next: evigraph review {quoted(folder.path)} {quoted(found.open[0])}{flag}")
+
+
+def _time(queue: Queue) -> str:
+    return duration(queue.seconds) if queue.seconds else NO_VALUE
+
+
+def _counts(queue: Queue) -> tuple[int, int, int]:
+    return len(queue.case_ids), len(queue.done), len(queue.open)
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    seconds = round(queue.seconds, 1)
+    return {"reviewer": queue.reviewer, "done": [*queue.done], "remaining": queue.open, "seconds": seconds}
+
+
+def print_unlabelled(case: Case, *, as_json: bool) -> None:
+    """Question and note of a case: what a blind reviewer sees."""
+    if as_json:
+        sentences = {one.id: one.text for one in case.sentences}
+        print_json({"case_id": case.id, "question": case.question, "sentences": sentences})
+        return
+    for name, text in (("question", case.question), ("patient", case.narrative)):
+        if text.strip():
+            print_line(f"{name}: {' '.join(text.split())}")
+    for one in case.sentences:
+        print_line(f"{one.id:>4}  {' '.join(one.text.split())}")
+
+
+def print_agreement(folder: RunFolder, found: ReviewerAgreement, *, as_json: bool) -> None:
+    """How far reviewers agree."""
+    if as_json:
+        print_json({"run": str(folder.path), **found.as_json()})
+        return
+    if not found.cases:
+        print_line("no case is labelled by two people yet")
+        print_line(f"next: evigraph review assign {quoted(folder.path)} --to NAME,NAME --each 2")
+        return
+    print_table(found.table)
+    print_line(
+        f"{plural(found.cases, 'case')} labelled by two or more; alpha: Krippendorff's; intervals by"
+        " bootstrap over cases; - where all labels are alike"
+    )
+    if found.left_out:
+        sentences = plural(found.left_out, "sentence")
+        print_line(f"Fleiss' kappa leaves out {sentences} with other numbers of reviewers")
+    if found.caution:
+        print_line(found.caution, "yellow")
+    run = quoted(folder.path)
+    if found.differing:
+        print_line(f"reviewers differ on {plural(len(found.differing), 'case')}")
+        print_line(f"next: evigraph review adjudicate {run}")
+    else:
+        print_line(f"next: evigraph review adjudicate {run} --out key.json")
+
+
+def print_differences(folder: RunFolder, standings: Mapping[str, Standing], *, as_json: bool) -> None:
+    """The sentences on which reviewers differ, side by side, with the decision where there is one."""
+    differing = {case_id: one for case_id, one in standings.items() if one.differing}
+    if as_json:
+        print_json({"run": str(folder.path), "cases": [_difference(*pair) for pair in differing.items()]})
+        return
+    run = quoted(folder.path)
+    if not differing:
+        print_line("reviewers differ on nothing")
+        print_line(f"next: evigraph review adjudicate {run} --out key.json")
+        return
+    for case_id, one in differing.items():
+        decision = one.adjudication
+        labels = {name: review.labels or {} for name, review in one.by_reviewer.items()}
+        columns = [Column("sentence", "text"), *(Column(name, "text") for name in labels)]
+        if decision is not None:
+            columns.append(Column(f"decided by {decision.reviewer}", "text"))
+            labels["decision"] = decision.labels or {}
+        rows = [
+            [id_, *(each.get(id_, NO_VALUE).replace("-", " ") for each in labels.values())]
+            for id_ in one.differing
+        ]
+        print_table(Table(columns, rows), title=f"case {case_id}")
+    undecided = [case_id for case_id, one in differing.items() if one.undecided]
+    print_line(f"{len(undecided):,} of {plural(len(differing), 'case')} to be decided")
+    if undecided:
+        print_line(
+            f"next: evigraph review adjudicate {run} {quoted(undecided[0])} --by NAME --essential IDS"
+            " --not-relevant IDS",
+            soft_wrap=True,
+        )
+    else:
+        print_line(f"next: evigraph review adjudicate {run} --out key.json")
+
+
+def _difference(case_id: str, one: Standing) -> dict[str, Any]:
+    decision = one.adjudication
+    return {
+        "case_id": case_id,
+        "differing": one.differing,
+        "labels": {name: review.labels for name, review in one.by_reviewer.items()},
+        "decision": None if decision is None else decision.model_dump(mode="json"),
+    }
+
+
+def print_adjudicated(folder: RunFolder, path: Path, found: AdjudicatedCases, *, as_json: bool) -> None:
+    """How the labels of a gold key came about."""
+    counts = {"agreed": found.agreed, "adjudicated": found.adjudicated, "alone": found.alone}
+    if as_json:
+        print_json({"file": str(path), "cases": len(found.cases), **counts, "missing": list(found.missing)})
+        return
+    print_line(
+        f"{plural(len(found.cases), 'case')} in {path}: {found.agreed:,} labelled alike by all reviewers,"
+        f" {found.adjudicated:,} adjudicated, {found.alone:,} labelled by one person",
+        soft_wrap=True,
+    )
+    if found.missing:
+        print_line(f"left out, as somebody is still to label them: {some(found.missing, 10)}", "yellow")
+    print_line(f"next: evigraph score {quoted(folder.path)} --key {quoted(path)}")
 
 
 def _print_confirmed(line: Line, made: Review, labels: Mapping[str, str]) -> None:

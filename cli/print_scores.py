@@ -115,6 +115,10 @@ def print_verdicts(origin: str, scored: Sequence[VerdictScores]) -> None:
             print_line(f"  {note}", soft_wrap=True)
 
 
+_WIDE = 110
+"""Letters that the widest table takes with an interval beside each value."""
+
+
 def print_bioasq(origin: str, scored: Sequence[PartScores]) -> None:
     """Each part with the interval of all questions, and the values of each type beside it."""
     console = output()
@@ -122,7 +126,10 @@ def print_bioasq(origin: str, scored: Sequence[PartScores]) -> None:
     for one in scored:
         noun = "question" if one.of_all.questions == 1 else "questions"
         console.print(f"\n[bold]{_BIOASQ[one.part]}[/bold]  {one.of_all.questions:,} {noun}")
-        print_table(_bioasq_table(one), header=len(one.groups) > 1, gap=4)
+        # Names of metrics are not broken: without room their intervals stand below.
+        below = len(one.groups) > 1 and console.width < _WIDE
+        gap = 2 if below else 4
+        print_table(_bioasq_table(one, below=below), header=len(one.groups) > 1, below=below, gap=gap)
         if one.missing:
             how = "skipped, as BioASQ does" if one.definitions.bioasq_compat else "count as 0"
             print_line(
@@ -131,16 +138,20 @@ def print_bioasq(origin: str, scored: Sequence[PartScores]) -> None:
     print_line("\n0 to 1; brackets: 95 % intervals by bootstrap over questions")
 
 
-def _bioasq_table(one: PartScores) -> Table:
+def _bioasq_table(one: PartScores, *, below: bool) -> Table:
     types = [name for name in one.groups if name != "all"]
-    heads = [Column("", "text"), Column("all"), Column("95 %", "text")]
+    heads = [Column("", "text", wraps=False), Column("all", wraps=False)]
+    heads += [] if below else [Column("95 %", "text")]
     heads += [Column(f"{name} ({one.groups[name].questions})") for name in types]
     shares = Format(4)
     rows = [
         [
             score,
-            shares.number(interval.value),
-            shares.bracket(interval),
+            *(
+                [shares.cell(interval)]
+                if below
+                else [shares.number(interval.value), shares.bracket(interval)]
+            ),
             *(shares.number(one.groups[name].values[score].value) for name in types),
         ]
         for score, interval in one.of_all.values.items()

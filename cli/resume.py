@@ -15,6 +15,9 @@ def resume(
         str | None, typer.Option("--recipe", "-r", help="Check that this is the recipe of the run.")
     ] = None,
     model: ModelOption = None,
+    reviewed: Annotated[
+        bool, typer.Option("--reviewed", help="Only the cases that waited for a person and have a review.")
+    ] = False,
     *,
     flags: SessionFlags,
     as_json: JsonOption = False,
@@ -33,7 +36,13 @@ def resume(
     models, options = chosen_models(run, model), flags.options("resume")
     run_session(
         lambda stop, watcher: resume_run(
-            run, options, recipe=recipe, models=models, stop=stop, watcher=watcher
+            run,
+            options,
+            recipe=recipe,
+            models=models,
+            stop=stop,
+            watcher=watcher,
+            only_reviewed=reviewed,
         ),
         as_json=as_json,
     )

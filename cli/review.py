@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import CaseArgument, JsonOption, RunFolderArgument
+from cli.reviewers import adjudicate, agreement, assign, case_of, ids_of, labels_of
 
 if TYPE_CHECKING:
-    from runs.folder import RunFolder
+    from runs.folder import Line, RunFolder
+    from runs.reviews import Review
+
+review = typer.Typer(
+    help="Confirm or correct results: review RUN [CASE]; or assign, compare, adjudicate them."
+)
+for _command in (assign, agreement, adjudicate):
+    review.command()(_command)
 
 
-def review(
+@review.command("case")
+def review_case(
     run: RunFolderArgument,
     case: CaseArgument = None,
     by: Annotated[str | None, typer.Option(help="Name of the reviewer.", metavar="NAME")] = None,
@@ -40,17 +49,26 @@ def review(
             metavar="FILE",
         ),
     ] = None,
+    blind: Annotated[
+        bool,
+        typer.Option(
+            "--blind", help="Label without seeing any label; sentences that are not named are not relevant."
+        ),
+    ] = False,
+    unsure: Annotated[
+        str | None, typer.Option(help="Sentences whose label you are not sure of.", metavar="IDS")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Confirm or correct labels and answers; list what waits for a person; export reviews as gold.
 
     Sentences that no option names are confirmed as they are, and listed. Reviews are stored in the run with
     name and time; the last one counts. A case that waited continues while the run is in progress, or with
-    `evigraph resume`.
+    `evigraph resume`. `case` may be left out. `--by NAME` without a case shows what NAME is still to review.
 
     Example: evigraph review out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
     """
-    from cli.print_reviews import print_added, print_exported, print_reviews
+    from cli.print_reviews import print_added, print_exported, print_queue, print_reviews
     from runs.audit import record_if_possible
     from runs.folder import RunFolder
     from runs.reviewed_gold import export_reviewed
@@ -58,12 +76,14 @@ def review(
 
     folder = RunFolder(run)
     named = {"essential": essential, "supplementary": supplementary, "not-relevant": not_relevant}
-    labels = _labels(named)
+    labels = labels_of(named)
     says = confirm or labels is not None or answer is not None or bool(comment)
     if case is None:
-        if by is not None or says:
+        if says or (blind and by is None):
             raise typer.BadParameter("name the case: evigraph review RUN CASE --by NAME ...")
-        if export is None:
+        if by is not None:
+            print_queue(folder, by, blind=blind, as_json=as_json)
+        elif export is None:
             print_reviews(folder, as_json=as_json)
         else:
             print_exported(export, export_reviewed(folder, export), as_json=as_json)
@@ -72,47 +92,65 @@ def review(
     if export is not None:
         raise typer.BadParameter("--export writes all reviewed cases; leave out CASE")
     line = folder.require_case(case)
-    reviews = Reviews(run)
-    if not says and by is not None:
-        raise typer.BadParameter(
-            f"--by alone says nothing of case {case!r}: add --confirm where its labels are right, or name"
-            " sentences: --essential IDS, --supplementary IDS, --not-relevant IDS (others: --answer FILE,"
-            " --comment TEXT)"
-        )
     if not says:
-        _show(folder, case, as_json=as_json)
+        if by is not None:
+            raise typer.BadParameter(_what_to_say(case, blind=blind))
+        _show(folder, case, blind=blind, as_json=as_json)
         return
     if by is None:
         raise typer.BadParameter("--by NAME is missing: who reviews?")
-    if confirm and labels is None and line["labels"]:
-        labels = {}
-    text = line.get("answer") if confirm else None
-    made = make_review(
-        line,
-        reviewer=by,
-        labels=labels,
-        answer=_read(answer) if answer is not None else text,
-        comment=comment,
-        earlier=reviews.latest("labels").get(case),
-    )
+    reviews = Reviews(run)
+    if blind:
+        if confirm or answer is not None:
+            raise typer.BadParameter("--blind shows no labels and no answer: none can be confirmed")
+        made = _blind(folder, line, by, labels, comment, ids_of(unsure))
+    else:
+        if confirm and labels is None and line["labels"]:
+            labels = {}
+        text = line.get("answer") if confirm else None
+        made = make_review(
+            line,
+            reviewer=by,
+            labels=labels,
+            answer=_read(answer) if answer is not None else text,
+            comment=comment,
+            earlier=reviews.latest("labels").get(case),
+            unsure=ids_of(unsure),
+        )
     reviews.add(made)
     print_added(folder, line, made, as_json=as_json)
 
 
-def _labels(named: dict[str, str | None]) -> dict[str, str] | None:
-    """None where no option names labels.
+def _what_to_say(case_id: str, *, blind: bool) -> str:
+    confirm = "" if blind else "add --confirm where its labels are right, or "
+    others = "" if blind else " (others: --answer FILE, --comment TEXT)"
+    return (
+        f"--by alone says nothing of case {case_id!r}: {confirm}name sentences: --essential IDS,"
+        f" --supplementary IDS, --not-relevant IDS{others}"
+    )
 
-    Raises:
-        BadParameter: A sentence has two.
-    """
-    if all(ids is None for ids in named.values()):
-        return None
-    labels: dict[str, str] = {}
-    for label, ids in named.items():
-        for id_ in (ids or "").replace(",", " ").split():
-            if labels.setdefault(id_, label) != label:
-                raise typer.BadParameter(f"sentence {id_!r} is both {labels[id_]} and {label}")
-    return labels
+
+def _blind(
+    folder: RunFolder,
+    line: Line,
+    reviewer: str,
+    labels: dict[str, str] | None,
+    comment: str,
+    unsure: list[str],
+) -> Review:
+    from runs.reviews import make_independent_review
+
+    if labels is None:
+        raise typer.BadParameter("--blind needs labels: --essential IDS, --supplementary IDS or both")
+    ids = case_of(folder, line["case_id"]).sentence_ids
+    return make_independent_review(
+        line,
+        ids,
+        reviewer=reviewer,
+        labels={**dict.fromkeys(ids, "not-relevant"), **labels},
+        comment=comment,
+        unsure=unsure,
+    )
 
 
 def _read(path: Path) -> str:
@@ -129,10 +167,13 @@ def _read(path: Path) -> str:
         raise InputError(path, f"byte {error.start + 1} is not UTF-8", "Save the file as UTF-8") from error
 
 
-def _show(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
-    from cli.print_reviews import print_history
+def _show(folder: RunFolder, case_id: str, *, blind: bool, as_json: bool) -> None:
+    from cli.print_reviews import print_history, print_unlabelled
     from cli.show_case import show_case
 
+    if blind:
+        print_unlabelled(case_of(folder, case_id), as_json=as_json)
+        return
     if not as_json:
         show_case(folder, case_id, with_calls=False)
     print_history(folder, case_id, as_json=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,23 @@ def view(
             metavar="RANKER",
         ),
     ] = "support",
+    blind: Annotated[
+        bool,
+        typer.Option(
+            "--blind",
+            help="Only pages to label cases on: no votes, labels, answers, keys or scores.",
+        ),
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(help="With --blind: the one reviewer whom the pages are for.", metavar="NAME"),
+    ] = None,
+    going_on: Annotated[
+        bool,
+        typer.Option(
+            "--resume/--no-resume", help="Let cases that waited for a person go on once they are reviewed."
+        ),
+    ] = True,
     bundle: Annotated[
         Path | None,
         typer.Option(
@@ -64,18 +82,26 @@ def view(
     same pages are written as files that open from disk or any web host, without
     reviews and comparisons.
 
+    A case that waited for a person goes on by itself once its labels are saved, and asks the run's models.
+
     Example: evigraph view out/2026-11-21T10-15-tamu-ab12
     """
     if redact and bundle is None:
         raise typer.BadParameter("--redact needs --bundle DIR")
+    if blind and bundle is not None:
+        raise typer.BadParameter("--blind pages take reviews: leave out --bundle")
+    if by is not None and not blind:
+        raise typer.BadParameter("--by needs --blind")
     if bundle is not None:
         _bundle(_roots(runs), bundle, redact=redact, with_calls=calls)
         return
     from ranking.load import located
     from runs.folder import RunFolder
+    from runs.found import find_runs
     from runs.manifest import RunError
     from serving.policy import is_loopback, plain_host
-    from viewer.library import Library, find_runs
+    from viewer.blind_handlers import Blind
+    from viewer.library import Library
     from viewer.listening import forget, has_display, listen, open_page, serve
 
     roots = _roots(runs)
@@ -102,7 +128,15 @@ def view(
             opened.append(open_page(link))
 
     try:
-        serve(library, bound, host, started, located(ranker))
+        serve(
+            library,
+            bound,
+            host,
+            started,
+            located(ranker),
+            _resume_command if going_on else None,
+            Blind(by) if blind else None,
+        )
     except KeyboardInterrupt:
         # The usual end of a server is no failure.
         pass
@@ -111,6 +145,12 @@ def view(
         library.close()
         for folder in opened:
             forget(folder)
+
+
+def _resume_command(run: Path) -> list[str]:
+    """Resumes the reviewed cases of a run in a process of its own, which may load a model."""
+    main = "from cli.main import main; main()"
+    return [sys.executable, "-P", "-c", main, "resume", str(run), "--reviewed"]
 
 
 def _bundle(roots: list[Path], out: Path, *, redact: bool, with_calls: bool) -> None:

@@ -33,7 +33,8 @@ from runs.manifest import (
     utc_now,
 )
 from runs.ordering import OrderedCases, window_size
-from runs.reviews import Review, Reviews, fingerprint
+from runs.reviewers import ReviewedRun
+from runs.reviews import Review, fingerprint
 from runs.trace_file import Line, Successors
 from runs.watcher import Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
@@ -49,7 +50,7 @@ MAX_HELD = 1000
 class HeldCases:
     """Looks for new reviews by the size of their file, so it may be asked after every case."""
 
-    def __init__(self, reviews: Reviews, report: Callable[[str], None]) -> None:
+    def __init__(self, reviews: ReviewedRun, report: Callable[[str], None]) -> None:
         """Of one batch; `report` gets a line for a file of reviews that cannot be read."""
         self._reviews = reviews
         self._report = report
@@ -59,7 +60,7 @@ class HeldCases:
         self._readable = True
 
     def review_of(self, case_id: str) -> Review | None:
-        """The last review of the case's labels."""
+        """The review whose labels count."""
         self._listen()
         return self._said.get(case_id)
 
@@ -82,7 +83,7 @@ class HeldCases:
             return None
         for case_id, (case, shown) in self._held.items():
             review = self._said.get(case_id)
-            if review is not None and review.shown == shown:
+            if review is not None and (review.independent or review.shown == shown):
                 del self._held[case_id]
                 return case
         self._news = False
@@ -92,7 +93,7 @@ class HeldCases:
         if not self._readable or not self._reviews.changed():
             return
         try:
-            self._said = self._reviews.latest("labels")
+            self._said = self._reviews.counting()
             self._news = True
         except RunError as error:
             # The batch can do without; whoever adds or reads reviews gets the same error.
@@ -131,8 +132,18 @@ async def run_batch(
     skipped: Collection[str],
     stop: asyncio.Event,
     watcher: Watcher,
+    only: Collection[str] | None = None,
 ) -> Status:
     """Run all cases that are not `skipped`, and leave the folder readable however that ends.
+
+    Args:
+        folder: The run.
+        assembly: What it is made of.
+        options: How to run.
+        skipped: Ids of the cases that stay as they are.
+        stop: Ends the session early, resumable.
+        watcher: Shows how it goes.
+        only: Leave all other cases alone, whether they have ended or not; None leaves none.
 
     Raises:
         RunStopped: The folder cannot be written any more; what was done is kept.
@@ -150,6 +161,7 @@ async def run_batch(
     manifest.budget = manifest.budget.replaced_by(options.budget)
     session = Session(command=options.command, started=utc_now())
     manifest.sessions.append(session)
+    ended_before = manifest.status == "finished"
     manifest.status = "running"
     status: Status = "stopped"
     used_before, began, sent_before = time.process_time(), time.monotonic(), so_far()
@@ -169,7 +181,7 @@ async def run_batch(
             own = None if (folder.path / CALLS).is_symlink() else journal
             record_start(folder.path, manifest, options.command, own)
             watcher.update(progress)
-            held = HeldCases(Reviews(folder.path), watcher.notify)
+            held = HeldCases(ReviewedRun(folder.path), watcher.notify)
             expected = Expectation(assembly, skipped, progress, manifest.budget.prices)
             try:
                 # The first cases are rehearsed before any begins only where a budget has to know.
@@ -188,12 +200,15 @@ async def run_batch(
                     expected,
                     impaired,
                     _ended_well(known),
+                    only=only,
                 )
                 async with shown_while_running(folder.path, progress, watcher, expected):
                     finished = await batch.run(_cases_at_once(assembly, options), stop)
                 session.stopped_by = None if batch.spent is None else str(batch.spent)
             finally:
                 await client.aclose()
+            # Cases that never ran are still to be run by whoever ended the run early.
+            finished = finished and (only is None or ended_before)
             status = "finished" if finished else "interrupted"
             if finished:
                 folder.compact(batch.order)
@@ -229,6 +244,7 @@ class _Batch:
     impaired: set[str]
     ended_well: Mapping[str, str]
     spent: BudgetSpent | None = None
+    only: Collection[str] | None = None
     order: dict[str, int] = field(default_factory=dict)
     notices: int = 0
     told_of_waiting: bool = False
@@ -299,7 +315,7 @@ class _Batch:
             if limit is not None and position >= limit:
                 return
             self.order[case.id] = position
-            if case.id not in self.skipped:
+            if case.id not in self.skipped and (self.only is None or case.id in self.only):
                 yield case
 
     def _keep(self, result: CaseResult) -> None:

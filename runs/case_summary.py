@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from cases.records import Case
+from cases.texts import plural
 from runs.trace_file import Line
+
+_CLOSED = ("yes", "no", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,11 @@ class CaseSummary:
         votes: Usable votes.
         divided: Number of sentences on which the usable votes differ.
         wrong: Number of sentences whose label differs from the key, supplementary ones counted as not
-            essential (strict); None without labels of people in the key, and for a case that a reviewer
-            labelled.
+            essential (strict), and 0 or 1 for a verdict, or yes and no; None without labels of people in the
+            key, and for a case that a reviewer labelled.
         votes_by_count: Number of sentences with 0, 1, ... essential votes.
+        outcome: What the case came to where it is not sentences: a verdict, yes or no, or how many exact
+            answers; never a text.
         route: Names of the nodes in the order of their start.
         seconds: Wall-clock time of the last pass.
         started_at: Of the last pass, in seconds since 1970.
@@ -44,6 +49,7 @@ class CaseSummary:
     wrong: int | None
     votes_by_count: tuple[int, ...]
     answered: bool
+    outcome: str | None
     route: tuple[str, ...]
     calls: int
     input_tokens: int
@@ -67,6 +73,7 @@ def summarise_line(line: Line) -> dict[str, Any]:
         "divided": sum(0 < count < votes for count in counts) if votes else 0,
         "votes_by_count": _by_count(list(counts)),
         "answered": bool(line.get("answer")),
+        "outcome": _outcome(line),
         **{name: line["usage"][name] for name in ("calls", "input_tokens", "output_tokens")},
     }
 
@@ -83,11 +90,33 @@ def summarise_pass(lines: Sequence[Line]) -> tuple[tuple[str, ...], float | None
     return route, end.get("seconds"), end.get("started_at")
 
 
-def essential_by_people(case: Case) -> list[str] | None:
-    """Ids of the essential sentences of a key; None where there are no labels, or no people's."""
-    if case.gold.labels is None or case.gold.label_source != "gold":
-        return None
-    return [id_ for id_, label in case.gold.labels.items() if label == "essential"]
+Scored = tuple[Literal["labels", "outcome"], list[str]]
+"""What a case or a key is scored by: ids of essential sentences, or the one outcome."""
+
+
+def wanted_by_people(case: Case) -> Scored | None:
+    """The essential sentences of a key, or else its verdict or yes or no; None without labels of people."""
+    if case.gold.labels is not None:
+        essential = [id_ for id_, label in case.gold.labels.items() if label == "essential"]
+        return ("labels", essential) if case.gold.label_source == "gold" else None
+    outcome = case.gold.verdict or case.gold.exact_answer
+    return ("outcome", [outcome]) if isinstance(outcome, str) else None
+
+
+def given_by(line: Line) -> Scored | None:
+    """What a line is scored by; None where it has nothing of the kind."""
+    if line["labels"]:
+        return "labels", essential_of(line)
+    outcome = line.get("verdict") or line.get("exact_answer")
+    return ("outcome", [outcome]) if isinstance(outcome, str) else None
+
+
+def _outcome(line: Line) -> str | None:
+    found = line.get("verdict") or line.get("exact_answer")
+    if isinstance(found, str):
+        # Anything else may be a text of the model's.
+        return found if found in _CLOSED else None
+    return plural(len(found), "exact answer") if isinstance(found, list) else None
 
 
 def _by_count(counts: Sequence[int]) -> list[int]:

@@ -22,10 +22,10 @@ from cases.load import find_cases
 from cases.records import Case
 from runs.case_summary import (
     CaseSummary,
-    essential_by_people,
-    essential_of,
+    given_by,
     summarise_line,
     summarise_pass,
+    wanted_by_people,
 )
 from runs.folder import CASES, RunFolder
 from runs.manifest import RunError, recorded_cases, repair_hint
@@ -35,7 +35,7 @@ from runs.trace_file import Line, Place, TraceFile
 from runs.without_text import case_without_text
 
 INDEX = "index.sqlite"
-_VERSION = 4
+_VERSION = 5
 _BATCH = 500
 
 Report = Callable[[str], None]
@@ -220,6 +220,13 @@ class RunIndex:
         sums = [sum(int(row[column]) for row in rows) for column in range(2, 10)]
         return Totals({row[0]: row[1] for row in rows}, *sums)
 
+    def counts(self) -> dict[str, tuple[int, int, int]]:
+        """Right, given and wanted of each case that is scored, by its id."""
+        rows = self._database.execute(
+            "SELECT case_id, correct, predicted, gold FROM lines WHERE correct IS NOT NULL"
+        )
+        return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
     def has_ended(self, case_id: str) -> bool:
         """Whether the case has a row."""
         found = self._database.execute("SELECT 1 FROM lines WHERE case_id=?", (case_id,)).fetchone()
@@ -267,11 +274,11 @@ class RunIndex:
     def _store_texts(self, report: Report, purged: Collection[str]) -> None:
         rows: list[tuple[str, int, str | None, bytes]] = []
         for position, case in enumerate(recorded_cases(self.folder.manifest)):
-            essential = essential_by_people(case)
+            wanted = wanted_by_people(case)
             if case.id in purged:
                 case = case_without_text(case)
             body = zlib.compress(orjson.dumps(asdict(case)), 1)
-            rows.append((case.id, position, None if essential is None else _json(essential), body))
+            rows.append((case.id, position, None if wanted is None else _json(wanted), body))
             if len(rows) == _BATCH:
                 report(f"reading the texts of {self.folder.manifest.inputs.cases:,} cases: {position + 1:,}")
                 self._database.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)", rows)
@@ -323,17 +330,20 @@ class RunIndex:
         return True
 
     def _store_line(self, line: Line, span: Span, revision: int) -> None:
-        case_id, summary, labelled = line["case_id"], summarise_line(line), set(essential_of(line))
+        case_id, summary, given = line["case_id"], summarise_line(line), given_by(line)
         row = self._database.execute("SELECT essential FROM texts WHERE case_id=?", (case_id,)).fetchone()
-        gold = set(orjson.loads(row[0])) if row and row[0] is not None else None
+        kind, ids = orjson.loads(row[0]) if row and row[0] is not None else (None, [])
         counts: tuple[int | None, ...] = (None, None, None)
-        labels_count = gold is not None and bool(line["labels"])
+        comparable = given is not None and given[0] == kind
         # Labels of a reviewer say nothing about the run, as in `evigraph score`.
-        reviewed = labels_count and bool(line.get("review"))
-        wrong = len(labelled ^ gold) if gold is not None and labels_count and not reviewed else None
-        # What a failed case came to is no prediction.
-        if gold is not None and wrong is not None and line["status"] == "done":
-            counts = len(labelled & gold), len(labelled), len(gold)
+        reviewed = comparable and bool(line.get("review"))
+        wrong = None
+        if given is not None and comparable and not reviewed:
+            found, gold = set(given[1]), set(ids)
+            wrong = len(found ^ gold) if kind == "labels" else int(found != gold)
+            # What a failed case came to is no prediction.
+            if line["status"] == "done":
+                counts = len(found & gold), len(found), len(gold)
         self._database.execute(
             "INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (case_id) DO UPDATE SET"
             " start=excluded.start, end=excluded.end, revision=excluded.revision, status=excluded.status,"

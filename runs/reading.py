@@ -65,6 +65,10 @@ class Run:
         """Sums over the cases that have ended."""
         return self._index.totals()
 
+    def counts(self) -> dict[str, tuple[int, int, int]]:
+        """Right, given and wanted of each case that is scored, as `totals` sums them."""
+        return self._index.counts()
+
     def neighbours(self, case_id: str) -> tuple[str | None, str | None]:
         """The cases before and after it in input order, of those that have ended; None at either end."""
         return self._index.neighbours(case_id)

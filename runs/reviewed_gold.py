@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from cases.errors import InputError
 from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
+from cases.texts import plural
 from runs.folder import RunFolder
 from runs.manifest import RunError, quoted, recorded_cases
 from runs.purged import refuse_purged
+from runs.reviewers import ReviewedRun
 from runs.reviews import Review, Reviews, is_stale
 
 
@@ -47,12 +49,7 @@ def reviewed_cases(run: RunFolder) -> ReviewedCases:
     if not wanted:
         hint = f"see: evigraph review {quoted(run.path)}"
         raise RunError(f"{run.path}: no labels or answers reviewed yet; {hint}")
-    _refuse_changed_files(run)
-    cases = [
-        replace(case, gold=_reviewed(case.gold, labels.get(case.id), answers.get(case.id)))
-        for case in recorded_cases(run.manifest)
-        if case.id in wanted
-    ]
+    cases = _with_reviews(run, labels, answers)
     lines = {line["case_id"]: line for line in run.cases() if line["case_id"] in wanted}
     stale = [
         case.id
@@ -70,16 +67,96 @@ def export_reviewed(run: RunFolder, path: Path) -> ReviewedCases:
         RunError: As `reviewed_cases`.
         InputError: The file exists, has another suffix, or cannot be written.
     """
+    _demand_new(path)
+    found = reviewed_cases(run)
+    _write(path, found.cases)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class AdjudicatedCases:
+    """Cases whose labels count, as several people gave them.
+
+    Attributes:
+        cases: With those labels, and the reviewed answers, as their gold, in input order.
+        agreed: How many of them all reviewers labelled alike, if there were several.
+        adjudicated: How many were decided.
+        alone: How many were labelled by one person.
+        missing: Ids of the assigned cases that somebody is still to label; they are left out.
+    """
+
+    cases: Sequence[Case]
+    agreed: int
+    adjudicated: int
+    alone: int
+    missing: Sequence[str]
+
+
+def export_adjudicated(run: RunFolder, path: Path) -> AdjudicatedCases:
+    """Write the cases whose reviewers agree, or between whose reviewers somebody has decided.
+
+    Args:
+        run: The run.
+        path: As in `export_reviewed`.
+
+    Raises:
+        RunError: Somebody has yet to decide between reviewers, or no case is labelled; or as
+            `reviewed_cases`.
+        InputError: As `export_reviewed`.
+    """
+    _demand_new(path)
+    reviewed = ReviewedRun(run.path)
+    standings = reviewed.standings()
+    undecided = [case_id for case_id, one in standings.items() if one.undecided]
+    command = f"evigraph review adjudicate {quoted(run.path)}"
+    if undecided:
+        named = f"{', '.join(undecided[:8])}{', ...' if undecided[8:] else ''}"
+        raise RunError(
+            f"{run.path}: reviewers differ on {plural(len(undecided), 'case')}: {named}; decide between them"
+            f" first: {command} {quoted(undecided[0])}"
+        )
+    counting = reviewed.counting()
+    if not counting:
+        raise RunError(f"{run.path}: no case is labelled by all its reviewers yet; see: {command}")
+    cases = _with_reviews(run, counting, reviewed.reviews.latest("answer"))
+    cases = [case for case in cases if case.id in counting]
+    _write(path, cases)
+    by_case = [standings[case.id] for case in cases]
+    adjudicated = sum(one.adjudication is not None for one in by_case)
+    alone = sum(one.adjudication is None and len(one.by_reviewer) == 1 for one in by_case)
+    return AdjudicatedCases(
+        cases,
+        agreed=len(cases) - adjudicated - alone,
+        adjudicated=adjudicated,
+        alone=alone,
+        missing=[case_id for case_id, one in standings.items() if one.missing and case_id not in counting],
+    )
+
+
+def _demand_new(path: Path) -> None:
     if path.suffix not in (".json", ".jsonl"):
         raise InputError(path, "reviews are written as a key (.json) or as cases (.jsonl)", "Name one")
     if path.exists():
         raise InputError(path, "exists", "Choose another name")
-    found = reviewed_cases(run)
+
+
+def _write(path: Path, cases: Sequence[Case]) -> None:
     if path.suffix == ".json":
-        write_archehr_key(path, {case.id: case.gold for case in found.cases})
+        write_archehr_key(path, {case.id: case.gold for case in cases})
     else:
-        write_jsonl(path, found.cases)
-    return found
+        write_jsonl(path, cases)
+
+
+def _with_reviews(
+    run: RunFolder, labels: Mapping[str, Review], answers: Mapping[str, Review]
+) -> Sequence[Case]:
+    """The cases that have one of either, in input order, with what it says as their gold."""
+    _refuse_changed_files(run)
+    return [
+        replace(case, gold=_reviewed(case.gold, labels.get(case.id), answers.get(case.id)))
+        for case in recorded_cases(run.manifest)
+        if case.id in labels or case.id in answers
+    ]
 
 
 def _reviewed(key: Gold, labels: Review | None, answer: Review | None) -> Gold:

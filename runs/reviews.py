@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from cases.files import end_of_whole_lines
 from cases.json_border import Identifier, Line, Text, fault, first_fault, not_empty
-from cases.private import open_here
 from cases.records import Label
-from cases.unique_keys import RepeatedKey, unique
+from runs.added_lines import AddedLines
 from runs.audit import record_if_possible
 from runs.manifest import RunError
 
@@ -28,6 +23,7 @@ REVIEWS = "reviews.jsonl"
 MAX_REVIEWER = 200
 MAX_ANSWER = 20_000
 MAX_COMMENT = 10_000
+MAX_SECONDS = 7 * 24 * 3600
 
 Part = Literal["labels", "answer"]
 ShownLabel = Label | Literal["not-essential"]
@@ -64,6 +60,12 @@ def _moment(value: str) -> str:
     return value
 
 
+Reviewer = Annotated[Line, _at_most(MAX_REVIEWER), AfterValidator(_plain), AfterValidator(not_empty)]
+"""The name of a person."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""UTC in ISO 8601."""
+
+
 class Review(BaseModel):
     """What one person said of one case at one time.
 
@@ -77,14 +79,19 @@ class Review(BaseModel):
         answer: The answer that the reviewer stands by, None where the review says nothing of it.
         verdict: Whether that is the answer that was shown, or one of the reviewer's.
         comment: For people.
-        shown: Fingerprint of the result that the reviewer saw (`fingerprint`).
+        shown: Fingerprint of the result that the reviewer saw (`fingerprint`), of a blind review that of
+            the result at its time.
+        blind: Whether the reviewer saw no labels, neither the run's nor a key's nor those of others.
+        unsure: Ids of the sentences whose label the reviewer is not sure of.
+        seconds: How long the case was open before the reviewer; None where that was not measured.
+        adjudicates: Whether it decides between the labels of several reviewers.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     case_id: Identifier
-    reviewer: Annotated[Line, _at_most(MAX_REVIEWER), AfterValidator(_plain), AfterValidator(not_empty)]
-    reviewed_at: Annotated[str, AfterValidator(_moment)]
+    reviewer: Reviewer
+    reviewed_at: Moment
     labels: dict[Identifier, Label] | None = None
     named: tuple[Identifier, ...] = ()
     shown_labels: dict[Identifier, ShownLabel] = Field(default_factory=dict)
@@ -94,6 +101,10 @@ class Review(BaseModel):
     verdict: Literal["confirmed", "corrected"] | None = None
     comment: Annotated[Text, _at_most(MAX_COMMENT), AfterValidator(_plain)] = ""
     shown: str = Field(pattern="^[0-9a-f]{64}$")
+    blind: bool = False
+    unsure: tuple[Identifier, ...] = ()
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS)] | None = None
+    adjudicates: bool = False
 
     @model_validator(mode="after")
     def _says_something(self) -> Review:
@@ -104,8 +115,18 @@ class Review(BaseModel):
         return self
 
     @property
+    def independent(self) -> bool:
+        """Whether its labels do not rest on those of the run, and so outlast a new result."""
+        return self.blind or self.adjudicates
+
+    @property
     def corrected(self) -> list[str]:
-        """Ids that the reviewer made essential, or no longer so, in the order of the note."""
+        """Ids that the reviewer made essential, or no longer so, in the order of the note.
+
+        Whoever was shown no labels has corrected none.
+        """
+        if self.independent:
+            return []
         return [
             id_
             for id_, label in (self.labels or {}).items()
@@ -117,11 +138,20 @@ class Review(BaseModel):
         """What it says, in short."""
         parts = []
         if self.labels is not None:
-            changed = self.corrected
-            parts.append(f"labels changed on {' '.join(changed)}" if changed else "labels confirmed")
+            parts.append(self._words_on_labels(self.labels))
+        if self.unsure:
+            parts.append(f"unsure of {' '.join(self.unsure)}")
         if self.verdict is not None:
             parts.append(f"answer {self.verdict}")
         return ", ".join(parts) or "a comment"
+
+    def _words_on_labels(self, labels: Mapping[str, str]) -> str:
+        if self.independent:
+            essential = [id_ for id_, label in labels.items() if label == "essential"]
+            how = "adjudicated" if self.adjudicates else "labelled blind"
+            return f"{how}, essential: {' '.join(essential) or 'none'}"
+        changed = self.corrected
+        return f"labels changed on {' '.join(changed)}" if changed else "labels confirmed"
 
     def reply(self) -> dict[str, Any]:
         """What a graph that waits for this review goes on with.
@@ -147,10 +177,14 @@ def fingerprint(line: Mapping[str, Any]) -> str:
 def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
     """Whether the case has come to another result since; a case that went on with the review has not.
 
+    Labels that do not rest on the result are never stale.
+
     Args:
         review: Of the case.
         line: The case's latest line.
     """
+    if review.independent and review.labels is not None:
+        return False
     own = line.get("review") or {}
     if (own.get("reviewer"), own.get("reviewed_at")) == (review.reviewer, review.reviewed_at):
         return False
@@ -185,6 +219,8 @@ def make_review(
     earlier: Review | None = None,
     shown: str | None = None,
     at: datetime | None = None,
+    unsure: Sequence[str] = (),
+    seconds: float | None = None,
 ) -> Review:
     """A review of a case as it stands, checked against it.
 
@@ -198,6 +234,8 @@ def make_review(
         earlier: The last review of the case's labels; while it is not stale, it is what is shown.
         shown: Fingerprint of what the reviewer was shown, where that may have been some time ago.
         at: When; None is now.
+        unsure: Ids of the sentences whose label the reviewer is not sure of.
+        seconds: How long the case was open before the reviewer.
 
     Raises:
         RunError: Something of it is wrong, in one line; or the case has changed since it was shown.
@@ -210,7 +248,7 @@ def make_review(
     values = {
         "case_id": case_id,
         "reviewer": reviewer,
-        "reviewed_at": (at or datetime.now(UTC)).isoformat(timespec="milliseconds"),
+        "reviewed_at": _now(at),
         "labels": None if labels is None else _completed(case_id, basis, labels),
         "named": [id_ for id_ in basis if id_ in (labels or ())],
         "shown_labels": dict(basis),
@@ -218,22 +256,94 @@ def make_review(
         "verdict": _verdict(answer, line.get("answer")),
         "comment": comment,
         "shown": now,
+        "unsure": _known(case_id, [*basis], unsure),
+        "seconds": seconds,
     }
+    return _checked(values)
+
+
+def make_independent_review(
+    line: Mapping[str, Any],
+    ids: Sequence[str],
+    *,
+    reviewer: str,
+    labels: Mapping[str, str],
+    adjudicates: bool = False,
+    comment: str = "",
+    unsure: Sequence[str] = (),
+    seconds: float | None = None,
+    at: datetime | None = None,
+) -> Review:
+    """A review whose labels do not rest on those of the run: a blind one, or an adjudication.
+
+    Args:
+        line: The case's latest line.
+        ids: Of the sentences of its note.
+        reviewer: Who.
+        labels: Of every sentence.
+        adjudicates: Whether it decides between the labels of several reviewers.
+        comment: For people.
+        unsure: Ids of the sentences whose label the reviewer is not sure of.
+        seconds: How long the case was open before the reviewer.
+        at: When; None is now.
+
+    Raises:
+        RunError: Something of it is wrong, in one line.
+    """
+    case_id = line["case_id"]
+    if not ids:
+        raise RunError(f"review of case {case_id!r}: its note has no sentences to label")
+    _known(case_id, ids, labels)
+    missing = [id_ for id_ in ids if id_ not in labels]
+    if missing:
+        raise RunError(f"review of case {case_id!r}: no label for sentence {_named(missing)}")
+    values = {
+        "case_id": case_id,
+        "reviewer": reviewer,
+        "reviewed_at": _now(at),
+        "labels": {id_: labels[id_] for id_ in ids},
+        "named": list(ids),
+        "comment": comment,
+        "shown": fingerprint(line),
+        "blind": not adjudicates,
+        "unsure": _known(case_id, ids, unsure),
+        "seconds": seconds,
+        "adjudicates": adjudicates,
+    }
+    return _checked(values)
+
+
+def _now(at: datetime | None) -> str:
+    return (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
+
+
+def _checked(values: Mapping[str, Any]) -> Review:
     try:
         return Review.model_validate(values)
     except ValidationError as error:
-        raise RunError(f"review of case {case_id!r}: {first_fault(error)}") from None
+        raise RunError(f"review of case {values['case_id']!r}: {first_fault(error)}") from None
+
+
+def _known(case_id: str, ids: Sequence[str], wanted: Iterable[str]) -> list[str]:
+    """The wanted ids in the order of the note.
+
+    Raises:
+        RunError: The case has no such sentence.
+    """
+    given = set(wanted)
+    unknown = next((id_ for id_ in given if id_ not in ids), None)
+    if unknown is not None:
+        raise RunError(
+            f"review of case {case_id!r}: it has no sentence {unknown[:40]!r}; its sentences are"
+            f" {_named(ids)}"
+        )
+    return [id_ for id_ in ids if id_ in given]
 
 
 def _completed(case_id: str, basis: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
     if not basis:
         raise RunError(f"review of case {case_id!r}: the run has no labels of its sentences to review")
-    unknown = next((id_ for id_ in labels if id_ not in basis), None)
-    if unknown is not None:
-        raise RunError(
-            f"review of case {case_id!r}: it has no sentence {unknown[:40]!r}; its sentences are"
-            f" {_named([*basis])}"
-        )
+    _known(case_id, [*basis], labels)
     return confirmed(basis) | dict(labels)
 
 
@@ -247,19 +357,26 @@ def _verdict(answer: str | None, shown: str | None) -> str | None:
     return "confirmed" if shown is not None and answer.strip() == shown.strip() else "corrected"
 
 
-class Reviews:
-    """The reviews of a run. Any process may read and add; each reads what others have added."""
+class Reviews(AddedLines[Review]):
+    """The reviews of a run."""
 
     def __init__(self, run: Path) -> None:
         """Of the run in this folder, which need not have any yet."""
-        self.path = run / REVIEWS
-        self._read = 0
-        self._lines = 0
+        super().__init__(run / REVIEWS, Review)
         self._reviews: dict[str, list[Review]] = {}
 
-    def changed(self) -> bool:
-        """Whether there is more than was read last; costs one look at the file's size."""
-        return self._size() != self._read
+    def add(self, *records: Review) -> None:
+        """Add reviews for good, and note them in the run's audit log.
+
+        Raises:
+            RunError: They cannot be written.
+        """
+        super().add(*records)
+        for review in records:
+            parts = [part for part in ("labels", "answer") if getattr(review, part) is not None]
+            record_if_possible(
+                self.path.parent, "reviewed", person=review.reviewer, case=review.case_id, parts=parts
+            )
 
     def latest(self, part: Part | None = None) -> dict[str, Review]:
         """The last review of each case, or the last one that says something of a part.
@@ -267,7 +384,7 @@ class Reviews:
         Raises:
             RunError: The file holds something else.
         """
-        self._refresh()
+        self.refresh()
         found = {
             case_id: next(
                 (one for one in reversed(reviews) if part is None or getattr(one, part) is not None), None
@@ -282,71 +399,20 @@ class Reviews:
         Raises:
             RunError: The file holds something else.
         """
-        self._refresh()
+        self.refresh()
         return list(self._reviews.get(case_id, ()))
 
-    def add(self, review: Review) -> None:
-        """Add a review for good: it is flushed to the disk when this returns.
+    def histories(self) -> dict[str, list[Review]]:
+        """All reviews by case, oldest first.
 
         Raises:
-            RunError: It cannot be written.
+            RunError: The file holds something else.
         """
-        content = (review.model_dump_json() + "\n").encode()
-        try:
-            with self._locked() as file:
-                end = end_of_whole_lines(file)
-                # What follows the last whole line was left by a writer that was killed.
-                file.truncate(end)
-                try:
-                    rest = memoryview(content)
-                    while rest:
-                        rest = rest[file.write(rest) :]
-                    os.fsync(file.fileno())
-                except OSError:
-                    file.truncate(end)
-                    raise
-        except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
-        parts = [part for part in ("labels", "answer") if getattr(review, part) is not None]
-        record_if_possible(
-            self.path.parent, "reviewed", person=review.reviewer, case=review.case_id, parts=parts
-        )
+        self.refresh()
+        return {case_id: list(reviews) for case_id, reviews in self._reviews.items()}
 
-    @contextmanager
-    def _locked(self) -> Iterator[IO[bytes]]:
-        with open_here(self.path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+    def _take(self, record: Review) -> None:
+        self._reviews.setdefault(record.case_id, []).append(record)
 
-    def _size(self) -> int:
-        try:
-            return self.path.stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    def _refresh(self) -> None:
-        size = self._size()
-        if size == self._read:
-            return
-        if size < self._read:
-            self._read, self._lines, self._reviews = 0, 0, {}
-        with self.path.open("rb") as file:
-            file.seek(self._read)
-            for content in file:
-                if not content.endswith(b"\n"):
-                    # Torn, or still being written.
-                    break
-                self._lines += 1
-                review = self._parsed(content)
-                self._reviews.setdefault(review.case_id, []).append(review)
-                self._read += len(content)
-
-    def _parsed(self, content: bytes) -> Review:
-        try:
-            review = Review.model_validate_json(content)
-            json.loads(content, object_pairs_hook=unique)
-        except RepeatedKey as error:
-            raise RunError(f"{self.path}: line {self._lines}: {error}") from None
-        except ValidationError as error:
-            raise RunError(f"{self.path}: line {self._lines}: {first_fault(error)}") from None
-        return review
+    def _forget(self) -> None:
+        self._reviews = {}

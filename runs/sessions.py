@@ -28,7 +28,8 @@ from runs.manifest import (
 )
 from runs.purged import refuse_purged
 from runs.recorded import recorded_places
-from runs.reviews import Reviews, is_stale
+from runs.reviewers import ReviewedRun
+from runs.reviews import is_stale
 from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.journal import Journal
@@ -93,10 +94,21 @@ async def resume(
     stop: asyncio.Event,
     watcher: Watcher,
     servers: Servers | None = None,
+    only_reviewed: bool = False,
 ) -> RunFolder:
     """Run the cases that have not ended, and those that waited for a person and have a review.
 
     Calls in the journal are replayed.
+
+    Args:
+        path: The run's folder.
+        options: How to run.
+        recipe: Has to be the run's, where it is given.
+        models: Addresses that are new.
+        stop: Ends the session early, resumable.
+        watcher: Shows how it goes.
+        servers: Started already, and left running for further runs.
+        only_reviewed: Leave the cases that have not ended for another session.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
@@ -106,8 +118,16 @@ async def resume(
         refuse_purged(folder.path)
         demand_whole(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
-        skipped = set(folder.statuses()) - reviewed_waiting(folder, watcher.notify)
-        await run_batch(folder, assembly, options, skipped=skipped, stop=stop, watcher=watcher)
+        reviewed = reviewed_waiting(folder, watcher.notify)
+        await run_batch(
+            folder,
+            assembly,
+            options,
+            skipped=set(folder.statuses()) - reviewed,
+            stop=stop,
+            watcher=watcher,
+            only=reviewed if only_reviewed else None,
+        )
     return _indexed(path)
 
 
@@ -222,7 +242,7 @@ def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[
     Raises:
         RunError: The file of reviews cannot be read.
     """
-    reviews = Reviews(folder.path).latest("labels")
+    reviews = ReviewedRun(folder.path).counting()
     if not reviews:
         return set()
     waiting = [line for line in folder.cases() if line["status"] == WAITING and line["case_id"] in reviews]

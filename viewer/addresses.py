@@ -49,6 +49,10 @@ class Addresses(ABC):
         """The case with a review form, and where the form is sent; None where nothing can be written."""
         return None
 
+    def state(self, run: str, case_id: str) -> str | None:
+        """Whether the case still waits; None where nothing changes."""
+        return None
+
     def verify(self, run: str, case_id: str) -> str | None:
         """The case's answer checked against its note; None where nothing is computed."""
         return None
@@ -99,9 +103,21 @@ class ServedAddresses(Addresses):
         """The answer checked against the note."""
         return f"{self.run(run)}/verify?id={_quoted(case_id)}"
 
+    def state(self, run: str, case_id: str) -> str:
+        """Whether the case still waits, as JSON."""
+        return f"{self.run(run)}/state?id={_quoted(case_id)}"
+
     def review(self, run: str, case_id: str) -> str:
         """The case with the review form, which is sent to the same address."""
         return f"{self.next_review(run)}?id={_quoted(case_id)}"
+
+    def reviewers(self, run: str) -> str:
+        """Who reviews what, and how far they agree."""
+        return f"{self.run(run)}/reviewers"
+
+    def adjudicate(self, run: str, case_id: str) -> str:
+        """A case on which reviewers differ, with the form of the decision."""
+        return f"{self.run(run)}/adjudicate?id={_quoted(case_id)}"
 
     def next_review(self, run: str) -> str:
         """Redirects to the next case that waits for a review."""

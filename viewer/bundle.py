@@ -12,7 +12,7 @@ from runs.audit import record_if_possible
 from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reading import Run
-from runs.reviews import Reviews
+from runs.reviewers import ReviewedRun
 from runs.trace_file import Line
 from runs.without_text import (
     case_without_text,
@@ -132,14 +132,14 @@ class _Writer:
         self._put(f"{name}/{ROWS}", rows_as_script(rows_document(name, ended, 0, addresses)))
         for figure in figures(ended.summaries).values():
             self._put(f"{name}/{figure.name}.svg", draw(figure).encode())
-        reviews = Reviews(run.path)
+        reviews = ReviewedRun(run.path)
         for case_id, number in self._numbers[name].items():
             with run.reading() as reading:
                 self._write_case(reading, name, case_id, number, reviews)
             self._written += 1
             self._advance(self._written, self._total)
 
-    def _write_case(self, run: Run, name: str, case_id: str, number: int, reviews: Reviews) -> None:
+    def _write_case(self, run: Run, name: str, case_id: str, number: int, reviews: ReviewedRun) -> None:
         addresses = self._seen_from("../../")
         shown = None if isinstance(run, RedactedRun) else reviews
         page = case_page(run, name, case_id, addresses, shown, name_of=self._name_of)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from cases.plain_jsonl import jsonl
 from evals.verification.report import Report, answer_and_note, render
@@ -22,9 +23,11 @@ from runs.folder import RunFolder
 from runs.manifest import WAITING, RunError
 from runs.reading import Run
 from runs.reviewed_gold import reviewed_cases
-from runs.reviews import MAX_REVIEWER, Reviews
+from runs.reviewers import ReviewedRun, queue_of
+from runs.reviews import MAX_REVIEWER
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.review import Outdated, Typed, Visit, read_form, review_of
+from viewer.going_on import GoingOn
 from viewer.guard import INLINE_STYLE_POLICY
 from viewer.opened_run import Ended, OpenedRun
 from viewer.pages.case import NameOf, case_page
@@ -51,8 +54,8 @@ def parameter(request: Request, name: str) -> str:
     return found
 
 
-def demand_case(run: Run, case_id: str, person: str = "") -> None:
-    """Require that the run has a case, and note in its audit log who opens it.
+def demand_case(run: Run, case_id: str) -> None:
+    """Require that the run has a case.
 
     Raises:
         HTTPException: It has no such case.
@@ -61,20 +64,31 @@ def demand_case(run: Run, case_id: str, person: str = "") -> None:
         run.line(case_id)
     except RunError as error:
         raise HTTPException(404, str(error)) from None
+
+
+def open_case(run: Run, case_id: str, person: str) -> None:
+    """Note in the run's audit log who opens a case.
+
+    Raises:
+        HTTPException: The run has no such case.
+    """
+    demand_case(run, case_id)
     record_if_possible(run.path, "opened", person=person, case=case_id)
 
 
 class Reviewing:
     """Handlers of a case's page and its reviews."""
 
-    def __init__(self, named: Named, name_of: NameOf, addresses: ServedAddresses) -> None:
+    def __init__(self, named: Named, name_of: NameOf, addresses: ServedAddresses, going_on: GoingOn) -> None:
         """Make handlers.
 
         Args:
             named: Finds runs.
             name_of: The name of a run folder, for links to forks.
             addresses: Where links lead.
+            going_on: Resumes waiting cases that were reviewed.
         """
+        self._going_on = going_on
         self._named = named
         self._name_of = name_of
         self._addresses = addresses
@@ -95,13 +109,13 @@ class Reviewing:
 
     async def send(self, request: Request) -> Response:
         """Save a review."""
-        typed = await _read(request)
+        typed = read_form(await fields_of(request))
         return await run_in_threadpool(self._take, request, typed)
 
     def gold(self, request: Request) -> Response:
         """The reviewed cases as JSON lines."""
         run = self._named(request.path_params["run"])
-        record_if_possible(run.path, "exported", person=_reviewer(request), what="reviewed cases")
+        record_if_possible(run.path, "exported", person=reviewer_of(request), what="reviewed cases")
         content = b"".join(jsonl(reviewed_cases(RunFolder(run.path)).cases))
         headers = {"content-disposition": 'attachment; filename="gold.jsonl"'}
         return Response(content, media_type="application/jsonl", headers=headers)
@@ -110,12 +124,25 @@ class Reviewing:
         name: str = request.path_params["run"]
         case_id = parameter(request, "id")
         with self._named(name).reviewing() as (run, reviews):
-            demand_case(run, case_id, _reviewer(request))
-            saved = reviews.history(request.query_params.get("saved", ""))
-            visit = Visit(_reviewer(request), opened, saved=saved[-1] if saved else None)
+            open_case(run, case_id, reviewer_of(request))
+            saved = reviews.reviews.history(request.query_params.get("saved", ""))
+            visit = Visit(reviewer_of(request), opened, saved=saved[-1] if saved else None)
             return HTMLResponse(self._page(run, name, case_id, reviews, visit))
 
-    def _page(self, run: Run, name: str, case_id: str, reviews: Reviews, visit: Visit) -> str:
+    def state(self, request: Request) -> Response:
+        """Whether a case still waits, and how it goes on, for its page to ask."""
+        name: str = request.path_params["run"]
+        case_id = parameter(request, "id")
+        opened = self._named(name)
+        with opened.reviewing(now=True) as (run, _):
+            demand_case(run, case_id)
+            status = run.line(case_id)["status"]
+        going = self._going_on.progress(opened.path)
+        return JSONResponse({"status": status, "going": going and going.state})
+
+    def _page(self, run: Run, name: str, case_id: str, reviews: ReviewedRun, visit: Visit) -> str:
+        going = self._going_on.progress(run.path)
+        visit = replace(visit, going=going, resumes=self._going_on.possible)
         return case_page(run, name, case_id, self._addresses, reviews, visit, self._name_of)
 
     def _take(self, request: Request, typed: Typed) -> Response:
@@ -126,43 +153,45 @@ class Reviewing:
             demand_case(run, case_id)
             try:
                 was_waiting = _save(run, reviews, case_id, typed)
+                goes_on = was_waiting and reviews.standing(case_id).counting is not None
             except RunError as error:
                 outdated = isinstance(error, Outdated)
                 visit = Visit(
-                    typed.reviewer or _reviewer(request), True, typed, fault=str(error), outdated=outdated
+                    typed.reviewer or reviewer_of(request), True, typed, fault=str(error), outdated=outdated
                 )
                 page = self._page(run, name, case_id, reviews, visit)
                 return HTMLResponse(page, 409 if outdated else 422)
-        following = self._following(opened.ended(), case_id, was_waiting) if typed.action == "next" else None
+        if goes_on:
+            self._going_on.start(opened.path)
+        following = None
+        if typed.action == "next":
+            following = self._following(opened, case_id, typed.reviewer, was_waiting)
         target = (
             self._addresses.case(name, case_id)
             if following is None
             else self._addresses.review(name, following)
         )
         answer = RedirectResponse(f"{target}&saved={quote(case_id, safe='')}", 303)
-        # The name belongs to a person, not to one server: the next viewer starts with it too.
-        answer.set_cookie(
-            _REVIEWER,
-            quote(typed.reviewer, safe=""),
-            max_age=_YEAR,
-            path="/runs",
-            httponly=True,
-            samesite="strict",
-        )
+        remember_reviewer(answer, typed.reviewer)
         return answer
 
-    def _following(self, ended: Ended, case_id: str, was_waiting: bool) -> str | None:
-        """The next case of the same kind: that waits, or else that has no review."""
+    def _following(self, opened: OpenedRun, case_id: str, reviewer: str, was_waiting: bool) -> str | None:
+        """The next case of the reviewer's own; without any of the same kind: waiting, or without a review."""
+        ended = opened.ended()
+        with opened.reviewing() as (_, reviews):
+            standings = reviews.standings()
+        if any(reviewer in one.assigned for one in standings.values()):
+            return queue_of(reviewer, [row.case_id for row in ended.summaries], standings).after(case_id)
         ids = [row.case_id for row in ended.summaries]
         here = ids.index(case_id) if case_id in ids else 0
         wanted = set(_waiting(ended)) if was_waiting else {id_ for id_ in ids if id_ not in ended.reviews.of}
         return next((id_ for id_ in ids[here + 1 :] + ids[:here] if id_ in wanted), None)
 
 
-def _save(run: Run, reviews: Reviews, case_id: str, typed: Typed) -> bool:
+def _save(run: Run, reviewed: ReviewedRun, case_id: str, typed: Typed) -> bool:
     """Add the review; whether the case waited for it."""
     line = run.line(case_id)
-    reviews.add(review_of(line, reviews.history(case_id), typed))
+    reviewed.reviews.add(review_of(line, reviewed.reviews.history(case_id), typed))
     return bool(line["status"] == WAITING)
 
 
@@ -170,7 +199,12 @@ def _waiting(ended: Ended) -> list[str]:
     return [id_ for id_, state in ended.reviews.of.items() if state == "waiting"]
 
 
-async def _read(request: Request) -> Typed:
+async def fields_of(request: Request) -> list[tuple[str, str]]:
+    """The fields of a sent form.
+
+    Raises:
+        HTTPException: It is something else, or too large.
+    """
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         raise HTTPException(415, "A review is sent as a form.")
     length = request.headers.get("content-length", "")
@@ -178,11 +212,22 @@ async def _read(request: Request) -> Typed:
     if not length.isdecimal() or int(length[:12]) > MAX_FORM:
         raise HTTPException(413, "The form is too large.")
     form = await request.form(max_fields=_MAX_FIELDS)
-    return read_form((name, value) for name, value in form.multi_items() if isinstance(value, str))
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
 
 
-def _reviewer(request: Request) -> str:
+def reviewer_of(request: Request) -> str:
+    """The name that the browser's last review was given under; empty for none."""
     return unquote(request.cookies.get(_REVIEWER, ""))[:MAX_REVIEWER]
+
+
+def remember_reviewer(answer: Response, name: str) -> None:
+    """Let the next form start with a name.
+
+    It belongs to a person, not to one server: the next viewer starts with it too.
+    """
+    answer.set_cookie(
+        _REVIEWER, quote(name, safe=""), max_age=_YEAR, path="/runs", httponly=True, samesite="strict"
+    )
 
 
 class Verifying:

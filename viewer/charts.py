@@ -100,10 +100,18 @@ def _votes(summaries: Sequence[CaseSummary]) -> Figure:
 
 def _intents(summaries: Sequence[CaseSummary]) -> Figure:
     counts = Counter(row.intent or "none" for row in summaries)
+    if any(row.outcome for row in summaries) and set(counts) == {"none"}:
+        return _outcomes(summaries)
     shown = counts.most_common(_INTENTS)
     rest = counts.total() - sum(count for _, count in shown)
     bars = (*shown, ("others", rest)) if rest else tuple(shown)
     return Figure("intents", "Intents", "primary intent", "cases", bars, _listed(bars), horizontal=True)
+
+
+def _outcomes(summaries: Sequence[CaseSummary]) -> Figure:
+    """In place of intents where a run has none."""
+    bars = tuple(Counter(row.outcome or "none" for row in summaries).most_common(_INTENTS))
+    return Figure("intents", "Results", "result", "cases", bars, _listed(bars), horizontal=True)
 
 
 def _seconds(summaries: Sequence[CaseSummary]) -> Figure:

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
+
 from runs.folder import CASES
 from runs.found import find_runs
 from runs.index import Report
@@ -115,6 +117,18 @@ class Library:
         """Close every file."""
         for run in self._runs.values():
             run.release()
+
+
+def named(library: Library, name: str) -> OpenedRun:
+    """The run of a name in an address.
+
+    Raises:
+        HTTPException: There is none.
+    """
+    run = library.get(name)
+    if run is None:
+        raise HTTPException(404, f"There is no run {name!r} here.")
+    return run
 
 
 def _changed(path: Path | None) -> float:

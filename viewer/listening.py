@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
+    from viewer.blind_handlers import Blind
+    from viewer.going_on import Command
+
 DEFAULT_PORT = 8377
 MAX_HEAD_BYTES = 1 << 16
 """Of a request's first line and headers; more, and the connection is closed."""
@@ -72,6 +75,8 @@ def serve(
     host: str,
     started: Callable[[str], None],
     ranker: str = "support",
+    command: Command | None = None,
+    blind: Blind | None = None,
 ) -> None:
     """Serve until the process is interrupted.
 
@@ -81,18 +86,25 @@ def serve(
         host: As given by the user.
         started: Called with the link once requests are accepted.
         ranker: Verifies answers: a packaged ranker, or the folder of one.
+        command: Resumes the reviewed cases of a run; None leaves them waiting.
+        blind: Serve the pages of blind reviews, and no others.
     """
     import uvicorn
 
+    from viewer.going_on import GoingOn
     from viewer.server import application
 
     port = bound.getsockname()[1]
     token = new_token()
     names = ["*", socket.gethostname()] if not is_loopback(plain_host(host)) else []
-    app = application(library, port, token, [*names, host], ranker)
+    going_on = GoingOn(command)
+    app = application(library, port, token, [*names, host], ranker, going_on, blind)
     threading.Thread(target=library.warm, name="warm", daemon=True).start()
     started(link(host, port, token))
-    uvicorn.Server(configured(app)).run(sockets=[bound])
+    try:
+        uvicorn.Server(configured(app)).run(sockets=[bound])
+    finally:
+        going_on.close()
 
 
 def configured(app: ASGIApp) -> uvicorn.Config:

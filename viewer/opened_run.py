@@ -19,7 +19,8 @@ from runs.folder import CASES, MANIFEST
 from runs.index import Report, Totals
 from runs.manifest import WAITING, Manifest, RunError
 from runs.reading import Run
-from runs.reviews import Review, Reviews, is_stale
+from runs.reviewers import ReviewedRun, Standing
+from runs.reviews import Review, is_stale
 from runs.trace_file import Line
 from runs.watcher import Written, read_progress
 
@@ -107,7 +108,7 @@ class OpenedRun:
             yield self._fresh()
 
     @contextmanager
-    def reviewing(self, *, now: bool = False) -> Iterator[tuple[Run, Reviews]]:
+    def reviewing(self, *, now: bool = False) -> Iterator[tuple[Run, ReviewedRun]]:
         """The run and its reviews, locked for this thread.
 
         Args:
@@ -189,18 +190,19 @@ class OpenedRun:
         return self._run
 
 
-def state_of(line: Line, labels: Review | None, answer: Review | None, newest: Review) -> State:
+def state_of(line: Line, standing: Standing) -> State:
     """The state of a reviewed case.
 
     Args:
         line: Of `cases.jsonl`.
-        labels: The last review with labels.
-        answer: The last review with an answer.
-        newest: The last review.
+        standing: Its reviews.
     """
+    labels, history = standing.counting, standing.history
     if line["status"] == WAITING:
         return "reviewed" if labels is not None and not is_stale(labels, line) else "waiting"
-    current = [one for one in (labels, answer) if one is not None] or [newest]
+    answer = next((one for one in reversed(history) if one.answer is not None), None)
+    labels = labels or next((one for one in reversed(history) if one.labels is not None), None)
+    current = [one for one in (labels, answer) if one is not None] or [history[-1]]
     return "stale" if any(is_stale(one, line) for one in current) else "reviewed"
 
 
@@ -209,9 +211,9 @@ class ReviewReader:
 
     def __init__(self, path: Path) -> None:
         """Open the reviews of a run folder."""
-        self.reviews = Reviews(path)
-        self._known: dict[str, tuple[int, Review, State]] = {}
-        self._states: tuple[int, ReviewStates] | None = None
+        self.reviews = ReviewedRun(path)
+        self._known: dict[str, tuple[int, Review, tuple[str, ...], State]] = {}
+        self._states: tuple[tuple[int, ...], ReviewStates] | None = None
 
     def states(self, run: Run, summaries: Iterable[CaseSummary], read_at: Mapping[str, int]) -> ReviewStates:
         """Current states; reads only the lines of cases that were reviewed or changed since.
@@ -225,25 +227,25 @@ class ReviewReader:
             RunError: The file of reviews is damaged.
         """
         revision = run.revision
-        if self._states is not None and self._states[0] == revision and not self.reviews.changed():
+        version = revision, *self.reviews.version()
+        if self._states is not None and self._states[0] == version:
             return self._states[1]
-        newest = self.reviews.latest()
-        labels, answers = self.reviews.latest("labels"), self.reviews.latest("answer")
+        standings = self.reviews.standings()
         found: dict[str, State] = {}
         for row in summaries:
             id_ = row.case_id
-            last = newest.get(id_)
-            if last is None:
+            standing = standings.get(id_)
+            if standing is None or not standing.history:
                 if row.status == WAITING:
                     found[id_] = "waiting"
                 continue
+            stamp = read_at[id_], standing.history[-1], standing.assigned
             known = self._known.get(id_)
-            if known is None or known[0] != read_at[id_] or known[1] is not last:
-                known = read_at[id_], last, state_of(run.line(id_), labels.get(id_), answers.get(id_), last)
-                self._known[id_] = known
-            found[id_] = known[2]
+            if known is None or known[0] != stamp[0] or known[1] is not stamp[1] or known[2] != stamp[2]:
+                known = self._known[id_] = (*stamp, state_of(run.line(id_), standing))
+            found[id_] = known[3]
         digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
-        self._states = revision, ReviewStates(found, digest)
+        self._states = version, ReviewStates(found, digest)
         return self._states[1]
 
 

@@ -21,10 +21,13 @@ from ranking.errors import RankerError
 from runs.manifest import RunError
 from serving.journal import JournalError
 from viewer.addresses import ServedAddresses
-from viewer.case_handlers import Reviewing, Verifying, demand_case, parameter
+from viewer.blind_handlers import Blind, BlindServer
+from viewer.case_handlers import Reviewing, Verifying, open_case, parameter, reviewer_of
 from viewer.charts import NAMES, draw, figures
+from viewer.deciding import Deciding
+from viewer.going_on import GoingOn
 from viewer.guard import IMAGE_POLICY, Guard
-from viewer.library import Library
+from viewer.library import Library, named
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page
 from viewer.pages.compare import KINDS, RunDifferences, Side, compare, compare_case_page, compare_page
@@ -45,11 +48,12 @@ Handler = Callable[[Request], Response]
 class Server:
     """Handlers of the pages of a library of runs."""
 
-    def __init__(self, library: Library, ranker: str) -> None:
-        """Serve these runs, and verify answers with this ranker."""
+    def __init__(self, library: Library, ranker: str, going_on: GoingOn) -> None:
+        """Serve these runs, verify answers with this ranker, and let reviewed cases go on."""
         self._library = library
         self._addresses = ServedAddresses()
-        self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses)
+        self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses, going_on)
+        self._deciding = Deciding(self._named, self._addresses, going_on)
         self._verifying = Verifying(self._named, self._addresses, ranker)
         self._charts: dict[tuple[str, str], tuple[int, str]] = {}
         self._rows: dict[str, tuple[tuple[int, str, str], bytes]] = {}
@@ -59,7 +63,6 @@ class Server:
         """All routes."""
         return [
             Route("/", self._runs),
-            Route("/assets/{name}", _asset),
             # Browsers request it on their own.
             Route("/favicon.ico", lambda _: Response(status_code=204)),
             Route("/runs/{run}", self._run),
@@ -68,7 +71,11 @@ class Server:
             Route("/runs/{run}/case", self._reviewing.case),
             Route("/runs/{run}/review", self._reviewing.form),
             Route("/runs/{run}/review", self._reviewing.send, methods=["POST"]),
+            Route("/runs/{run}/state", self._reviewing.state),
             Route("/runs/{run}/gold.jsonl", self._reviewing.gold),
+            Route("/runs/{run}/reviewers", self._deciding.reviewers),
+            Route("/runs/{run}/adjudicate", self._deciding.form),
+            Route("/runs/{run}/adjudicate", self._deciding.send, methods=["POST"]),
             Route("/runs/{run}/call", self._call),
             Route("/runs/{run}/verify", self._verifying.page),
             Route("/compare", self._compare),
@@ -92,7 +99,9 @@ class Server:
     def _run(self, request: Request) -> Response:
         name, run = self._asked(request)
         totals = run.totals()[1]
-        links = ReviewLinks(self._addresses.next_review(name), self._addresses.gold(name))
+        links = ReviewLinks(
+            self._addresses.next_review(name), self._addresses.gold(name), self._addresses.reviewers(name)
+        )
         page = run_page(name, run.path, run.ended(), totals, self._addresses, review_links=links)
         return HTMLResponse(page)
 
@@ -132,7 +141,7 @@ class Server:
         name, run = self._asked(request)
         case_id, key = parameter(request, "id"), parameter(request, "key")
         with run.reading() as reading:
-            demand_case(reading, case_id)
+            open_case(reading, case_id, reviewer_of(request))
             return HTMLResponse(call_page(reading, name, case_id, key, self._addresses))
 
     def _compare(self, request: Request) -> Response:
@@ -151,8 +160,8 @@ class Server:
     def _compare_case(self, request: Request) -> Response:
         case_id = parameter(request, "id")
         with self._two_runs(request) as (one, other):
-            demand_case(one.run, case_id)
-            demand_case(other.run, case_id)
+            for side in (one, other):
+                open_case(side.run, case_id, reviewer_of(request))
             return HTMLResponse(compare_case_page(one, other, case_id, self._addresses))
 
     @contextmanager
@@ -170,14 +179,17 @@ class Server:
         return name, self._named(name)
 
     def _named(self, name: str) -> OpenedRun:
-        run = self._library.get(name)
-        if run is None:
-            raise HTTPException(404, f"There is no run {name!r} here.")
-        return run
+        return named(self._library, name)
 
 
 def application(
-    library: Library, port: int, token: str, names: Iterable[str] = (), ranker: str = "support"
+    library: Library,
+    port: int,
+    token: str,
+    names: Iterable[str] = (),
+    ranker: str = "support",
+    going_on: GoingOn | None = None,
+    blind: Blind | None = None,
 ) -> ASGIApp:
     """The guarded application.
 
@@ -187,9 +199,13 @@ def application(
         token: The key in the printed link.
         names: Host names besides those of loopback; `*` is any numeric address.
         ranker: Verifies answers: a packaged ranker, or the folder of one.
+        going_on: Resumes waiting cases that were reviewed; None leaves them waiting.
+        blind: Serve the pages of blind reviews, and no others.
     """
+    going_on = going_on or GoingOn()
+    pages = Server(library, ranker, going_on) if blind is None else BlindServer(library, blind, going_on)
     app = Starlette(
-        routes=Server(library, ranker).routes(),
+        routes=[Route("/assets/{name}", _asset), *pages.routes()],
         middleware=[Middleware(GZipMiddleware, minimum_size=_MIN_GZIP, compresslevel=_GZIP_LEVEL)],
         exception_handlers={
             HTTPException: _refused,

@@ -119,7 +119,7 @@ def test_a_waiting_case_shows_the_whole_command(unreviewed: Place, evigraph: Ter
         (("k9", "--by", "Ann", "--confirm"), "no case 'k9' has ended in this run"),
         (("k1", "--by", " ", "--confirm"), "reviewer: is empty"),
         (("k1", "--confirm"), "--by NAME is missing: who reviews?"),
-        (("--by", "Ann"), "name the case"),
+        (("--by", "Ann", "--confirm"), "name the case"),
         (("k1", "--by", "Ann", "--essential", "1", "--supplementary", "1"), "is both essential and"),
         (("k1", "--by", "Ann", "--answer", "nothing.txt"), "nothing.txt: cannot be read"),
         (("k1", "--export", "gold.json"), "leave out CASE"),

@@ -114,6 +114,6 @@ def test_a_reviewers_labels_are_no_score_of_the_run(place: Place, said: Said) ->
     opened = OpenedRun(place.run, print)
     row = listed("run", place.run, *opened.totals())
     assert (row.scored, row.reviewed) == (2, 2)
-    assert row.strict_micro_f1 == pytest.approx(found["strict_micro"]["f1"])
+    assert row.score == pytest.approx(found["strict_micro"]["f1"])
     wrong = {one.case_id: one.wrong for one in opened.ended().summaries}
     assert wrong == {"k0": None, "k1": 1, "k2": None, "k3": 1}

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from runs.batch import HeldCases
+from runs.reviewers import ReviewedRun
 from runs.reviews import Reviews, fingerprint, make_review
 from tests.nodes.builders import case
 
@@ -11,7 +12,7 @@ LINE: dict[str, Any] = {"case_id": "q", "labels": {"1": "essential"}, "answer": 
 
 
 def test_a_review_that_was_heard_before_the_case_is_held_lets_it_go(tmp_path: Path) -> None:
-    held = HeldCases(Reviews(tmp_path), print)
+    held = HeldCases(ReviewedRun(tmp_path), print)
     Reviews(tmp_path).add(make_review(LINE, reviewer="Ann", labels={}))
     assert held.next_reviewed() is None
     held.hold(case("q"), fingerprint(LINE))
@@ -20,7 +21,7 @@ def test_a_review_that_was_heard_before_the_case_is_held_lets_it_go(tmp_path: Pa
 
 
 def test_a_review_of_another_result_lets_no_case_go(tmp_path: Path) -> None:
-    held = HeldCases(Reviews(tmp_path), print)
+    held = HeldCases(ReviewedRun(tmp_path), print)
     held.hold(case("q"), fingerprint(LINE | {"answer": "Another."}))
     Reviews(tmp_path).add(make_review(LINE, reviewer="Ann", labels={}))
     assert held.next_reviewed() is None

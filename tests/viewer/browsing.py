@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from viewer.blind_handlers import Blind
 from viewer.library import Library
 from viewer.listening import configured, link, listen
 from viewer.server import application
@@ -20,11 +21,11 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the 
 
 
 @contextmanager
-def served(root: Path) -> Iterator[str]:
+def served(root: Path, blind: Blind | None = None) -> Iterator[str]:
     """The viewer over a folder; the link that opens it."""
     library, bound = Library([root]), listen("127.0.0.1", 0)
     port = bound.getsockname()[1]
-    server = uvicorn.Server(configured(application(library, port, "the-key")))
+    server = uvicorn.Server(configured(application(library, port, "the-key", blind=blind)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     yield link("127.0.0.1", port, "the-key")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ from runs.folder import CASES, RunFolder
 from runs.reading import Run
 from runs.sealed import seal_line
 from tests.evigraph import evigraph, write_cases, write_recipe
+from tests.viewer.written_run import add, ended, finish, new_run
 from viewer.addresses import ServedAddresses
 from viewer.pages.compare import (
     Difference,
+    Piece,
     Side,
     compare,
     compare_case,
     compare_case_page,
     compare_page,
+    compare_scores,
     mark_differences,
     sentence_pairs,
 )
@@ -117,3 +121,27 @@ def test_text_of_an_answer_stays_text(both: tuple[Run, Run]) -> None:
 def test_a_case_that_failed_in_one_run_has_a_page(both: tuple[Run, Run]) -> None:
     sides = Side("a", both[0]), Side("b", both[1])
     assert "done → timeout" in compare_case_page(*sides, "k3", ServedAddresses())
+
+
+def test_scores_of_both_have_intervals_and_prompts_stand_side_by_side(tmp_path: Path) -> None:
+    for name, labels in (("a", ["1", "2"]), ("b", ["1", "3"])):
+        chosen = {str(number): "not-essential" for number in range(1, 5)} | dict.fromkeys(labels, "essential")
+        with new_run(tmp_path / name, [f"k{number}" for number in range(4)]) as run:
+            for number in range(4):
+                add(run, ended(f"k{number}", labels=chosen if number else {"1": "essential"}))
+            finish(run)
+    one, other = (Side(name, runs.open(tmp_path / name)) for name in ("a", "b"))
+    scored, (precision, recall, f1) = compare_scores(one.run, other.run)
+    assert scored == 4
+    assert [cell.text for cell in f1[1:]] == ["93.33", "53.33", "-40.00"]
+    assert (precision.first.text, recall.second.text) == ("100.00", "50.00")
+    assert recall.name == "strict micro recall"
+    assert f1.difference.below[0].startswith("[-")
+    page = compare_page(one, other, compare(one.run, other.run), ServedAddresses())
+    assert "-40.00" in page and "4 cases" in page
+
+
+def test_lines_that_only_one_prompt_has_are_marked() -> None:
+    one, other = mark_differences("a\nb\nc\n", "a\nx\nc\n", re.compile(r"[^\n]*\n"))
+    assert [piece for piece in one if not piece.shared] == [Piece("b\n", False)]
+    assert [piece.text for piece in other] == ["a\n", "x\n", "c\n"]

@@ -27,6 +27,7 @@ def case(seconds: float | None = 1.0, tokens: int = 100, intent: str | None = "a
         output_tokens=0,
         seconds=seconds,
         started_at=None,
+        outcome=None,
     )
 
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 import runs
 from runs.folder import RunWriter
+from runs.reviewers import ReviewedRun
 from runs.reviews import REVIEWS, Review, Reviews, make_review
 from tests.runs.waiting import Place
 from tests.viewer.case_runs import FileAddresses
@@ -245,7 +246,7 @@ def test_a_page_on_disk_shows_reviews_and_no_form(run: RunWriter) -> None:
     made: Review = make_review(ended("k0", review=None), reviewer="Ann", labels={}, comment="as it is")
     Reviews(run.path).add(made)
     with runs.open(run.path) as opened:
-        page = case_page(opened, "run", "k0", FileAddresses(), Reviews(run.path))
+        page = case_page(opened, "run", "k0", FileAddresses(), ReviewedRun(run.path))
     assert "as it is" in page
     assert "review-form" not in page
     assert "<fieldset" not in page

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lxml.html
+
 import runs
 from nodes.reading.verdict_votes import count_readings, measure_disagreement
 from tests.nodes.literature_builders import read_as
 from tests.viewer.case_runs import line, step, write_run
 from tests.viewer.test_case_page import Page, check_nothing_acts, page_of, words
+from viewer.addresses import ServedAddresses
 from viewer.bundle import write_bundle
 from viewer.case_parts.verdict import read_verdict
+from viewer.opened_run import OpenedRun
+from viewer.pages.runs import listed, run_page
 
 EVIL = "</blockquote><script>evil()</script><img src=x onerror=evil()> {{ 7 * 7 }} [2]"
 PASSAGES = [
@@ -42,7 +47,8 @@ def page(folder: Path, **fields: Any) -> Page:
 def test_the_page_shows_verdict_evidence_year_and_source(tmp_path: Path) -> None:
     shown = page(tmp_path)
     answer = words(shown.find(".//section[@class='answers']"))
-    assert "yes key: no ✗ wrong" in answer
+    assert "yes, by a tie 1 speak for yes and 1 speak for no" in answer
+    assert "key: no ✗ wrong" in answer
     assert "1 speak for yes 0 do not tell 1 speak for no 1 could not be read" in answer
     first = words(shown.get_element_by_id("passage-1"))
     assert "✓ speaks for yes Mint tea quagga helps. Old Journal, 1998, cited 41 times; document d1" in first
@@ -81,3 +87,26 @@ def test_a_redacted_bundle_has_readings_and_no_text(tmp_path: Path) -> None:
     assert "quagga" not in pages and "evil" not in pages
     assert "speaks for yes" in pages and "1998" in pages
     assert runs.open(run).line("c")["evidence_passages"][0]["text"]
+
+
+def test_a_run_of_verdicts_is_listed_with_its_accuracy_and_results(tmp_path: Path) -> None:
+    opened = OpenedRun(
+        write_run(tmp_path, CASE, verdict_line(), [step("aggregate_verdict")], system="timeaware"), print
+    )
+    row = listed("run", opened.path, *opened.totals())
+    assert (row.score, row.score_name, row.scored) == (0.0, "accuracy of verdicts", 1)
+    ended = opened.ended()
+    assert [(one.outcome, one.wrong) for one in ended.summaries] == [("yes", 1)]
+    page = run_page("run", opened.path, ended, opened.totals()[1], ServedAddresses())
+    shown = words(lxml.html.fromstring(page))
+    assert "Accuracy of verdicts0.0, 1 case" in shown and "Results" in shown
+    opened.release()
+
+
+def test_a_run_of_failed_cases_is_no_success(tmp_path: Path) -> None:
+    failed = line("c", status="failed", error={"class": "timeout", "message": "late"})
+    opened = OpenedRun(write_run(tmp_path, CASE, failed, system="timeaware"), print)
+    manifest, totals = opened.totals()
+    manifest.status = "finished"
+    assert listed("run", opened.path, manifest, totals).state == "all failed"
+    opened.release()

@@ -82,3 +82,34 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   act();
 });
+
+// A reviewed case that goes on: the page is read again as soon as something has changed.
+const waiting = document.querySelector("[data-state]");
+if (waiting) {
+  let before = null;
+  const ask = async () => {
+    try {
+      const answer = await fetch(waiting.dataset.state);
+      if (!answer.ok) throw new Error(String(answer.status));
+      const found = JSON.stringify(await answer.json());
+      if (before !== null && found !== before) return location.reload();
+      before = found;
+    } catch {
+      // The server was ended: the page stays as it is.
+      return;
+    }
+    if (JSON.parse(before).status === "waiting") setTimeout(ask, 1000);
+    else location.reload();
+  };
+  ask();
+}
+
+// The ranker is loaded on first use, which takes seconds.
+document.getElementById("verify")?.addEventListener("click", (event) => {
+  if (event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey)
+    document.querySelector(".verifying").textContent = "Looking; the first time takes some seconds.";
+});
+addEventListener("pageshow", () => {
+  const said = document.querySelector(".verifying");
+  if (said) said.textContent = "";
+});

@@ -25,3 +25,9 @@ reviewForm.addEventListener("submit", () => { leaving = true; });
 addEventListener("beforeunload", (event) => {
   if (!leaving && [...reviewForm.elements].some((field) => /^(radio|checkbox|textarea)$/.test(field.type) && changed(field))) event.preventDefault();
 });
+
+addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !event.ctrlKey || !reviewPanel.open || document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  reviewForm.requestSubmit(reviewForm.querySelector("button[value=next]"));
+});

@@ -30,9 +30,9 @@ var Evigraph = globalThis.Evigraph || {};
         route: columns.route[at] < 0 ? "" : routes[columns.route[at]],
         sentences: columns.sentences[at], essential: columns.essential[at], divided: columns.divided[at],
         wrong: columns.wrong[at], votes: columns.votes[at], calls: columns.calls[at],
-        review: "", tokens: columns.tokens[at], seconds: columns.seconds[at],
+        review: "", outcome: columns.outcome[at] ?? "", tokens: columns.tokens[at], seconds: columns.seconds[at],
         link: given.links ? given.links[at] : given.link + encodeURIComponent(id),
-        text: [id, intent, intent.replaceAll("_", " "), status, error, flags.join(" "), flags.join(" ").replaceAll("_", " ")].join("\n").toLowerCase(),
+        text: [id, columns.outcome[at] ?? "", intent, intent.replaceAll("_", " "), status, error, flags.join(" "), flags.join(" ").replaceAll("_", " ")].join("\n").toLowerCase(),
       };
     });
   };

@@ -8,6 +8,11 @@ var Evigraph = globalThis.Evigraph || {};
   if (!table) return;
   const body = table.tBodies[0];
   const form = document.getElementById("filters");
+  const outcomes = table.classList.contains("outcomes");
+  // A small screen has no room for charts and filters above the cases.
+  const filtering = form.closest("details");
+  if (matchMedia("(max-width: 40rem)").matches)
+    for (const one of document.querySelectorAll(".folds")) one.open = one === filtering && location.hash.length > 1;
   const found = document.getElementById("found"), place = document.getElementById("page");
   const keys = document.getElementById("keys");
   const fields = ["q", "status", "error", "intent", "flag", "review", "divided", "wrong", "through", "past", "route"];
@@ -55,7 +60,7 @@ var Evigraph = globalThis.Evigraph || {};
     state_.className = "state " + case_.status;
     state_.textContent = case_.status;
     cell(row, "", "", case_.error).append(state_, case_.error ? " " + Evigraph.plain(case_.error) : "");
-    cell(row, case_.intent.replaceAll("_", " "));
+    cell(row, outcomes ? case_.outcome : case_.intent.replaceAll("_", " "));
     for (const name of ["sentences", "essential", "divided", "wrong", "votes"]) cell(row, case_[name], "n");
     cell(row, number.format(case_.tokens), "n");
     cell(row, case_.seconds === null ? "" : case_.seconds.toFixed(1) + " s", "n");
@@ -168,7 +173,7 @@ var Evigraph = globalThis.Evigraph || {};
     const done = {
       j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
       n: () => turn(1), p: () => turn(-1),
-      "/": () => { form.elements.q.focus(); form.elements.q.select(); },
+      "/": () => { filtering.open = true; form.elements.q.focus(); form.elements.q.select(); },
       "?": () => keys.showModal(),
     }[event.key];
     // Arrows scroll the page as everywhere until a case is at hand.
@@ -250,7 +255,7 @@ var Evigraph = globalThis.Evigraph || {};
       const key = event.target.closest("[data-sort]")?.dataset.sort;
       if (!key) return;
       // Numbers are most of interest from the top.
-      const first = ["position", "status", "intent", "review", "flags"].includes(key) ? key : "-" + key;
+      const first = ["position", "status", "intent", "outcome", "review", "flags"].includes(key) ? key : "-" + key;
       const turned = state.sort.startsWith("-") ? key : "-" + key;
       state.sort = state.sort.replace("-", "") === key ? turned : first;
       state.page = 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,13 +10,26 @@ from typing import Literal
 from cases.texts import printable
 from nodes.evidence.disagreement import contested
 from runs.manifest import WAITING, RunError
-from runs.reviews import Review, confirmed, fingerprint, is_stale, labels_to_review, make_review
+from runs.reviewers import Standing
+from runs.reviews import (
+    MAX_SECONDS,
+    Review,
+    confirmed,
+    fingerprint,
+    is_stale,
+    labels_to_review,
+    make_review,
+)
 from runs.trace_file import Line
+from viewer.going_on import Progress
 
 CHOICES = (("essential", "essential"), ("supplementary", "supplementary"), ("not-relevant", "not relevant"))
 Action = Literal["save", "next", "confirm"]
 LABEL = "label."
 """Prefix of the fields of labels; the sentence's position follows, because ids are data."""
+
+
+_SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 
 
 class Outdated(RunError):
@@ -49,6 +63,7 @@ class Typed:
         answer_right: Whether an unchanged answer is confirmed.
         shown: Fingerprint of the result that the page showed.
         count: Reviews that the page knew of.
+        seconds: How long the page was read; None where the browser did not measure it.
     """
 
     reviewer: str = ""
@@ -60,6 +75,7 @@ class Typed:
     shown: str = ""
     count: str = ""
     action: Action = "save"
+    seconds: float | None = None
 
 
 def read_form(fields: Iterable[tuple[str, str]]) -> Typed:
@@ -76,7 +92,13 @@ def read_form(fields: Iterable[tuple[str, str]]) -> Typed:
         shown=named.get("shown", ""),
         count=named.get("count", ""),
         action=actions.get(named.get("action", ""), "save"),
+        seconds=read_seconds(named.get("seconds", "")),
     )
+
+
+def read_seconds(text: str) -> float | None:
+    """Seconds as a page counts them; None for anything else."""
+    return min(float(text), MAX_SECONDS) if _SECONDS.fullmatch(text) else None
 
 
 def preset(line: Line, history: Sequence[Review]) -> Preset:
@@ -125,6 +147,7 @@ def review_of(line: Line, history: Sequence[Review], typed: Typed) -> Review:
         comment=typed.comment,
         earlier=_labelled(history),
         shown=typed.shown,
+        seconds=typed.seconds,
     )
 
 
@@ -174,6 +197,8 @@ class Visit:
         fault: Why it was refused.
         outdated: Whether it was refused because the page was outdated.
         saved: The review that was just saved.
+        going: How reviewed cases of the run go on by themselves; None where nothing goes on.
+        resumes: Whether they do.
     """
 
     reviewer: str = ""
@@ -182,6 +207,8 @@ class Visit:
     fault: str = ""
     outdated: bool = False
     saved: Review | None = None
+    going: Progress | None = None
+    resumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +252,8 @@ class CaseReview:
         waits: Whether the case waits for labels from a person.
         goes_on: Whether it has them and only waits for the run to go on.
         contested: Ids of the sentences on which votes of a waiting case differ.
+        missing: Names of those who are still to label an assigned case.
+        differing: Ids of the sentences on which its reviewers differ, without a decision between them.
         form: None where nothing can be written.
     """
 
@@ -232,27 +261,31 @@ class CaseReview:
     waits: bool
     goes_on: bool
     contested: list[str]
+    missing: list[str]
+    differing: list[str]
     saved: Review | None
     form: Form | None
 
 
-def read_review(line: Line, history: Sequence[Review], action: str | None, visit: Visit) -> CaseReview:
+def read_review(line: Line, standing: Standing, action: str | None, visit: Visit) -> CaseReview:
     """Read all that the page of a case shows of reviews.
 
     Args:
         line: Of `cases.jsonl`.
-        history: All reviews of the case, oldest first.
+        standing: The reviews of the case.
         action: Where the form is sent; None where nothing can be written.
         visit: How the page is requested.
     """
     waiting = line["status"] == WAITING
-    labelled = next((one for one in reversed(history) if one.labels is not None), None)
-    goes_on = waiting and labelled is not None and not is_stale(labelled, line)
+    history, counting = standing.history, standing.counting
+    goes_on = waiting and counting is not None and not is_stale(counting, line)
     return CaseReview(
         given=[_given(one, line) for one in reversed(history)],
         waits=waiting and not goes_on,
         goes_on=goes_on,
         contested=contested(line.get("vote_counts") or {}, line.get("usable_votes") or 0) if waiting else [],
+        missing=standing.missing,
+        differing=standing.differing if standing.undecided else [],
         saved=visit.saved,
         form=None if action is None else _form(line, history, action, visit),
     )
@@ -263,7 +296,7 @@ def _given(review: Review, line: Line) -> GivenReview:
     changes: list[tuple[str, str, str]] = [
         (id_, review.shown_labels.get(id_, ""), label)
         for id_, label in (review.labels or {}).items()
-        if shown.get(id_) != label
+        if shown and shown.get(id_) != label
     ]
     when = review.reviewed_at[:16].replace("T", " ")
     return GivenReview(review, when, is_stale(review, line), changes)

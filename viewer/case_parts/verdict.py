@@ -12,6 +12,7 @@ from runs.trace_file import Line
 
 _WORDS = {"supports": "speaks for yes", "neutral": "does not tell", "refutes": "speaks for no"}
 _MANY = {"supports": "speak for yes", "neutral": "do not tell", "refutes": "speak for no"}
+_READINGS = {"yes": "supports", "unknown": "neutral", "no": "refutes"}
 _UNREAD = "could not be read"
 _KINDS = {
     "systematic_review": "systematic review",
@@ -76,6 +77,7 @@ class ShownVerdict:
     """A verdict with all that it rests on.
 
     Attributes:
+        tie: The readings that are as many as those of the verdict, in words; empty without a tie.
         key: What the key says, None without one.
         by_year: Oldest first.
         by_kind: By kind of study.
@@ -83,6 +85,7 @@ class ShownVerdict:
     """
 
     verdict: str
+    tie: str
     key: str | None
     as_of: int | None
     passages: list[ShownPassage]
@@ -107,6 +110,7 @@ def read_verdict(line: Line, case: Case | None) -> ShownVerdict | None:
     counts, disagreement = line["reading_counts"], line["disagreement"]
     return ShownVerdict(
         verdict=line["verdict"],
+        tie=_tie(line["verdict"], counts),
         key=case.gold.verdict if case else None,
         as_of=case.as_of if case else None,
         passages=[_passage(one) for one in line["evidence_passages"]],
@@ -120,6 +124,14 @@ def read_verdict(line: Line, case: Case | None) -> ShownVerdict | None:
             line.get("explanation") or "", {one["id"] for one in line["evidence_passages"]}
         ),
     )
+
+
+def _tie(verdict: str, counts: Mapping[str, int]) -> str:
+    most = max(counts[name] for name in _WORDS)
+    tied = [name for name in _WORDS if counts[name] == most]
+    if not most or len(tied) < 2 or counts[_READINGS.get(verdict, "neutral")] != most:
+        return ""
+    return " and ".join(f"{most} {_MANY[name]}" for name in tied)
 
 
 def _passage(one: Mapping[str, Any]) -> ShownPassage:

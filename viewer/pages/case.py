@@ -12,8 +12,8 @@ from graph.system import find_system
 from runs import Run, RunError
 from runs.folder import RunFolder
 from runs.forks import forks
-from runs.manifest import ForkedFrom
-from runs.reviews import Reviews
+from runs.manifest import WAITING, ForkedFrom
+from runs.reviewers import ReviewedRun, Standing
 from runs.trace_file import Line
 from serving.journal import JournalError
 from serving.messages import Message
@@ -43,7 +43,7 @@ def case_page(
     name: str,
     case_id: str,
     addresses: Addresses,
-    reviews: Reviews | None = None,
+    reviews: ReviewedRun | None = None,
     visit: Visit | None = None,
     name_of: NameOf = lambda _: None,
 ) -> str:
@@ -73,13 +73,14 @@ def case_page(
     graph = run.manifest.graph
     route = read_route(steps, graph)
     before, after = run.neighbours(case_id)
-    history = reviews.history(case_id) if reviews is not None else []
+    standing = reviews.standing(case_id) if reviews is not None else Standing((), ())
     texts_fault = run.texts_fault
     if case is None and not texts_fault:
         texts_fault = "no readable case file has this id"
+    visit = visit or Visit()
     resume = None
     if run.manifest.status != "running":
-        resume = f"evigraph resume {shlex.quote(str(run.path))}"
+        resume = f"evigraph resume {shlex.quote(str(run.path))} --reviewed"
     return render(
         "case.html",
         addresses=addresses,
@@ -109,11 +110,18 @@ def case_page(
         steps=read_steps(trace, links.get),
         forks=_forks(run.folder, name, case_id, name_of, addresses),
         origin=_origin(run.folder, name, name_of, addresses),
-        review=read_review(line, history, addresses.review(name, case_id), visit or Visit()),
+        review=read_review(line, standing, addresses.review(name, case_id), visit),
+        going=visit.going,
+        state=addresses.state(name, case_id) if visit.going else None,
+        asked_on_save=_models(run) if visit.resumes and line["status"] == WAITING else None,
         choices=CHOICES,
         places={id_: place for place, id_ in enumerate(ids)},
         goes_on_with=resume,
     )
+
+
+def _models(run: Run) -> str:
+    return ", ".join(dict.fromkeys(model.name for model in run.manifest.models.values()))
 
 
 def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses) -> str:

@@ -5,18 +5,28 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+
 from cases.records import Case
 from evals.compare.changes import CaseChange, case_change
 from evals.compare.outcomes import CaseOutcome, Usage, differing_settings
+from evals.pages.tables import POINTS, Cell
 from evals.scoring.gold import Labels
+from evals.statistics.bootstrap import paired_bootstrap
+from evals.statistics.case_totals import PERCENT, Pooled
+from graph.system import find_system
+from ranking.measures import PARTS, Part
+from runs.manifest import quoted
 from runs.reading import Run
 from runs.trace_file import Line
+from serving.journal import JournalError
 from viewer.addresses import Addresses
+from viewer.pages.runs import SCORES
 from viewer.rendering import render
 
 Kind = Literal["status", "labels", "answer", "route", "intent"]
@@ -24,6 +34,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 PAGE_LENGTH = 200
 
 _WORD = re.compile(r"\S+\s*")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,15 @@ class Piece(NamedTuple):
     shared: bool
 
 
+class ScoreRow(NamedTuple):
+    """A score of both runs, and of the second less the first; in percent."""
+
+    name: str
+    first: Cell
+    second: Cell
+    difference: Cell
+
+
 @dataclass(frozen=True, slots=True)
 class RunDifferences:
     """Two runs over the same cases; `cases` has only those that differ, in the order of the first run.
@@ -68,23 +88,57 @@ class RunDifferences:
     Attributes:
         shared: Number of cases that ended in both.
         only: Numbers of cases that ended in just one of them.
+        scores: Of both over the cases that are scored in both, with intervals; empty without any.
+        scored: Number of those cases.
     """
 
     shared: int
     only: tuple[int, int]
     cases: tuple[Difference, ...]
+    scores: tuple[ScoreRow, ...] = ()
+    scored: int = 0
 
 
 def compare(first: Run, second: Run) -> RunDifferences:
     """All cases that differ; reads the lines of both runs once."""
     one, other = dict(_outcomes(first)), dict(_outcomes(second))
     both = [case_id for case_id in one if case_id in other]
+    scored, scores = compare_scores(first, second)
     found = (_difference(one[case_id], other[case_id], _labels(first.case(case_id))) for case_id in both)
     return RunDifferences(
         shared=len(both),
         only=(len(one) - len(both), len(other) - len(both)),
         cases=tuple(difference for difference in found if difference.kinds),
+        scores=tuple(scores),
+        scored=scored,
     )
+
+
+def compare_scores(first: Run, second: Run) -> tuple[int, list[ScoreRow]]:
+    """How many cases are scored in both runs, and the scores of both over these, with 95 % intervals.
+
+    They are those of the list of runs: of sentences the strict micro scores, of verdicts the accuracy.
+    """
+    one, other = first.counts(), second.counts()
+    both = [case_id for case_id in one if case_id in other]
+    if not both:
+        return 0, []
+    before, after = (np.asarray([side[id_] for id_ in both], dtype=np.float64) for side in (one, other))
+    scoring = find_system(first.manifest.system).score
+    parts: Sequence[Part] = PARTS if scoring == "archehr" else ("f1",)
+    statistics = [Pooled(0, part, "perfect", PERCENT) for part in parts]
+    rows = []
+    for part, found in zip(parts, paired_bootstrap(before, after, statistics), strict=True):
+        one_part = f"strict micro {part.replace('f1', 'F1')}"
+        rows.append(
+            ScoreRow(
+                one_part if len(parts) > 1 else SCORES.get(scoring or "", part),
+                POINTS.cell(found.first),
+                POINTS.cell(found.second),
+                POINTS.cell(found.difference, signed=True),
+            )
+        )
+    return len(both), rows
 
 
 def compare_case(first: Run, second: Run, case_id: str) -> Difference:
@@ -114,14 +168,50 @@ def sentence_pairs(first: Line, second: Line, case: Case | None) -> list[Sentenc
     return [pair for pair in pairs if pair.labels[0] != pair.labels[1] or pair.votes[0] != pair.votes[1]]
 
 
-def mark_differences(first: str, second: str) -> tuple[list[Piece], list[Piece]]:
-    """Both texts in pieces of whole words, shared ones and those that only one text has."""
-    one, other = _WORD.findall(first), _WORD.findall(second)
+def mark_differences(
+    first: str, second: str, unit: re.Pattern[str] = _WORD
+) -> tuple[list[Piece], list[Piece]]:
+    """Both texts in pieces of whole words, or other units, shared ones and those that only one text has."""
+    one, other = unit.findall(first), unit.findall(second)
     matcher = difflib.SequenceMatcher(a=one, b=other, autojunk=False)
     blocks = matcher.get_matching_blocks()
     in_one = {block.a + step for block in blocks for step in range(block.size)}
     in_other = {block.b + step for block in blocks for step in range(block.size)}
     return _pieces(one, in_one), _pieces(other, in_other)
+
+
+class PromptPair(NamedTuple):
+    """The first prompt of a node in both runs, in pieces of whole lines."""
+
+    node: str
+    pieces: tuple[list[Piece], list[Piece]]
+    changed: int
+
+
+def prompt_pairs(first: Run, second: Run, case_id: str) -> list[PromptPair]:
+    """Prompts that differ, one a node, as the calls of a case were asked; of each node its first call."""
+    one, other = (_first_prompts(run, case_id) for run in (first, second))
+    pairs = []
+    for node in one:
+        if node in other and one[node] != other[node]:
+            pieces = mark_differences(one[node], other[node], _LINE)
+            changed = sum(not piece.shared for side in pieces for piece in side)
+            pairs.append(PromptPair(node, pieces, changed))
+    return pairs
+
+
+def _first_prompts(run: Run, case_id: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for step in run.trace(case_id):
+        calls = step.get("calls") or ()
+        if not calls or step["node"] in found:
+            continue
+        try:
+            messages = run.conversation(calls[0]["key"])
+        except (KeyError, JournalError):
+            continue
+        found[step["node"]] = "\n\n".join(message.text for message in messages[:-1])
+    return found
 
 
 def _pieces(words: list[str], shared: set[int]) -> list[Piece]:
@@ -224,6 +314,7 @@ def compare_page(
         second=second,
         settings=differing_settings(first.run.manifest, second.run.manifest),
         differences=differences,
+        paths=f"{quoted(first.run.path)} {quoted(second.run.path)}",
         counts={each: counts[each] for each in KINDS},
         better=sum(gain > 0 for gain in gains),
         worse=sum(gain < 0 for gain in gains),
@@ -249,6 +340,8 @@ def compare_case_page(first: Side, second: Side, case_id: str, addresses: Addres
     lines = first.run.line(case_id), second.run.line(case_id)
     case = first.run.case(case_id)
     answers = lines[0].get("answer") or "", lines[1].get("answer") or ""
+    # Prompts are left out where texts are.
+    prompts = prompt_pairs(first.run, second.run, case_id)
     return render(
         "compare_case.html",
         addresses=addresses,
@@ -261,4 +354,6 @@ def compare_case_page(first: Side, second: Side, case_id: str, addresses: Addres
         pairs=sentence_pairs(*lines, case),
         usable=(lines[0].get("usable_votes"), lines[1].get("usable_votes")),
         answers=mark_differences(*answers) if answers[0] != answers[1] else None,
+        prompts=prompts,
+        verdicts=tuple(line.get("verdict") for line in lines),
     )

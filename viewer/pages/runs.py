@@ -24,8 +24,17 @@ from viewer.charts import HEIGHT, WIDTH, Figure, figures
 from viewer.opened_run import Ended, ReviewStates
 from viewer.rendering import duration, render
 
+ALL_FAILED = "all failed"
+"""The status of a run that finished without one good case: no success."""
 PAGE_LENGTH = 100
 """Rows of the table that are drawn at once; without scripts, the first ones."""
+
+SCORES: Mapping[str, str] = {
+    "archehr": "strict micro F1",
+    "verdict": "accuracy of verdicts",
+    "biomedical": "accuracy of yes and no",
+}
+"""What the list of runs shows of each way of scoring; of one answer a case, F1 and accuracy are the same."""
 
 _Name = TypeVar("_Name", bound=Hashable)
 
@@ -52,7 +61,13 @@ class ListedRun:
     cost: float | None = None
     scored: int = 0
     reviewed: int = 0
-    strict_micro_f1: float | None = None
+    score: float | None = None
+    score_name: str = ""
+
+    @property
+    def state(self) -> str:
+        """The status, for people."""
+        return ALL_FAILED if self.status == "finished" and self.failed and not self.done else self.status
 
 
 def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedRun:
@@ -85,7 +100,8 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         cost=used.cost,
         scored=totals.scored,
         reviewed=totals.reviewed,
-        strict_micro_f1=100 * scores(counts, "perfect").f1 if totals.scored else None,
+        score=100 * scores(counts, "perfect").f1 if totals.scored else None,
+        score_name=SCORES.get(find_system(manifest.system).score or "", ""),
     )
 
 
@@ -151,7 +167,7 @@ def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) ->
         "seconds": [None if row.seconds is None else round(row.seconds, 2) for row in summaries],
         **{
             name: [getattr(row, name) for row in summaries]
-            for name in ("sentences", "essential", "votes", "divided", "wrong", "calls")
+            for name in ("sentences", "essential", "votes", "divided", "wrong", "calls", "outcome")
         },
     }
     known_routes = [[nodes.place(node) for node in route] for route in routes.places]
@@ -176,10 +192,11 @@ def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) ->
 
 
 class ReviewLinks(NamedTuple):
-    """Addresses of a served run: the next case to review, and the reviewed cases as a file."""
+    """Addresses of a served run: the next case to review, the reviewed cases as a file, and the reviewers."""
 
     next: str
     gold: str
+    reviewers: str
 
 
 def run_page(
@@ -212,11 +229,15 @@ def run_page(
         models=models_of(manifest),
         overrides=overrides_of(manifest),
         evidence=_evidence(totals),
+        score_name=SCORES.get(find_system(manifest.system).score or "", ""),
+        outcomes=_has_outcomes(ended.summaries),
         live=live_facts(manifest, ended.summaries, ended.reviews, ended.progress),
         reviews=ended.reviews.of,
         review_links=review_links,
         errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
-        figures=figures(ended.summaries).values(),
+        figures=[
+            one for one in figures(ended.summaries).values() if one.bars or manifest.status == "running"
+        ],
         revision=ended.revision,
         rows=ended.summaries[:PAGE_LENGTH],
         count=len(ended.summaries),
@@ -225,6 +246,11 @@ def run_page(
         rows_script=rows_script,
         addresses=addresses,
     )
+
+
+def _has_outcomes(rows: Sequence[CaseSummary]) -> bool:
+    """Whether the run comes to verdicts or exact answers, and labels no sentences."""
+    return any(row.outcome for row in rows) and not any(row.sentences for row in rows)
 
 
 def rows_document(
@@ -281,8 +307,9 @@ def live_facts(
         sum(row.output_tokens for row in rows),
     )
     replayed = f", {used.replayed:,} replayed" if used.replayed else ""
+    failed = manifest.status == "finished" and statuses["failed"] and not statuses["done"]
     return {
-        "status": manifest.status,
+        "status": ALL_FAILED if failed else manifest.status,
         "cases": f"{statuses['done']:,} done, {statuses['failed']:,} failed{others},"
         f" of {manifest.inputs.cases:,}",
         "pace": "" if progress is None else _pace(progress),

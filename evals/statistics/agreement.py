@@ -1,0 +1,136 @@
+"""Agreement of raters beyond chance, as functions of sums over cases, so that their bootstrap is one product.
+
+Cohen's kappa (1960) of two raters, Fleiss' kappa (1971) of as many raters for every item, and Krippendorff's
+alpha (2004, chapter 11) for nominal labels, which takes items with any number of raters.
+
+Where all labels are alike, chance explains the agreement and nothing is defined: 0 then, as nothing shows
+more agreement than chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evals.statistics.case_totals import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class CohenKappa:
+    """Of two raters: the columns are the table of their pairs of labels, row by row.
+
+    Attributes:
+        labels: Number of different labels.
+    """
+
+    labels: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The whole table."""
+        return tuple(range(self.labels**2))
+
+    def row(self, items: Sequence[Sequence[int]]) -> Floats:
+        """The sums of a case.
+
+        Args:
+            items: The labels of both raters for each item, as numbers from 0.
+        """
+        table = np.zeros((self.labels, self.labels))
+        for first, second in items:
+            table[first, second] += 1
+        return table.ravel()
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The share of agreement that chance leaves open and that is reached."""
+        table = totals.reshape(*totals.shape[:-1], self.labels, self.labels)
+        items = table.sum(axis=(-1, -2))
+        equal = np.trace(table, axis1=-2, axis2=-1)
+        # Counts, not shares: with shares, rounding would hide that agreement is certain.
+        by_chance = (table.sum(axis=-1) * table.sum(axis=-2)).sum(axis=-1)
+        return _divided(items * equal - by_chance, items**2 - by_chance)
+
+
+@dataclass(frozen=True, slots=True)
+class FleissKappa:
+    """Of items with equally many raters each: the columns are pairs that agree, then how often each label is.
+
+    Attributes:
+        labels: Number of different labels.
+        raters: Of each item, at least two; they need not be the same for every item.
+    """
+
+    labels: int
+    raters: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Agreement and labels."""
+        return tuple(range(1 + self.labels))
+
+    def row(self, items: Sequence[Sequence[int]]) -> Floats:
+        """The sums of a case.
+
+        Args:
+            items: The labels of each item, as numbers from 0.
+        """
+        counts = _counts(items, self.labels)
+        return np.concatenate([[(counts * (counts - 1)).sum()], counts.sum(axis=0)])
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """The share of agreement that chance leaves open and that is reached."""
+        agreeing, counts = totals[..., 0], totals[..., 1:]
+        ratings = counts.sum(axis=-1)
+        by_chance = (counts**2).sum(axis=-1)
+        return _divided(
+            ratings * agreeing - (self.raters - 1) * by_chance, (self.raters - 1) * (ratings**2 - by_chance)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KrippendorffAlpha:
+    """Of items with two raters or more: the columns are coincidences that agree, then how often a label is.
+
+    Attributes:
+        labels: Number of different labels.
+    """
+
+    labels: int
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Agreement and labels."""
+        return tuple(range(1 + self.labels))
+
+    def row(self, items: Sequence[Sequence[int]]) -> Floats:
+        """The sums of a case.
+
+        Args:
+            items: The labels of each item, as numbers from 0; items with less than two do not count.
+        """
+        counts = _counts([labels for labels in items if len(labels) > 1], self.labels)
+        raters = counts.sum(axis=1, keepdims=True)
+        return np.concatenate([[(counts * (counts - 1) / (raters - 1)).sum()], counts.sum(axis=0)])
+
+    def of(self, totals: Floats, cases: float) -> Floats:
+        """One less observed over expected disagreement."""
+        agreeing, counts = totals[..., 0], totals[..., 1:]
+        ratings = counts.sum(axis=-1)
+        expected = ratings**2 - (counts**2).sum(axis=-1)
+        observed = (ratings - 1) * (ratings - agreeing)
+        return _divided(expected - observed, expected)
+
+
+def _counts(items: Sequence[Sequence[int]], labels: int) -> Floats:
+    """How often each item has each label, shape (items, labels)."""
+    found = np.zeros((len(items), labels))
+    for number, given in enumerate(items):
+        for label in given:
+            found[number, label] += 1
+    return found
+
+
+def _divided(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros_like(np.asarray(above, dtype=np.float64)), where=below > 0)

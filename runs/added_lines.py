@@ -1,0 +1,122 @@
+"""A file of JSON lines beside a run that several processes add to; lines are only ever added."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from cases.files import end_of_whole_lines
+from cases.json_border import first_fault
+from cases.private import open_here
+from cases.unique_keys import RepeatedKey, unique
+from runs.manifest import RunError
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+class AddedLines(ABC, Generic[Record]):
+    """Any process may read and add; each reads what others have added."""
+
+    def __init__(self, path: Path, kind: type[Record]) -> None:
+        """Read nothing yet.
+
+        Args:
+            path: The file, which need not exist yet.
+            kind: What its lines hold.
+        """
+        self.path = path
+        self._kind = kind
+        self._read = 0
+        self._lines = 0
+
+    @abstractmethod
+    def _take(self, record: Record) -> None:
+        """Remember a line that was read."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Start over: the file has become shorter."""
+
+    def changed(self) -> bool:
+        """Whether there is more than was read last; costs one look at the file's size."""
+        return self._size() != self._read
+
+    @property
+    def version(self) -> int:
+        """Grows with each line that was read."""
+        return self._read
+
+    def add(self, *records: Record) -> None:
+        """Add lines for good: they are flushed to the disk when this returns.
+
+        Raises:
+            RunError: They cannot be written.
+        """
+        content = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
+        try:
+            with self._locked() as file:
+                end = end_of_whole_lines(file)
+                # What follows the last whole line was left by a writer that was killed.
+                file.truncate(end)
+                try:
+                    rest = memoryview(content)
+                    while rest:
+                        rest = rest[file.write(rest) :]
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(end)
+                    raise
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+
+    def refresh(self) -> None:
+        """Take in what was added since.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        size = self._size()
+        if size == self._read:
+            return
+        if size < self._read:
+            self._read = self._lines = 0
+            self._forget()
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            for content in file:
+                if not content.endswith(b"\n"):
+                    # Torn, or still being written.
+                    break
+                self._lines += 1
+                self._take(self._parsed(content))
+                self._read += len(content)
+
+    @contextmanager
+    def _locked(self) -> Iterator[IO[bytes]]:
+        with open_here(self.path, "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+    def _size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _parsed(self, content: bytes) -> Record:
+        try:
+            record = self._kind.model_validate_json(content)
+            json.loads(content, object_pairs_hook=unique)
+        except RepeatedKey as error:
+            raise RunError(f"{self.path}: line {self._lines}: {error}") from None
+        except ValidationError as error:
+            raise RunError(f"{self.path}: line {self._lines}: {first_fault(error)}") from None
+        return record

@@ -1,0 +1,111 @@
+"""Handlers of what several reviewers come to: their agreement, and the decision where they differ."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from evals.agreement import reviewer_agreement
+from runs.manifest import WAITING, RunError
+from runs.reviewers import decide, queues
+from viewer.addresses import ServedAddresses
+from viewer.case_handlers import (
+    Named,
+    demand_case,
+    fields_of,
+    open_case,
+    parameter,
+    remember_reviewer,
+    reviewer_of,
+)
+from viewer.going_on import GoingOn
+from viewer.pages.blind import BlindForm, read_blind_form
+from viewer.pages.reviewers import adjudicate_page, reviewers_page
+
+
+class Deciding:
+    """Handlers."""
+
+    def __init__(self, named: Named, addresses: ServedAddresses, going_on: GoingOn) -> None:
+        """Make handlers.
+
+        Args:
+            named: Finds runs.
+            addresses: Where links lead.
+            going_on: Resumes waiting cases that were decided.
+        """
+        self._named = named
+        self._addresses = addresses
+        self._going_on = going_on
+
+    def reviewers(self, request: Request) -> Response:
+        """Everybody's queue, and how far they agree."""
+        name: str = request.path_params["run"]
+        opened = self._named(name)
+        ids = [row.case_id for row in opened.ended().summaries]
+        with opened.reviewing(now=True) as (_, reviewed):
+            standings = dict(reviewed.standings())
+        page = reviewers_page(
+            name,
+            opened.path,
+            queues(ids, standings),
+            standings,
+            reviewer_agreement(standings),
+            self._addresses,
+        )
+        return HTMLResponse(page)
+
+    def form(self, request: Request) -> Response:
+        """A case on which reviewers differ, their labels side by side."""
+        name: str = request.path_params["run"]
+        return HTMLResponse(self._page(name, parameter(request, "id"), BlindForm(), reviewer_of(request)))
+
+    async def send(self, request: Request) -> Response:
+        """Save a decision."""
+        sent = await fields_of(request)
+        return await run_in_threadpool(self._take, request, sent)
+
+    def _page(self, name: str, case_id: str, form: BlindForm, reviewer: str, fault: str = "") -> str:
+        with self._named(name).reviewing() as (run, reviewed):
+            open_case(run, case_id, reviewer)
+            standing, case = reviewed.standing(case_id), run.case(case_id)
+        return adjudicate_page(
+            name, case_id, case, standing, form, self._addresses, reviewer=reviewer, fault=fault
+        )
+
+    def _take(self, request: Request, sent: list[tuple[str, str]]) -> Response:
+        name: str = request.path_params["run"]
+        case_id, opened = parameter(request, "id"), self._named(name)
+        reviewer = next((value.strip() for field, value in sent if field == "reviewer"), "")
+        with opened.reviewing(now=True) as (run, reviewed):
+            demand_case(run, case_id)
+            line, standing = run.line(case_id), reviewed.standing(case_id)
+            form = read_blind_form(sent, standing.sentence_ids)
+            fault = ""
+            try:
+                made = decide(
+                    line,
+                    standing,
+                    reviewer=reviewer,
+                    labels=form.labels,
+                    comment=form.comment,
+                    seconds=form.seconds,
+                )
+                reviewed.reviews.add(made)
+            except RunError as error:
+                fault = str(error)
+            undecided = [id_ for id_, one in reviewed.standings().items() if one.undecided]
+        if fault:
+            return HTMLResponse(self._page(name, case_id, form, reviewer, fault), 422)
+        if line["status"] == WAITING:
+            self._going_on.start(opened.path)
+        following = undecided[0] if undecided and form.action == "next" else None
+        target = (
+            self._addresses.reviewers(name)
+            if following is None
+            else self._addresses.adjudicate(name, following)
+        )
+        answer = RedirectResponse(target, 303)
+        remember_reviewer(answer, reviewer)
+        return answer

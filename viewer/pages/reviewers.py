@@ -1,0 +1,123 @@
+"""Pages of several reviewers: who has what to review, how far they agree, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cases.records import Case
+from evals.agreement import ReviewerAgreement
+from runs.manifest import quoted
+from runs.reviewers import Queue, Standing
+from viewer.addresses import ServedAddresses
+from viewer.case_parts.review import CHOICES
+from viewer.pages.blind import BlindForm
+from viewer.rendering import render
+
+
+def reviewers_page(
+    name: str,
+    path: Path,
+    queues: Sequence[Queue],
+    standings: Mapping[str, Standing],
+    agreement: ReviewerAgreement,
+    addresses: ServedAddresses,
+) -> str:
+    """Everybody's queue, agreement, and the cases on which reviewers differ.
+
+    Args:
+        name: The run's name in addresses.
+        path: The run folder.
+        queues: Of all reviewers.
+        standings: Of the run.
+        agreement: Of its reviewers.
+        addresses: Where links lead.
+    """
+    return render(
+        "reviewers.html",
+        name=name,
+        run=quoted(path),
+        queues=queues,
+        agreement=agreement,
+        table=agreement.table,
+        differing={id_: standings[id_] for id_ in agreement.differing},
+        links={id_: addresses.adjudicate(name, id_) for id_ in agreement.differing},
+        addresses=addresses,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSentence:
+    """A sentence with the label of each reviewer, empty where one gave none.
+
+    Attributes:
+        unsure: Names of the reviewers who are not sure of theirs.
+        chosen: The label that the form starts with; empty where reviewers differ.
+    """
+
+    id: str
+    text: str
+    labels: tuple[str, ...]
+    unsure: tuple[str, ...]
+    differs: bool
+    chosen: str
+
+
+def adjudicate_page(
+    name: str,
+    case_id: str,
+    case: Case | None,
+    standing: Standing,
+    form: BlindForm,
+    addresses: ServedAddresses,
+    *,
+    reviewer: str,
+    fault: str = "",
+) -> str:
+    """The labels of all reviewers side by side, with the form of a decision.
+
+    Args:
+        name: The run's name in addresses.
+        case_id: The case.
+        case: Its texts; None where they cannot be read.
+        standing: Its reviews.
+        form: As it was sent, where it was refused.
+        addresses: Where links lead.
+        reviewer: The name that the form starts with.
+        fault: Why it was refused.
+    """
+    texts = {one.id: one.text for one in case.sentences} if case else {}
+    decided = (standing.adjudication.labels or {}) if standing.adjudication is not None else {}
+    reviews = standing.by_reviewer
+    sentences = []
+    for id_ in standing.sentence_ids:
+        labels = tuple((one.labels or {}).get(id_, "") for one in reviews.values())
+        differs = id_ in standing.differing
+        sentences.append(
+            SharedSentence(
+                id=id_,
+                text=texts.get(id_, ""),
+                labels=labels,
+                unsure=tuple(who for who, one in reviews.items() if id_ in one.unsure),
+                differs=differs,
+                chosen=form.labels.get(id_) or decided.get(id_) or ("" if differs else labels[0]),
+            )
+        )
+    return render(
+        "adjudicate.html",
+        name=name,
+        case_id=case_id,
+        question=case.question if case else "",
+        standing=standing,
+        reviewers=list(reviews),
+        comments={who: one.comment for who, one in reviews.items() if one.comment},
+        sentences=sentences,
+        choices=CHOICES,
+        form=form,
+        reviewer=reviewer,
+        action=addresses.adjudicate(name, case_id),
+        back=addresses.reviewers(name),
+        addresses=addresses,
+        fault=fault,
+    )
