@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -72,6 +73,7 @@ def ask(
     from runs.manifest import quoted
     from runs.sessions import start
     from serving.model_name import assign_roles
+    from serving.policy import find_policies, keep_beside
 
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
@@ -87,6 +89,7 @@ def ask(
     if folder.exists():
         raise InputError(folder, "is there already", "Choose another --out")
     private_folder(folder)
+    keep_beside(folder, find_policies([] if str(note) == "-" else [note]))
     write_jsonl(folder / _FILE, [case])
     request = Request(
         recipe=loaded,
@@ -102,8 +105,7 @@ def ask(
     finally:
         if not (folder / _RUN).exists():
             # Nothing was asked, so nothing is lost.
-            (folder / _FILE).unlink()
-            folder.rmdir()
+            shutil.rmtree(folder)
     line = run.case(_CASE)
     if line is None:
         print_message(f"not answered; go on: evigraph resume {quoted(run.path)}", soft_wrap=True)

@@ -62,6 +62,7 @@ def import_(
     from cases.errors import InputError
     from cases.note_files import import_notes
     from cases.plain_jsonl import write_jsonl
+    from serving.policy import PolicyError, find_policies, keep_beside
 
     if out is not None and out.suffix.lower() != ".jsonl":
         raise InputError(out, "is not the name of a .jsonl file", f"Call it {out.with_suffix('.jsonl')}")
@@ -74,6 +75,11 @@ def import_(
         print_message(f"{left}nothing was written", soft_wrap=True)
         raise typer.Exit(2)
     if out is not None:
+        policies, there = find_policies(notes), find_policies([out])
+        if [one.rules for one in policies] != [one.rules for one in there]:
+            if there and policies:
+                raise PolicyError(f"{out}: the notes and this folder have different policies; choose another")
+            keep_beside(out.parent, policies)
         write_jsonl(out, found.cases)
     sentences = sum(len(case.sentences) for case in found.cases)
     if as_json:

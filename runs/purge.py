@@ -19,6 +19,7 @@ from cases.errors import InputError
 from cases.private import replacing
 from cases.records import Case
 from graph.system import find_system
+from runs.audit import AUDIT, record
 from runs.byte_search import Runs, contents
 from runs.check import DAMAGED
 from runs.folder import CALLS, CASES, COPY, MANIFEST, Line, RunFolder, locked, write_manifest
@@ -26,13 +27,14 @@ from runs.forks import forks
 from runs.index import INDEX
 from runs.manifest import RunError, recorded_cases, utc_now
 from runs.purged import PURGED, Purged, purged_of, write_purged
+from runs.reviewers import ASSIGNMENTS
 from runs.reviews import REVIEWS, Review, fingerprint
 from runs.sealed import seal_line
 from runs.trace_file import TRACE, TraceFile, pack
 from runs.without_text import line_without_text, step_without_text
 from serving.journal_purge import purge_calls, texts_of_calls
 
-_OWN = (CALLS, f"{CALLS}.count", CASES, COPY, MANIFEST, TRACE, REVIEWS, PURGED, ".lock")
+_OWN = (CALLS, f"{CALLS}.count", CASES, COPY, MANIFEST, TRACE, REVIEWS, PURGED, AUDIT, ASSIGNMENTS, ".lock")
 _ALWAYS_REMOVED = (INDEX, f"{INDEX}-journal", DAMAGED, "frames")
 """Made of the other files, copies of them, or exports that cannot be searched."""
 _REMOVED_TEXT = "(purged)"
@@ -128,6 +130,7 @@ def purge(
         if not made.found:
             purged.complete = True
             write_purged(path, purged)
+        record(path, "purged", cases=[*case_ids], left=sum(made.found.values()))
         made.size = (before, _size(path))
     journal = (path / CALLS).resolve()
     made.outside = [*run.manifest.inputs.paths, *run.manifest.inputs.keys]

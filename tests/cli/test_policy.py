@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("policy")
     write_cases(folder / "cases.jsonl", 2)
     write_recipe(folder)
+    (folder / "note.txt").write_text("A drain was placed.\n")
     (folder / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
     (folder / "server.yaml").write_text(f"system: tamu\nembedding: openai:m@{URL}\n")
     (folder / "grid.yaml").write_text(
@@ -89,6 +90,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", SAMPLES / "batch.xml", "--model", MODEL, *pool),
             ("tamu", cases, "--model", MODEL, "--dry-run"),
         ],
+        ("ask",): [("Why?", "--note", folder / "note.txt", "--model", MODEL, "--out", folder / "asked")],
         ("resume",): [(run, "--model", MODEL)],
         ("retry",): [(run, "--model", MODEL)],
         ("rerun",): [(run, "k0", "--from", "generate_answer", "--model", MODEL)],
@@ -120,7 +122,9 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
-    *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "review", "score", "show"),
+    *("card", "cases import", "purge", "runs note", "runs tag", "scan"),
+    *("review adjudicate", "review agreement", "review assign", "review case"),
+    *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
     *("demos label", "rank", "retrieval", "study", "submit", "train", "validate", "verify"),
     # They take the server that an index was built with, which `index build` was refused.
@@ -159,7 +163,7 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
             assert "policy 'ours'" in refused and "rule " in refused, (words, arguments, refused)
             assert "\n" not in refused
     assert outgoing == []
-    assert not [name for name in ("pool", "index", "pages", "spans") if (folder / name).exists()]
+    assert not [name for name in ("pool", "index", "pages", "spans", "asked") if (folder / name).exists()]
 
 
 def test_hosts_of_data_without_a_policy_are_asked_for(
