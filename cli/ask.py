@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from cases.records import Case
     from runs.folder import Line, RunFolder
 
-_MODEL = "embedded:smollm2-135m"
+_MODEL = "embedded:qwen2.5-coder-1.5b"
 """What `make demo` asks: it needs no server."""
-_RECIPE = "demo"
+_RECIPE = "laptop"
 _CASE = "note"
 _FILE, _RUN = "case.jsonl", "run"
 _MAX_NOTE = 1 << 22
@@ -57,10 +57,9 @@ def ask(
     """Answer one question from one note, and name the sentences that the answer rests on.
 
     The note is split into numbered sentences. Case and run stay in a folder, so `evigraph show` tells how the
-    answer came to be. Without --model a small model answers in this process: it shows the machinery, and its
-    answers are worth little.
+    answer came to be. Without --model a small model answers in this process, and its answers need checking.
 
-    Example: evigraph ask "Why was vitamin K given?" --note note.txt --model openai:gpt-5-mini
+    Example: evigraph ask "Why was vitamin K given?" --note note.txt --model openai:gpt-5-mini --allow-hosted
     """
     from cases.errors import InputError
     from cases.files import whole
@@ -115,7 +114,7 @@ def ask(
     else:
         _print(case, run, line)
         if not model and not loaded.models:
-            print_message(f"{_MODEL} shows the machinery, not quality: --model STRING asks yours", "yellow")
+            print_message(f"{_MODEL} is small: check its answer, or ask yours by --model STRING", "yellow")
     if line["error"] is not None:
         raise typer.Exit(1)
 

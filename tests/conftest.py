@@ -36,7 +36,7 @@ MAX_WORKERS = 8
 REMEDIES = {
     "Chromium": "apt-get install chromium",
     "EVIGRAPH_TEST_VLLM_PYTHON": "make vllm, then name its interpreter",
-    "evigraph models pull": "make setup",
+    "evigraph models pull": "make test",
 }
 """What to do about a skip, by words of its reason."""
 
