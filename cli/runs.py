@@ -27,7 +27,8 @@ def list_(
 ) -> None:
     """List the runs below a folder, the last written first. `last` names the first one in every command.
 
-    The score is the strict micro F1 of evidence against the run's key, times 100, as in its summary.
+    The score is that of the page of runs, times 100: the strict micro F1 of evidence against the run's key,
+    or the score of the verdicts or the exact answers.
 
     Example: evigraph runs tag last baseline
     """
@@ -139,7 +140,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             continue
         failed = row["failed"]
         cases = f"{row['done']:,}/{row['total']:,}" + (f", {failed:,} failed" if failed else "")
-        score, seconds = row["strict_micro_f1"], row["seconds"]
+        score, seconds = row["score"], row["seconds"]
         remarks = [f"[{tag}]" for tag in row["tags"]] + ([row["note"]] if row["note"] else [])
         table.add_row(
             safe(row["path"]),

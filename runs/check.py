@@ -243,8 +243,9 @@ def repair_run(path: Path) -> Repaired:
             repair(path / CALLS, aside / "journal")
         if found.lost_cases or len(found.statuses) < run.manifest.counts.total:
             run.manifest.status = "interrupted"
-            impaired = run.impaired(find_system(run.manifest.system).impairments)
-            run.manifest.counts = Counts.of(found.statuses, len(impaired))
+            # Lines that are counted and missing are damage.
+            run.manifest.counts = Counts.of(found.statuses)
+            run.manifest.counts.impaired = len(run.impaired(find_system(run.manifest.system).impairments))
             write_manifest(path, run.manifest)
         # It is made of the other files, and made anew.
         (path / INDEX).unlink(missing_ok=True)

@@ -78,9 +78,10 @@ class Readings:
         sys.stderr.write(f"{text}\n")
 
     def update(self, progress: Progress) -> None:
-        """A case has ended."""
+        """A case has ended, or a call."""
         ended = progress.done + progress.failed
-        if ended and (ended % self.every == 0 or ended == progress.total):
+        known = self.taken[-1]["cases"] if self.taken else 0
+        if ended > known and (ended % self.every == 0 or ended == progress.total):
             seconds = round(time.perf_counter() - self._begin, 1)
             self.taken.append({"cases": ended, "mb": round(resident_mb(), 1), "seconds": seconds})
 
