@@ -41,15 +41,18 @@ _DEFAULTS = {"review": "case"}
 """The subcommand of a group that may be left out."""
 
 
-class _Group(TyperGroup):
+class Group(TyperGroup):
     """A group that names the nearest command for a typo."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put in the subcommand that may be left out."""
+        return super().parse_args(ctx, self.with_default(args))
+
+    def with_default(self, args: list[str]) -> list[str]:
+        """Arguments with the subcommand that was left out."""
         default = _DEFAULTS.get(self.name or "")
-        if default is not None and args and args[0] not in (*self.commands, "--help", "-h"):
-            args = [default, *args]
-        return super().parse_args(ctx, args)
+        left_out = default is not None and args and args[0] not in (*self.commands, "--help", "-h")
+        return [default, *args] if default is not None and left_out else args
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first argument names, or one line on standard error."""
@@ -62,7 +65,7 @@ class _Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-class _Commands(_Group):
+class _Commands(Group):
     """All commands. A module is imported when its command runs, or when the summaries of all are printed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -78,7 +81,7 @@ class _Commands(_Group):
         if isinstance(found, typer.Typer):
             for info in found.registered_commands:
                 _prepare(info)
-            around.add_typer(found, name=cmd_name, cls=_Group)
+            around.add_typer(found, name=cmd_name, cls=Group)
         else:
             around.command(cmd_name)(found)
             _prepare(around.registered_commands[0])

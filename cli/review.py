@@ -66,7 +66,7 @@ def review_case(
     name and time; the last one counts. A case that waited continues while the run is in progress, or with
     `evigraph resume`. `case` may be left out. `--by NAME` without a case shows what NAME is still to review.
 
-    Example: evigraph review out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
+    Example: evigraph review case out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
     """
     from cli.print_reviews import print_added, print_exported, print_queue, print_reviews
     from runs.audit import record_if_possible

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
-from typer.core import TyperGroup
 from typer.main import get_group
 
 from cases.load import find_cases
 from cases.records import Case, Label
-from cli.main import app
+from cli.main import Group, app
 from runs.found import LAST
 from tests.evigraph import evigraph
 from tests.serving.fake_server import FakeServer, Obey
@@ -186,9 +185,9 @@ def test_every_command_of_a_page_has_the_flags_that_it_names(page: str) -> None:
             name, command, rest = group.resolve_command(context, rest)
             assert command is not None, arguments
             context = command.make_context(name, [*rest], parent=context)
-            if not isinstance(command, TyperGroup):
+            if not isinstance(command, Group):
                 break
-            group = command
+            group, rest = command, command.with_default(rest)
 
 
 def test_the_files_of_archehr_qa_show_everything_that_is_read(tmp_path: Path) -> None:
