@@ -114,6 +114,7 @@ def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
     from runs.found import read_remarks
     from runs.manifest import RunError
+    from runs.purged import purged_of
     from runs.reading import open as open_run
     from viewer.pages.runs import listed
 
@@ -122,7 +123,9 @@ def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
             with open_run(path) as run:
                 row = asdict(listed(path.name, path, run.manifest, run.totals()))
             remarks = read_remarks(path)
-            yield row | {"tags": list(remarks.tags), "note": remarks.note}
+            purged = purged_of(path)
+            also = {"tags": list(remarks.tags), "note": remarks.note, "purged": purged.at if purged else None}
+            yield row | also
         except RunError as error:
             yield {"path": str(path), "fault": str(error)}
 
@@ -141,7 +144,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
         failed = row["failed"]
         cases = f"{row['done']:,}/{row['total']:,}" + (f", {failed:,} failed" if failed else "")
         score, seconds = row["score"], row["seconds"]
-        remarks = [f"[{tag}]" for tag in row["tags"]] + ([row["note"]] if row["note"] else [])
+        remarks = ["purged"] * (row["purged"] is not None) + [f"[{tag}]" for tag in row["tags"]]
+        remarks += [row["note"]] if row["note"] else []
         table.add_row(
             safe(row["path"]),
             safe(row["status"], "" if row["status"] == "finished" and not failed else "yellow"),

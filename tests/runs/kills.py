@@ -1,0 +1,245 @@
+"""Kills commands at random moments, gives each again until it ends, and compares with what was never killed.
+
+    python -m tests.runs.kills 100
+
+prints a table: by command, how many kills, what was lost, and the calls that were made twice beside those in
+flight. Takes a few minutes; `test_kill.py` has one kill of each kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runs.check import check
+from runs.folder import CALLS, CASES, MANIFEST, RunFolder
+from runs.reviews import Reviews
+from serving.journal import Journal
+from tests.evigraph import COMMAND, write_cases, write_recipe
+
+BATCH = 40
+KILLS_A_CHAIN = 5
+SCRIPT = """\
+import asyncio, os
+from serving.backends.scripted import made_up_reply
+from serving.errors import CallError
+
+async def count(call):
+    await asyncio.sleep(0.02)
+    with open(os.environ["CALLS_FILE"], "a") as file:
+        file.write(f"{call.role} {call.case_id} {call.sample}\\n")
+    if os.path.exists("failing") and call.case_id.endswith("3"):
+        raise CallError("timeout", "late")
+    return made_up_reply(call)
+"""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the kills of one command."""
+
+    kills: int = 0
+    in_flight: int = 0
+    twice: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder of its own for one chain of kills."""
+
+    folder: Path
+    random: random.Random
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each call was made."""
+        path = self.folder / "calls.txt"
+        return Counter(path.read_text().splitlines() if path.exists() else ())
+
+    def command(self, *words: str | Path, kill: bool = False) -> int:
+        """Give a command; with `kill` it is killed after a random time, unless it has ended before."""
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, words)],
+            cwd=self.folder,
+            env={**os.environ, "CALLS_FILE": str(self.folder / "calls.txt")},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if not kill:
+            return process.wait(timeout=300)
+        # The first second goes to imports, in which there is nothing to lose.
+        time.sleep(self.random.uniform(0.8, 3.5))
+        process.kill()
+        return process.wait()
+
+
+def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
+    """A run that is killed again and again, by `resume` or `retry`, against one that never was."""
+    write_cases(place.folder / "cases.jsonl", BATCH)
+    recipe = write_recipe(place.folder)
+    (place.folder / "script.py").write_text(SCRIPT)
+    given = ("cases.jsonl", "--model", "scripted:script.py:count", "--recipe", recipe, "--concurrency", "4")
+    place.command("run", "tamu", *given, "--out", "whole")
+    paid = place.calls
+    (place.folder / "calls.txt").unlink()
+    again = "resume"
+    if retrying:
+        (place.folder / "failing").touch()
+        place.command("run", "tamu", *given, "--max-retries", "0", "--out", "killed")
+        (place.folder / "failing").unlink()
+        again = "retry"
+    for number in range(KILLS_A_CHAIN):
+        first = not (place.folder / "killed" / MANIFEST).exists()
+        words = ("run", "tamu", *given, "--out", "killed") if first else (again, "killed")
+        before = sum(place.calls.values()) - _stored(place.folder / "killed")
+        if place.command(*words, kill=True) == 0:
+            break
+        tally.kills += 1
+        tally.in_flight += sum(place.calls.values()) - _stored(place.folder / "killed") - before
+        if (place.folder / "killed" / MANIFEST).exists() and number % 2:
+            place.command("show", "killed")
+    words = ("run", "tamu", *given, "--out", "killed")
+    code = place.command(*((again, "killed") if (place.folder / "killed" / MANIFEST).exists() else words))
+    if code != 0:
+        tally.faults.append(f"{again} ended with {code}")
+    if (place.folder / "killed" / CASES).read_bytes() != (place.folder / "whole" / CASES).read_bytes():
+        tally.faults.append("other results")
+    tally.faults += check(RunFolder(place.folder / "killed")).faults
+    if not retrying:
+        tally.twice += sum((place.calls - paid).values())
+    elif place.calls.keys() != paid.keys():
+        tally.faults.append("other calls")
+
+
+def _stored(run: Path) -> int:
+    if not (run / CALLS).exists():
+        return 0
+    journal = Journal(run / CALLS)
+    try:
+        return journal.count()
+    finally:
+        journal.close()
+
+
+def build_chain(words: Callable[[str], tuple[str, ...]]) -> Callable[[Place, Tally], None]:
+    """A build that is killed again and again, against one that never was."""
+
+    def chain(place: Place, tally: Tally) -> None:
+        folder = place.folder
+        documents = [
+            {
+                "id": f"d{n}",
+                "title": f"Trial {n} of marrowroot",
+                "text": f"Word{n} word{n % 97}. " * 40,
+                "year": 2001,
+            }
+            for n in range(3000)
+        ]
+        (folder / "documents.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+        write_cases(folder / "plain.jsonl", 400)
+        cases = [
+            json.loads(line) | {"answer": "It was done for a leak."}
+            for line in (folder / "plain.jsonl").open()
+        ]
+        (folder / "answered.jsonl").write_text("".join(json.dumps(one) + "\n" for one in cases))
+        place.command("corpus", "build", "documents.jsonl", "--part-size", "300", "--out", "corpus")
+        if place.command(*words("whole")) != 0:
+            tally.faults.append("the build that was not killed failed")
+        for _ in range(KILLS_A_CHAIN):
+            if place.command(*words("killed"), kill=True) == 0:
+                break
+            tally.kills += 1
+        if (code := place.command(*words("killed"))) != 0:
+            tally.faults.append(f"the build ended with {code}")
+        found = [_said(place, words(name)[0], name) for name in ("whole", "killed")]
+        if found[0] != found[1]:
+            tally.faults.append("another content")
+
+    return chain
+
+
+def _said(place: Place, kind: str, name: str) -> str:
+    """What searches find, with their scores."""
+    asked = {
+        "corpus": ("corpus", "search", name, "word7 marrowroot", "--json"),
+        "index": ("index", "search", name, "word7 marrowroot", "--json"),
+        "demos": ("demos", "query", "procedure 7", name, "--embedding", "lexical:256", "--json"),
+    }[kind]
+    ended = subprocess.run([*COMMAND, *asked], cwd=place.folder, capture_output=True, text=True, check=False)
+    said = ended.stdout.replace(name, "").replace(str(place.folder), "")
+    return hashlib.sha256(said.encode()).hexdigest() if ended.returncode == 0 else ended.stderr
+
+
+def review_chain(place: Place, tally: Tally) -> None:
+    """Reviews that are killed: those that ended are there, and the file can be read."""
+    write_cases(place.folder / "cases.jsonl", 6)
+    recipe = write_recipe(place.folder)
+    place.command(
+        "run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--recipe", recipe, "--out", "run"
+    )
+    saved = 0
+    for number in range(KILLS_A_CHAIN):
+        words = ("review", "run", f"k{number}", "--by", "Ann", "--confirm")
+        if place.command(*words, kill=True) == 0:
+            saved += 1
+        else:
+            tally.kills += 1
+    kept = sum(map(len, Reviews(place.folder / "run").histories().values()))
+    if kept < saved:
+        tally.faults.append(f"{saved} reviews saved, {kept} kept")
+    if place.command("review", "run", "k5", "--by", "Ann", "--confirm") != 0:
+        tally.faults.append("no review can be added")
+
+
+CHAINS: dict[str, Callable[[Place, Tally], None]] = {
+    "run, resume": lambda place, tally: run_chain(place, tally, retrying=False),
+    "retry": lambda place, tally: run_chain(place, tally, retrying=True),
+    "corpus build": build_chain(
+        lambda name: ("corpus", "build", "documents.jsonl", "--part-size", "300", "--out", name)
+    ),
+    "index build": build_chain(
+        lambda name: ("index", "build", "corpus", "--embedding", "lexical:256", "--out", name)
+    ),
+    "pool build": build_chain(
+        lambda name: ("demos", "build", "answered.jsonl", "--embedding", "lexical:256", "--to", name)
+    ),
+    "review": review_chain,
+}
+
+
+def chains(seed: int) -> Iterator[tuple[str, Place]]:
+    """Chains without end, each in a folder of its own; runs and resumes every second time."""
+    source = random.Random(seed)
+    names = [name for other in list(CHAINS)[1:] for name in ("run, resume", other)]
+    while True:
+        for name in names:
+            with tempfile.TemporaryDirectory() as folder:
+                yield name, Place(Path(folder), random.Random(source.random()))
+
+
+def main(kills: int, seed: int = 1) -> None:
+    """Print what became of so many kills."""
+    tallies = {name: Tally() for name in CHAINS}
+    for name, place in chains(seed):
+        CHAINS[name](place, tallies[name])
+        if sum(one.kills for one in tallies.values()) >= kills:
+            break
+    sys.stdout.write(f"{'command':<14}{'kills':>6}{'in flight':>11}{'made twice':>12}  faults\n")
+    for name, one in tallies.items():
+        faults = "; ".join(f"{count} x {fault}" for fault, count in Counter(one.faults).items()) or "none"
+        sys.stdout.write(f"{name:<14}{one.kills:>6}{one.in_flight:>11}{one.twice:>12}  {faults}\n")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
