@@ -8,16 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from cases.errors import InputError
 from cases.records import Case, InvalidCase
-
-if TYPE_CHECKING:
-    from presidio_analyzer import PatternRecognizer
-    from presidio_analyzer.predefined_recognizers import PhoneRecognizer
-
-    _Recogniser = PatternRecognizer | PhoneRecognizer
 
 _LOWEST = 0.3
 """Score of Presidio from which on a match counts; phone numbers without context have 0.4."""
@@ -59,6 +53,22 @@ class Scan:
     cases: int
     findings: Sequence[Finding]
     unreadable: Sequence[str]
+
+
+class _Match(Protocol):
+    start: int
+    end: int
+    entity_type: str
+    score: float
+
+
+class _Recogniser(Protocol):
+    """What Presidio's recognisers have in common."""
+
+    supported_entities: list[str]
+
+    def analyze(self, text: str, entities: list[str]) -> Sequence[_Match]:
+        """Matches of the kinds that are named."""
 
 
 def scan(cases: Iterable[Case | InvalidCase]) -> Scan:
