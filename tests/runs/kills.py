@@ -8,6 +8,7 @@ flight. Takes a few minutes; `test_kill.py` has one kill of each kind.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -229,12 +230,15 @@ def chains(seed: int) -> Iterator[tuple[str, Place]]:
 
 
 def main(kills: int, seed: int = 1) -> None:
-    """Print what became of so many kills."""
+    """Print what became of so many kills, or of those until an interrupt."""
     tallies = {name: Tally() for name in CHAINS}
-    for name, place in chains(seed):
-        CHAINS[name](place, tallies[name])
-        if sum(one.kills for one in tallies.values()) >= kills:
-            break
+    with contextlib.suppress(KeyboardInterrupt):
+        for name, place in chains(seed):
+            CHAINS[name](place, tallies[name])
+            made = sum(one.kills for one in tallies.values())
+            sys.stderr.write(f"{made} of {kills} kills\n")
+            if made >= kills:
+                break
     sys.stdout.write(f"{'command':<14}{'kills':>6}{'in flight':>11}{'made twice':>12}  faults\n")
     for name, one in tallies.items():
         faults = "; ".join(f"{count} x {fault}" for fault, count in Counter(one.faults).items()) or "none"
