@@ -36,9 +36,9 @@ from serving.backends.scripted import made_up_reply
 from serving.errors import CallError
 
 async def count(call):
-    await asyncio.sleep(0.02)
     with open(os.environ["CALLS_FILE"], "a") as file:
         file.write(f"{call.role} {call.case_id} {call.sample}\\n")
+    await asyncio.sleep(0.02)
     if os.path.exists("failing") and call.case_id.endswith("3"):
         raise CallError("timeout", "late")
     return made_up_reply(call)
@@ -64,12 +64,13 @@ class Place:
 
     @property
     def calls(self) -> Counter[str]:
-        """How often each call was made."""
+        """How often each call was made for a case; a session may probe the model at its start."""
         path = self.folder / "calls.txt"
-        return Counter(path.read_text().splitlines() if path.exists() else ())
+        made = path.read_text().splitlines() if path.exists() else []
+        return Counter(line for line in made if not line.startswith("probe"))
 
-    def command(self, *words: str | Path, kill: bool = False) -> int:
-        """Give a command; with `kill` it is killed after a random time, unless it has ended before."""
+    def command(self, *words: str | Path, kill_within: float = 0.0) -> int:
+        """Give a command; it is killed at a random moment of so many seconds, unless it has ended before."""
         process = subprocess.Popen(
             [*COMMAND, *map(str, words)],
             cwd=self.folder,
@@ -77,10 +78,10 @@ class Place:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        if not kill:
+        if not kill_within:
             return process.wait(timeout=300)
-        # The first second goes to imports, in which there is nothing to lose.
-        time.sleep(self.random.uniform(0.8, 3.5))
+        # The first third goes to imports, in which there is nothing to lose.
+        time.sleep(self.random.uniform(kill_within / 3, kill_within))
         process.kill()
         return process.wait()
 
@@ -91,7 +92,9 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
     recipe = write_recipe(place.folder)
     (place.folder / "script.py").write_text(SCRIPT)
     given = ("cases.jsonl", "--model", "scripted:script.py:count", "--recipe", recipe, "--concurrency", "4")
+    began = time.monotonic()
     place.command("run", "tamu", *given, "--out", "whole")
+    seconds = time.monotonic() - began
     paid = place.calls
     (place.folder / "calls.txt").unlink()
     again = "resume"
@@ -104,7 +107,7 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
         first = not (place.folder / "killed" / MANIFEST).exists()
         words = ("run", "tamu", *given, "--out", "killed") if first else (again, "killed")
         before = sum(place.calls.values()) - _stored(place.folder / "killed")
-        if place.command(*words, kill=True) == 0:
+        if place.command(*words, kill_within=seconds) == 0:
             break
         tally.kills += 1
         tally.in_flight += sum(place.calls.values()) - _stored(place.folder / "killed") - before
@@ -155,10 +158,12 @@ def build_chain(words: Callable[[str], tuple[str, ...]]) -> Callable[[Place, Tal
         ]
         (folder / "answered.jsonl").write_text("".join(json.dumps(one) + "\n" for one in cases))
         place.command("corpus", "build", "documents.jsonl", "--part-size", "300", "--out", "corpus")
+        began = time.monotonic()
         if place.command(*words("whole")) != 0:
             tally.faults.append("the build that was not killed failed")
+        seconds = time.monotonic() - began
         for _ in range(KILLS_A_CHAIN):
-            if place.command(*words("killed"), kill=True) == 0:
+            if place.command(*words("killed"), kill_within=seconds) == 0:
                 break
             tally.kills += 1
         if (code := place.command(*words("killed"))) != 0:
@@ -189,10 +194,12 @@ def review_chain(place: Place, tally: Tally) -> None:
     place.command(
         "run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--recipe", recipe, "--out", "run"
     )
-    saved = 0
+    saved, began = 0, time.monotonic()
+    place.command("review", "run", "k5", "--by", "Ann", "--confirm")
+    seconds = time.monotonic() - began
     for number in range(KILLS_A_CHAIN):
         words = ("review", "run", f"k{number}", "--by", "Ann", "--confirm")
-        if place.command(*words, kill=True) == 0:
+        if place.command(*words, kill_within=seconds) == 0:
             saved += 1
         else:
             tally.kills += 1
