@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import CaseArgument, JsonOption, RunFolderArgument
-from cli.reviewers import adjudicate, agreement, assign, case_of, ids_of, labels_of
+from cli.reviewers import (
+    CommentOption,
+    EssentialOption,
+    NotRelevantOption,
+    SupplementaryOption,
+    adjudicate,
+    agreement,
+    assign,
+    case_of,
+    ids_of,
+    labels_of,
+)
 
 if TYPE_CHECKING:
     from runs.folder import Line, RunFolder
@@ -29,19 +40,13 @@ def review_case(
     confirm: Annotated[
         bool, typer.Option("--confirm", help="All labels are right, and so is the answer if there is one.")
     ] = False,
-    essential: Annotated[
-        str | None, typer.Option(help="Sentences that are essential, such as 1,4.", metavar="IDS")
-    ] = None,
-    supplementary: Annotated[
-        str | None, typer.Option(help="Sentences that are supplementary.", metavar="IDS")
-    ] = None,
-    not_relevant: Annotated[
-        str | None, typer.Option(help="Sentences that are not relevant.", metavar="IDS")
-    ] = None,
+    essential: EssentialOption = None,
+    supplementary: SupplementaryOption = None,
+    not_relevant: NotRelevantOption = None,
     answer: Annotated[
         Path | None, typer.Option(help="Text file with the right answer.", metavar="FILE")
     ] = None,
-    comment: Annotated[str, typer.Option(help="A comment for other people.", metavar="TEXT")] = "",
+    comment: CommentOption = "",
     export: Annotated[
         Path | None,
         typer.Option(

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from runs.folder import RunFolder
 
 
+EssentialOption = Annotated[
+    str | None, typer.Option(help="Sentences that are essential, such as 1,4.", metavar="IDS")
+]
+SupplementaryOption = Annotated[
+    str | None, typer.Option(help="Sentences that are supplementary.", metavar="IDS")
+]
+NotRelevantOption = Annotated[
+    str | None, typer.Option(help="Sentences that are not relevant.", metavar="IDS")
+]
+CommentOption = Annotated[str, typer.Option(help="A comment for other people.", metavar="TEXT")]
+
+
 def assign(
     run: RunFolderArgument,
     cases: Annotated[
@@ -84,16 +96,10 @@ def adjudicate(
     run: RunFolderArgument,
     case: CaseArgument = None,
     by: Annotated[str | None, typer.Option(help="Who decides.", metavar="NAME")] = None,
-    essential: Annotated[
-        str | None, typer.Option(help="Sentences that are essential, such as 1,4.", metavar="IDS")
-    ] = None,
-    supplementary: Annotated[
-        str | None, typer.Option(help="Sentences that are supplementary.", metavar="IDS")
-    ] = None,
-    not_relevant: Annotated[
-        str | None, typer.Option(help="Sentences that are not relevant.", metavar="IDS")
-    ] = None,
-    comment: Annotated[str, typer.Option(help="A comment for other people.", metavar="TEXT")] = "",
+    essential: EssentialOption = None,
+    supplementary: SupplementaryOption = None,
+    not_relevant: NotRelevantOption = None,
+    comment: CommentOption = "",
     out: Annotated[
         Path | None,
         typer.Option(help="Write the decided cases: a key (.json), or cases (.jsonl).", metavar="FILE"),

@@ -104,7 +104,7 @@ def assign(
     if each > len(reviewers):
         raise RunError(f"--each {each} needs {each} reviewers, and {len(reviewers)} are named")
     load = Counter(name for assigned in known.values() for name in assigned)
-    # Who shares cases with whom: pairs are to meet equally often, or one of them has nobody to agree with.
+    # Who shares cases with whom: each pair shares about as many, so that all have someone to agree with.
     met: Counter[frozenset[str]] = Counter()
     moment = (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
     made = []
@@ -201,7 +201,7 @@ def decide(
     """
     case_id, given = line["case_id"], [one.labels or {} for one in standing.by_reviewer.values()]
     if not given:
-        raise RunError(f"case {case_id!r}: nobody has labelled it yet")
+        raise RunError(f"case {case_id!r}: it has no labels by a person yet")
     open_ones = [id_ for id_ in standing.differing if id_ not in labels]
     if open_ones:
         raise RunError(f"case {case_id!r}: reviewers differ on {', '.join(open_ones)}; label each of them")

@@ -1,6 +1,6 @@
 """A journal looked at from end to end, and written anew of what is whole in it.
 
-Damage is told from what was written by checksums: of rows by their own, of texts by their hashes, of the
+Checksums show what is damaged: of rows by their own, of texts by their hashes, of the
 write-ahead log by those of its frames. What SQLite cannot read is passed over in small parts.
 """
 

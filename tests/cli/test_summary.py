@@ -107,7 +107,7 @@ def test_a_reviewers_labels_are_no_score_of_the_run(place: Place, said: Said) ->
         place.review(case_id, s1="essential", s2="essential")
     place.resume()
     found = said.json("show", "run")["evidence_scores"]
-    # Of the cases that nobody reviewed one of two essential sentences is found.
+    # Of the cases without a review, one of two essential sentences is found.
     assert (found["scored_cases"], found["reviewed_cases"]) == (2, 2)
     assert found["strict_micro"]["recall"] == 50
     assert "reviewed 2 cases not scored: a reviewer's labels" in said("show", "run")[0]

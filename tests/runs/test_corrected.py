@@ -12,7 +12,7 @@ from runs.folder import RunFolder
 from tests.evigraph import Ended, evigraph
 
 BROKEN = {"case_id": "bad", "question": "Why?", "sentences": []}
-MENDED = BROKEN | {"sentences": ["It was done for a leak.", "Smoker."]}
+CORRECTED = BROKEN | {"sentences": ["It was done for a leak.", "Smoker."]}
 
 
 def lines(folder: Path) -> dict[str, dict[str, Any]]:
@@ -39,9 +39,9 @@ def correct(folder: Path, *more: str) -> Ended:
     return evigraph("retry", "run", "--corrected", "--json", *more, folder=folder)
 
 
-def test_a_mended_case_runs_alone(tmp_path: Path, cases: Path, entries: list[dict[str, Any]]) -> None:
+def test_a_corrected_case_runs_alone(tmp_path: Path, cases: Path, entries: list[dict[str, Any]]) -> None:
     before, sha256 = lines(tmp_path), RunFolder(tmp_path / "run").manifest.inputs.sha256
-    write(cases, [*entries, MENDED])
+    write(cases, [*entries, CORRECTED])
     refused = evigraph("retry", "run", folder=tmp_path)
     assert refused.code == 2
     assert refused.line.endswith("run the changed cases alone: evigraph retry run --corrected")
@@ -75,7 +75,7 @@ def test_a_changed_case_runs_anew_and_one_that_is_gone_goes(
 def test_what_was_stopped_on_its_way_is_resumed(
     tmp_path: Path, cases: Path, entries: list[dict[str, Any]]
 ) -> None:
-    write(cases, [entries[0], entries[1] | {"question": "Why was it really done?"}, *entries[2:], MENDED])
+    write(cases, [entries[0], entries[1] | {"question": "Why was it really done?"}, *entries[2:], CORRECTED])
     stopped = correct(tmp_path, "--max-tokens-total", "1")
     assert (stopped.code, stopped.summary["done"]) == (1, 5)
     assert "k1" not in lines(tmp_path)
@@ -88,7 +88,7 @@ def test_without_the_texts_of_before_all_run_again_on_replayed_calls(
 ) -> None:
     before = lines(tmp_path)
     (tmp_path / "run" / "index.sqlite").unlink()
-    write(cases, [*entries, MENDED])
+    write(cases, [*entries, CORRECTED])
     ended = correct(tmp_path)
     assert (ended.code, ended.summary["done"], ended.summary["cases_run"]) == (0, 7, 7)
     after = lines(tmp_path)

@@ -1,4 +1,4 @@
-"""Cases that ended although a request of theirs had failed: counted, shown, and mended by a retry."""
+"""Cases that ended although a request of theirs had failed: counted, shown, and run again by a retry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def flags(folder: Path) -> dict[str, list[str]]:
     return {line["case_id"]: line["flags"] for line in RunFolder(folder / "run").cases()}
 
 
-def test_they_are_counted_and_mended_by_asking_only_for_what_failed(folder: Path) -> None:
+def test_they_are_counted_and_completed_by_asking_only_for_what_failed(folder: Path) -> None:
     before = (folder / "run" / "cases.jsonl").read_bytes()
     shown = evigraph("show", "run", "--impaired", folder=folder)
     assert shown.out.count("failed reflections") == 3
@@ -59,10 +59,10 @@ def test_they_are_counted_and_mended_by_asking_only_for_what_failed(folder: Path
     assert (folder / "run" / "cases.jsonl").read_bytes() == before
     (folder / "worse").unlink()
 
-    mended = evigraph("retry", "run", "--impaired", "--json", folder=folder)
-    assert (mended.code, mended.summary["done"], mended.summary["impaired"]) == (0, 4, 0)
+    retried = evigraph("retry", "run", "--impaired", "--json", folder=folder)
+    assert (retried.code, retried.summary["done"], retried.summary["impaired"]) == (0, 4, 0)
     assert flags(folder) == {f"k{number}": [] for number in range(4)}
     assert "impaired" not in json.loads((folder / "run" / "run.json").read_text())["counts"]
     # The two reflections, then the two answers that follow from other labels; all else is replayed.
-    assert [one.summary["last_session"]["calls"] for one in (worse, mended)] == [2, 2]
-    assert not any("--impaired" in command for command in mended.summary["next"])
+    assert [one.summary["last_session"]["calls"] for one in (worse, retried)] == [2, 2]
+    assert not any("--impaired" in command for command in retried.summary["next"])
