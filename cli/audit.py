@@ -21,7 +21,7 @@ def audit(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     The log says who started, resumed and retried the run, how many requests and bytes went to which hosts,
     who opened and reviewed which case in the viewer, and what was exported. It holds no text of a case. Each
     line is sealed with those before it: exit code 1 if one was changed, added or taken out, and the first is
-    named.
+    named. A merged run keeps the logs of its shards, which are verified too.
 
     Example: evigraph audit out/2026-11-21T10-15-tamu-ab12
     """
