@@ -7,6 +7,7 @@ input, passes of the trace are copied as they stand, and the journal is written 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import resource
 import shutil
@@ -200,9 +201,8 @@ def _manifest(shards: Sequence[_Shard], report: Report) -> Manifest:
     caps = [one.budget for one in manifests]
     tokens = [one.max_tokens for one in caps if one.max_tokens is not None]
     costs = [one.max_cost for one in caps if one.max_cost is not None]
-    whole = recorded_source(first).unsharded
-    summary = whole.check()
-    if summary.sha256 != first.inputs.sha256:
+    # Each shard has checked them before it began; here they are read once, for the order of their cases.
+    if recorded_source(first).digest() != first.inputs.sha256:
         raise RunError(
             f"{shards[0].run.path}: the case files or keys have changed since the shards were run; put them"
             " back"
@@ -220,7 +220,7 @@ def _manifest(shards: Sequence[_Shard], report: Report) -> Manifest:
             "status": "finished"
             if len(shards) == shards[0].part.count and all(shard.finished for shard in shards)
             else "interrupted",
-            "inputs": first.inputs.model_copy(update={"shard": None, "cases": summary.selected}),
+            "inputs": first.inputs.model_copy(update={"shard": None}),
             "resources": {**first.resources, MERGED: record},
             "counts": Counts(),
             "budget": BudgetCaps(
@@ -312,17 +312,18 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
         RunError: A finished shard lacks a case, or has one that is not its own.
     """
     totals: Counter[str] = Counter()
-    impaired = 0
+    impaired = cases = 0
+    expected = sum(shard.run.manifest.inputs.cases for shard in shards)
     flags = find_system(manifest.system).impairments
     with contextlib.ExitStack() as stack, (build / CASES).open("wb") as target:
         lines = {
-            shard.part.index: _ShardLines(shard, stack.enter_context((shard.run.path / CASES).open("rb")))
-            for shard in shards
+            shard.part.index: _ShardLines(shard, stack.enter_context(_lines_of(shard))) for shard in shards
         }
         count = shards[0].part.count
-        for place, case in enumerate(recorded_source(shards[0].run.manifest).unsharded):
-            if place % _STEP == 0:
-                step("cases", place, manifest.inputs.cases)
+        for case in recorded_source(shards[0].run.manifest).unsharded:
+            if cases % _STEP == 0:
+                step("cases", totals.total(), expected)
+            cases += 1
             own = lines.get(shard_index(case.id, count))
             if own is None:
                 continue
@@ -347,6 +348,13 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
                 )
         _flush(target)
     manifest.counts = Counts.of_totals(totals, impaired)
+    manifest.inputs.cases = cases
+
+
+def _lines_of(shard: _Shard) -> IO[bytes]:
+    path = shard.run.path / CASES
+    # A kill may come before the first file but the manifest.
+    return path.open("rb") if path.exists() else io.BytesIO()
 
 
 def _merge_journals(shards: Sequence[_Shard], build: Path, report: Report, step: Step) -> None:

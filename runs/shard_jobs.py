@@ -209,7 +209,7 @@ class Kubernetes:
             "podFailurePolicy": {
                 "rules": [
                     # A pod that had to leave its node has not failed.
-                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 ]
             },
             **array["spec"],

@@ -300,6 +300,16 @@ def test_manifests_are_jobs_of_kubernetes(folder: Path) -> None:
     spec = yaml.safe_load((folder / "night" / "job.yaml").read_text())["spec"]
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", COUNT, COUNT)
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    assert rule["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+
+
+def test_manifests_keep_the_schema_of_kubernetes(folder: Path) -> None:
+    """The types above take an object without a field that the schema demands."""
+    schemas = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is 22 MB of schemas")
+    planned(folder, "--image", "a", "--claim", "b", "--gpus", "1", "--secret", "keys", kind="kubernetes")
+    for name in ("job.yaml", "merge.yaml"):
+        schemas.validate(yaml.safe_load((folder / "night" / name).read_text()), "1.33", strict=True)
 
 
 @pytest.mark.parametrize(
