@@ -18,6 +18,7 @@ from cases.files import opened
 from cases.json_questions import read_json_questions
 from cases.plain_jsonl import read_jsonl
 from cases.records import Case, Gold, InvalidCase
+from cases.selection import EVERYTHING, Selection
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
     ".xml": read_archehr_xml,
@@ -35,11 +36,15 @@ _SUFFIXES = " or ".join(_READERS)
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """What a check of the input found: usable cases, unusable ones, and the digest of all its files."""
+    """What a check of the input found: usable cases, unusable ones, and the digest of all its files.
+
+    `selected` counts those of both that the source gives.
+    """
 
     cases: int
     invalid: int
     sha256: str
+    selected: int
 
 
 class _KeyEntry(NamedTuple):
@@ -51,13 +56,27 @@ class _KeyEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CaseSource:
-    """Case files and the keys to them; iterating reads the cases in the order of the files."""
+    """Case files, the keys to them, and which cases are taken; iterating reads those in the files' order."""
 
     paths: tuple[Path, ...]
     keys: tuple[Path, ...] = ()
+    selection: Selection = EVERYTHING
+
+    @property
+    def unselected(self) -> CaseSource:
+        """The same files with all of their cases."""
+        return replace(self, selection=EVERYTHING)
+
+    @property
+    def unsharded(self) -> CaseSource:
+        """The same without a shard: the cases that all shards have together."""
+        return replace(self, selection=self.selection.whole)
 
     def __iter__(self) -> Iterator[Case | InvalidCase]:
         """Read one case at a time, with what the keys say of it."""
+        return self.selection.of(self._all())
+
+    def _all(self) -> Iterator[Case | InvalidCase]:
         gold = self._gold()
         for _, case in self._read():
             if isinstance(case, Case) and case.id in gold:
@@ -69,7 +88,8 @@ class CaseSource:
         """Read everything once and count it.
 
         Raises:
-            InputError: a file cannot be read, a case id occurs twice, or a key belongs to other cases.
+            InputError: a file cannot be read, a case id occurs twice, a key belongs to other cases, or a case
+                that is asked for is not there.
         """
         gold = self._gold()
         places: dict[str, tuple[int, Path]] = {}
@@ -88,7 +108,8 @@ class CaseSource:
                 _check_labels(gold[case.id].keys[-1], gold[case.id].gold, case, path)
         for key in self.keys:
             _check_key(key, [case_id for case_id, entry in gold.items() if key in entry.keys], places)
-        return SourceSummary(len(places) - invalid, invalid, self.digest())
+        selected = self.selection.check(", ".join(map(str, self.paths)), places)
+        return SourceSummary(len(places) - invalid, invalid, self.digest(), selected)
 
     def gold(self) -> dict[str, Gold]:
         """What the keys say of each case that they name, whether the case files have it or not."""
@@ -139,12 +160,15 @@ def _is_nameless(case: Case | InvalidCase) -> bool:
     return isinstance(case, InvalidCase) and case.fault.startswith((f"{case.id}:", f"{case.id},"))
 
 
-def find_cases(inputs: Sequence[Path], keys: Sequence[Path] = ()) -> CaseSource:
+def find_cases(
+    inputs: Sequence[Path], keys: Sequence[Path] = (), selection: Selection = EVERYTHING
+) -> CaseSource:
     """Find the case files that `inputs` name, in their order, and their keys.
 
     Args:
         inputs: files, and folders whose case files are taken by name.
         keys: key files; without any, `<stem>_key.json` beside each XML file is taken where there is one.
+        selection: which of their cases are taken.
 
     Raises:
         InputError: a path is missing or is not a case file, or a folder has none.
@@ -153,7 +177,7 @@ def find_cases(inputs: Sequence[Path], keys: Sequence[Path] = ()) -> CaseSource:
     for key in keys:
         _check_exists(key)
     beside = (path.with_name(f"{path.stem}_key.json") for path in paths if path.suffix.lower() == ".xml")
-    return CaseSource(paths, _unique(keys or (key for key in beside if key.is_file())))
+    return CaseSource(paths, _unique(keys or (key for key in beside if key.is_file())), selection)
 
 
 def sort_keys(keys: Sequence[Path], case_files: Sequence[Path]) -> tuple[list[Path], list[Path]]:

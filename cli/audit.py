@@ -21,22 +21,34 @@ def audit(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     The log says who started, resumed and retried the run, how many requests and bytes went to which hosts,
     who opened and reviewed which case in the viewer, and what was exported. It holds no text of a case. Each
     line is sealed with those before it: exit code 1 if one was changed, added or taken out, and the first is
-    named.
+    named. A merged run keeps the logs of its shards, which are verified too.
 
     Example: evigraph audit out/2026-11-21T10-15-tamu-ab12
     """
-    from runs.audit import AUDIT, no_audit, read_audit
+    from runs.audit import AUDIT, kept_logs, no_audit, read_audit
 
     lines = list(read_audit(run))
     if not lines:
         raise no_audit(run)
     broken = next((line for line in lines if line.fault), None)
+    kept = list(kept_logs(run, lines))
+    broken_logs = [(path, fault) for path, _, fault in kept if fault]
     if as_json:
         print_json(
             {
                 "run": str(run),
-                "whole": broken is None,
+                "whole": broken is None and not broken_logs,
                 "first_broken": None if broken is None else {"line": broken.number, "fault": broken.fault},
+                **(
+                    {
+                        "logs_of_shards": [
+                            {"log": str(path), "lines": number, "fault": fault}
+                            for path, number, fault in kept
+                        ]
+                    }
+                    if kept
+                    else {}
+                ),
                 "lines": [{"line": one.number, **(one.fields or {}), "fault": one.fault} for one in lines],
             }
         )
@@ -46,7 +58,12 @@ def audit(run: RunFolderArgument, as_json: JsonOption = False) -> None:
             print_line(f"{run / AUDIT}: line {broken.number}: {broken.fault}", "yellow", soft_wrap=True)
         else:
             print_line(f"whole: {plural(len(lines), 'line')}, each sealed with those before it")
-    if broken is not None:
+        for path, fault in broken_logs:
+            print_line(f"{path}: {fault}", "yellow", soft_wrap=True)
+        if kept and not broken_logs:
+            total = sum(number for _, number, _ in kept)
+            print_line(f"whole: {plural(total, 'line')} in the logs of {plural(len(kept), 'shard')}")
+    if broken is not None or broken_logs:
         raise typer.Exit(1)
 
 

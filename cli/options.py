@@ -121,6 +121,24 @@ CasesOption = Annotated[
 LimitOption = Annotated[
     int | None, typer.Option("--limit", "-n", min=1, help="Only the first N cases.", metavar="N")
 ]
+ChosenCasesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--case-ids",
+        help="Only these cases: ids and ranges such as 101-106,120, or @FILE with an id a line. --limit takes"
+        " the first of them.",
+        metavar="IDS|@FILE",
+    ),
+]
+ShardOption = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        help="Only shard I of N, counted from 0: the cases whose id hashes to I. `evigraph merge` makes one"
+        " run of all N.",
+        metavar="I/N",
+    ),
+]
 QuestionLimitOption = Annotated[
     int | None, typer.Option("--limit", "-n", min=1, help="Only the first N questions.", metavar="N")
 ]

@@ -7,12 +7,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cases.selection import Selection, parse_case_ids, parse_shard
 from cli.options import (
+    ChosenCasesOption,
     JsonOption,
     LimitOption,
     ModelOption,
     NewKeyOption,
     SessionFlags,
+    ShardOption,
     ThresholdOption,
     VotesOption,
 )
@@ -112,6 +115,8 @@ def run(
         typer.Option("--out", "-o", help="Run folder. (default: a new one in out/)", metavar="FOLDER"),
     ] = None,
     limit: LimitOption = None,
+    case_ids: ChosenCasesOption = None,
+    shard: ShardOption = None,
     *,
     flags: SessionFlags,
     dry_run: Annotated[
@@ -176,7 +181,7 @@ def run(
         models=assign_roles(model or [], loaded.models),
         overrides=overrides,
         places={name: path for name, path in places.items() if path is not None},
-        limit=limit,
+        selection=selection_of(case_ids, limit, shard),
     )
     options = flags.options("run")
     if dry_run:
@@ -187,3 +192,17 @@ def run(
     run_session(
         lambda stop, watcher: start(request, out, options, stop=stop, watcher=watcher), as_json=as_json
     )
+
+
+def selection_of(case_ids: str | None, limit: int | None, shard: str | None) -> Selection:
+    """Which cases the flags choose.
+
+    Raises:
+        typer.BadParameter: One of them cannot be read.
+        InputError: The file of ids.
+    """
+    try:
+        ids = None if case_ids is None else parse_case_ids(case_ids)
+        return Selection(ids, limit, None if shard is None else parse_shard(shard))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

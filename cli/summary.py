@@ -144,7 +144,7 @@ class Summary:
         if last.stopped_by is not None:
             table.add_row("stopped", safe(last.stopped_by, "yellow"))
         table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
-        if manifest.sessions[1:] and last.elapsed is not None:
+        if manifest.later_sessions and last.elapsed is not None:
             cost = "" if last.cost is None else f", cost {last.cost:.4g}"
             table.add_row(
                 "of these",

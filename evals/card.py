@@ -139,13 +139,17 @@ def make_card(run: RunFolder) -> Card:
 
 def _data(manifest: Manifest) -> list[tuple[str, str]]:
     inputs = manifest.inputs
-    limit = [("limit", str(inputs.limit))] if inputs.limit is not None else []
+    chosen = [
+        ("limit", "" if inputs.limit is None else str(inputs.limit)),
+        ("case ids", "" if inputs.case_ids is None else f"{len(inputs.case_ids):,} chosen"),
+        ("shard", "" if inputs.shard is None else str(inputs.shard)),
+    ]
     return [
         *(("case file", path) for path in inputs.paths),
         *(("key file", path) for path in inputs.keys),
         ("SHA-256 of case files and keys", inputs.sha256),
         ("cases", f"{inputs.cases:,}"),
-        *limit,
+        *((name, value) for name, value in chosen if value),
     ]
 
 

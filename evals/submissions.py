@@ -259,8 +259,10 @@ def _left_out(run: RunFolder, task: SubmissionTask[P, K], ids: Sequence[str]) ->
     manifest = run.manifest
     if manifest.forked_from is not None:
         remedy = f"Submit the run that it branched off: {manifest.forked_from.run}"
-    elif manifest.inputs.limit is not None:
-        remedy = f"The run was limited to {manifest.inputs.limit:,} (--limit): run them all"
+    elif manifest.inputs.shard is not None:
+        remedy = f"The run is shard {manifest.inputs.shard}: merge all shards first (evigraph merge)"
+    elif limited := manifest.inputs.selection.words:
+        remedy = f"The run was limited {limited}: run them all"
     else:
         remedy = "Run every case of the key"
     return replace(task.set_faults.missing, place=str(run.path), fault=fault, remedy=remedy)

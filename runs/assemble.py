@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from cases.load import CaseSource, find_cases
 from cases.records import Case
+from cases.selection import EVERYTHING, Selection
 from graph.recipe import Recipe, check_prompts
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system
@@ -55,6 +55,7 @@ class Request:
         overrides: Values of the recipe that its origin does not have, by dotted field.
         places: Files and folders of resources, by the name of their option; packaged samples, where there
             are some, stand in for what is not given.
+        selection: Which cases of the inputs are run.
         prompt_files: Files that replace prompts of the recipe's version, by name.
         policies: Those that the run began with; none where it begins now.
         hosted: Public hosts that it was allowed then.
@@ -67,7 +68,7 @@ class Request:
     models: Mapping[Role, ModelName]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, Path] = field(default_factory=dict)
-    limit: int | None = None
+    selection: Selection = EVERYTHING
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
     policies: tuple[HeldPolicy, ...] = ()
     hosted: tuple[str, ...] = ()
@@ -139,13 +140,14 @@ async def assemble(
     recipe, origin = request.recipe, request.recipe_origin
     system = find_system(recipe.system)
     graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
-    source = find_cases(request.inputs, request.keys)
+    source = find_cases(request.inputs, request.keys, request.selection)
     summary = source.check()
     contracts = system.contracts
     prompts = replace_prompts(load_prompts(recipe.prompts, contracts), request.prompt_files, contracts)
     check_prompts(system, recipe, prompts, origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
-    running = islice(source, request.limit)
+    # What a shard shows must not depend on how many shards there are.
+    running = source.unsharded
     opened = await open_resources(
         system.resources, ResourceRequest(recipe, origin, request.places, running, report)
     )
@@ -156,8 +158,6 @@ async def assemble(
     except BaseException:
         await close_backends(connected.values())
         raise
-    found = summary.cases + summary.invalid
-    cases = found if request.limit is None else min(found, request.limit)
     used = system.used_prompts(recipe)
     manifest = Manifest(
         evigraph=own_version(),
@@ -173,8 +173,10 @@ async def assemble(
             paths=[str(path.resolve()) for path in request.inputs],
             keys=[str(path.resolve()) for path in request.keys],
             sha256=summary.sha256,
-            cases=cases,
-            limit=request.limit,
+            cases=summary.selected,
+            limit=request.selection.limit,
+            case_ids=request.selection.case_ids,
+            shard=request.selection.shard,
         ),
         models={
             role: Model(
@@ -194,7 +196,7 @@ async def assemble(
         policies=policies,
         hosted=() if policies else _hosted(request.models.values()),
     )
-    calibrated = compare_with_calibration(manifest, recipe, islice(source, request.limit), system.compared)
+    calibrated = compare_with_calibration(manifest, recipe, running, system.compared)
     if calibrated is not None:
         manifest.resources[CALIBRATION] = calibrated
         if (warning := calibration_warning(calibrated)) is not None:

@@ -14,7 +14,7 @@ import os
 import platform
 import pwd
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -28,12 +28,14 @@ from serving.model_name import PROVIDERS, ModelName
 from serving.traffic import Traffic, since
 
 AUDIT = "audit.jsonl"
+SHARD_LOGS = "shard-audits"
+"""Folder below a merged run with the logs of its shards."""
 PERSON_VARIABLE = "EVIGRAPH_USER"
 """Names the person where several share an account of the system."""
 
 Event = (
     Literal["started", "ended", "forked", "opened", "reviewed", "assigned", "exported", "bundled"]
-    | Literal["repaired", "purged"]
+    | Literal["repaired", "purged", "merged"]
     | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
 )
 
@@ -132,7 +134,10 @@ def read_audit(run: Path) -> Iterator[AuditLine]:
     Raises:
         RunError: It cannot be read.
     """
-    path = run / AUDIT
+    yield from _read_log(run / AUDIT)
+
+
+def _read_log(path: Path) -> Iterator[AuditLine]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -151,6 +156,63 @@ def read_audit(run: Path) -> Iterator[AuditLine]:
             fault = "" if raw.endswith(b"\n") else "its end is missing"
         yield AuditLine(number, fields, fault)
         before = stated
+
+
+def record_merge(
+    run: Path, shards: Sequence[str], logs: Mapping[str, str], hosts: Mapping[str, Traffic]
+) -> None:
+    """Record that a run was made of shards.
+
+    Args:
+        run: Its folder.
+        shards: Theirs.
+        logs: The last seal of each log that is kept in `SHARD_LOGS`, by its name there.
+        hosts: What all their sessions sent where.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    record(run, "merged", shards=[*shards], logs={**logs}, hosts=_as_fields(hosts))
+
+
+def sent_by(run: Path) -> dict[str, Traffic]:
+    """What the log of a run says that its sessions sent, by host."""
+    return _recorded([line.fields for line in read_audit(run) if line.fields is not None])
+
+
+def last_seal(log: Path) -> str:
+    """What the next line of a log would follow."""
+    with log.open("rb") as file:
+        return _last_seal(file.fileno())[0]
+
+
+def kept_logs(run: Path, lines: Iterable[AuditLine]) -> Iterator[tuple[Path, int, str]]:
+    """Hold the logs of shards that a merged run keeps against what its own log says of them.
+
+    Args:
+        run: Its folder.
+        lines: Of its own log.
+
+    Yields:
+        Each log, how many lines it has, and what is wrong with it; empty where nothing is.
+
+    Raises:
+        RunError: One cannot be read.
+    """
+    for line in lines:
+        if line.fields is None or line.fields.get("event") != "merged":
+            continue
+        for name, seal in line.fields["logs"].items():
+            path = run / SHARD_LOGS / name
+            found = list(_read_log(path))
+            broken = next((one for one in found if one.fault), None)
+            if not found:
+                yield path, 0, "it is missing"
+            elif broken is not None:
+                yield path, len(found), f"line {broken.number}: {broken.fault}"
+            else:
+                whole = last_seal(path) == seal
+                yield path, len(found), "" if whole else "lines at its end were added or taken out"
 
 
 def _who(person: str) -> dict[str, str]:

@@ -310,10 +310,7 @@ class _Batch:
             self.held.hold(case, fingerprint(result.line))
 
     def _waiting(self) -> Iterator[Case | InvalidCase]:
-        limit = self.assembly.manifest.inputs.limit
         for position, case in enumerate(self.assembly.source):
-            if limit is not None and position >= limit:
-                return
             self.order[case.id] = position
             if case.id not in self.skipped and (self.only is None or case.id in self.only):
                 yield case

@@ -24,7 +24,7 @@ from retrieval.demonstrations import MANIFEST, REVIEWED, Source, build_pool
 from retrieval.embeddings import connect_embedder
 from runs.assemble import Report, connect_roles
 from runs.folder import Line, RunFolder
-from runs.manifest import RunError, quoted, recorded_cases
+from runs.manifest import RunError, quoted, recorded_cases, recorded_source
 from runs.reviewed_gold import reviewed_cases
 from runs.servers import Servers
 from serving.backends import Backend
@@ -260,9 +260,7 @@ def _lines_of(run: RunFolder) -> dict[str, Line]:
             f"{run.path}: a run of {manifest.system!r} has no weak labels;"
             f" make some: evigraph run {makers[0]} CASES --model STRING"
         )
-    inputs = manifest.inputs
-    source = find_cases([Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys])
-    if source.check().sha256 != inputs.sha256:
+    if recorded_source(manifest).unselected.check().sha256 != manifest.inputs.sha256:
         # Sentences may be others now, and people may have labelled some.
         raise RunError(f"{run.path}: its case files or keys have changed since; start a new run")
     return {line["case_id"]: line for line in run.cases()}

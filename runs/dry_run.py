@@ -7,7 +7,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from cases.records import Case, InvalidCase
@@ -74,11 +73,11 @@ async def _count_calls(
     finally:
         await client.aclose()
         journal.close()
-    inputs = assembly.manifest.inputs
+    inputs, whole = assembly.manifest.inputs, assembly.source.selection.takes_all
     return Estimate(
         system=assembly.recipe.system,
         cases=inputs.cases,
-        input_cases=await asyncio.to_thread(_count, assembly) if inputs.limit else inputs.cases,
+        input_cases=inputs.cases if whole else await asyncio.to_thread(_count, assembly),
         ended=progress.done + progress.failed,
         failed=dry_run.failed,
         models={role: str(one.name) for role, one in backends.items()},
@@ -111,7 +110,7 @@ class _DryRun:
 
     async def run(self, client: ModelClient, stop: asyncio.Event) -> None:
         """Until no case is left, or the stop."""
-        waiting = islice(self._assembly.source, self._assembly.manifest.inputs.limit)
+        waiting = iter(self._assembly.source)
         following = successors(self._assembly.graph)
         workers = [asyncio.create_task(self._work(client, waiting, following)) for _ in range(CASES_AT_ONCE)]
         everything: asyncio.Future[Any] = asyncio.gather(*workers)
@@ -166,4 +165,4 @@ async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) ->
 
 
 def _count(assembly: Assembly) -> int:
-    return sum(1 for _ in assembly.source)
+    return sum(1 for _ in assembly.source.unselected)

@@ -58,8 +58,7 @@ class Expectation:
         progress.calls_a_case = calls / cases if cases else None
 
     def _first(self) -> Iterator[Case]:
-        limit = self._assembly.manifest.inputs.limit
-        for case in islice(self._assembly.source, limit):
+        for case in self._assembly.source:
             if isinstance(case, Case) and case.id not in self._skipped:
                 yield case
 

@@ -18,7 +18,6 @@ import orjson
 from pydantic import TypeAdapter
 
 from cases.errors import InputError
-from cases.load import find_cases
 from cases.records import Case
 from runs.case_summary import (
     CaseSummary,
@@ -28,7 +27,7 @@ from runs.case_summary import (
     wanted_by_people,
 )
 from runs.folder import CASES, RunFolder
-from runs.manifest import RunError, recorded_cases, repair_hint
+from runs.manifest import RunError, recorded_cases, recorded_source, repair_hint
 from runs.purged import purged_of
 from runs.sealed import Damaged
 from runs.trace_file import Line, Place, TraceFile
@@ -255,8 +254,7 @@ class RunIndex:
         with self._writing():
             self._database.execute("DELETE FROM texts")
             try:
-                source = find_cases([Path(path) for path in inputs.paths], [Path(key) for key in inputs.keys])
-                if source.digest() != inputs.sha256:
+                if recorded_source(self.folder.manifest).digest() != inputs.sha256:
                     fault = "the case files have changed since the run"
                 else:
                     purged = purged_of(self.folder.path)

@@ -6,16 +6,17 @@ import platform
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from cases.load import find_cases
+from cases.load import CaseSource, find_cases
 from cases.records import Case
+from cases.selection import Selection, Shard
 from nodes.core.recipe import Recipe
 from serving.ask import Usage
 from serving.backends.backend import Constraint
@@ -24,18 +25,34 @@ from serving.model_name import Role, parse_model_name
 from serving.policy import HeldPolicy
 
 
+def recorded_source(
+    manifest: Manifest, case_files: Sequence[Path] = (), keys: Sequence[Path] | None = None
+) -> CaseSource:
+    """Where the cases of a run are read again: all that read them do it by this.
+
+    Args:
+        manifest: Of the run.
+        case_files: Instead of its own.
+        keys: Instead of its own; none are those beside the case files.
+
+    Raises:
+        InputError: A file has moved.
+    """
+    inputs = manifest.inputs
+    return find_cases(
+        list(case_files) or [Path(path) for path in inputs.paths],
+        [Path(key) for key in inputs.keys] if keys is None else keys,
+        manifest.selection,
+    )
+
+
 def recorded_cases(manifest: Manifest) -> Iterator[Case]:
     """Streams the readable cases of a run from its input files, with their gold where a key is known.
 
     Raises:
         InputError: A file has moved or changed beyond reading.
     """
-    source = find_cases(
-        [Path(path) for path in manifest.inputs.paths], [Path(key) for key in manifest.inputs.keys]
-    )
-    for case in islice(source, manifest.inputs.limit):
-        if isinstance(case, Case) and manifest.covers(case.id):
-            yield case
+    return (case for case in recorded_source(manifest) if isinstance(case, Case))
 
 
 DONE, FAILED, WAITING = "done", "failed", "waiting"
@@ -45,6 +62,9 @@ SCHEMA_VERSION = 3
 
 CASE_FILES = "case files"
 """How `differences` calls them, and their keys."""
+
+MERGED = "merged"
+"""The record under `resources` of what a run was merged of."""
 
 Status = Literal["running", "interrupted", "stopped", "finished"]
 """`stopped` is an end by a fault such as a full disk; a `finished` run may hold failed cases."""
@@ -85,13 +105,35 @@ class _Record(BaseModel):
 
 
 class Inputs(_Record):
-    """The case files of a run; `sha256` is over their bytes."""
+    """The case files of a run, and which of their cases it has.
+
+    Attributes:
+        sha256: Over the bytes of all files.
+        cases: How many cases the run has.
+        limit, case_ids, shard: As `Selection` has them; None where the user gave none.
+    """
 
     paths: list[str]
     keys: list[str] = []
     sha256: str
     cases: int
     limit: int | None = None
+    case_ids: tuple[str, ...] | None = None
+    shard: Shard | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_no_choice(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Nearly every run has no such choice."""
+        dumped: dict[str, Any] = dump(self)
+        for name in ("case_ids", "shard"):
+            if dumped.get(name) is None:
+                dumped.pop(name, None)
+        return dumped
+
+    @property
+    def selection(self) -> Selection:
+        """Which cases of the files are taken."""
+        return Selection(self.case_ids, self.limit, self.shard)
 
 
 class Model(_Record):
@@ -241,8 +283,18 @@ class Counts(_Record):
     @classmethod
     def of(cls, statuses: Mapping[str, str], impaired: int = 0) -> Counts:
         """Counts of cases by their status; failed ones carry their error class after a colon."""
-        ended = Counter(status.partition(":")[0] for status in statuses.values())
-        errors = Counter(status.partition(":")[2] for status in statuses.values() if ":" in status)
+        return cls.of_totals(Counter(statuses.values()), impaired)
+
+    @classmethod
+    def of_totals(cls, totals: Mapping[str, int], impaired: int = 0) -> Counts:
+        """Counts of cases from how many have each status; failed ones carry their error class too."""
+        ended: Counter[str] = Counter()
+        errors: Counter[str] = Counter()
+        for status, number in totals.items():
+            kind, _, error = status.partition(":")
+            ended[kind] += number
+            if error:
+                errors[error] += number
         return cls(
             done=ended[DONE],
             failed=ended[FAILED],
@@ -293,9 +345,17 @@ class Manifest(_Record):
                 dumped.pop(name, None)
         return dumped
 
-    def covers(self, case_id: str) -> bool:
-        """Whether a case of the case files belongs to the run: a fork has one."""
-        return self.forked_from is None or self.forked_from.case_id == case_id
+    @property
+    def selection(self) -> Selection:
+        """Which cases of the case files belong to the run: a fork has one."""
+        chosen = self.inputs.selection
+        return chosen if self.forked_from is None else replace(chosen, only=self.forked_from.case_id)
+
+    @property
+    def later_sessions(self) -> bool:
+        """Whether any session went on with the run; those of the shards that it was merged of began it."""
+        begun: int = self.resources.get(MERGED, {}).get("sessions", 1)
+        return len(self.sessions) > begun
 
     @property
     def total_tokens(self) -> int:
@@ -370,6 +430,8 @@ def differences(recorded: Manifest, current: Manifest, compared: Mapping[str, Se
         ("system", recorded.system, current.system),
         (CASE_FILES, recorded.inputs.sha256, current.inputs.sha256),
         ("limit", recorded.inputs.limit, current.inputs.limit),
+        ("case ids", recorded.inputs.case_ids, current.inputs.case_ids),
+        ("shard", recorded.inputs.shard, current.inputs.shard),
     ]
     found = [name for name, one, other in pairs if one != other]
     changed = resource_changes(recorded, current, compared)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -85,7 +84,7 @@ async def _resources(
         for resource, opened in assembly.resources.items()
         if same and resource.reads(recipe) == resource.reads(assembly.recipe)
     }
-    running = islice(assembly.source, manifest.inputs.limit)
+    running = assembly.source.unsharded
     request = ResourceRequest(recipe, manifest.recipe_origin, places, running, report)
     return await open_resources(assembly.system.resources, request, shared)
 

@@ -163,7 +163,7 @@ def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], w
         models=names if wanted.models is None else wanted.models,
         overrides={**manifest.recipe_overrides, **overrides},
         places=recorded_places(manifest, recipe),
-        limit=manifest.inputs.limit,
+        selection=manifest.inputs.selection,
         prompt_files=wanted.prompt_files,
         policies=manifest.policies,
         hosted=manifest.hosted,

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from cases.archehr_key import write_archehr_key
 from cases.errors import InputError
-from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
 from cases.texts import plural
 from runs.folder import RunFolder
-from runs.manifest import RunError, quoted, recorded_cases
+from runs.manifest import RunError, quoted, recorded_cases, recorded_source
 from runs.purged import refuse_purged
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, Reviews, is_stale
@@ -171,7 +170,5 @@ def _reviewed(key: Gold, labels: Review | None, answer: Review | None) -> Gold:
 
 def _refuse_changed_files(run: RunFolder) -> None:
     """Reviewed ids must be those of the same sentences."""
-    inputs = run.manifest.inputs
-    source = find_cases([Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys])
-    if source.check().sha256 != inputs.sha256:
+    if recorded_source(run.manifest).unselected.check().sha256 != run.manifest.inputs.sha256:
         raise RunError(f"{run.path}: its case files or keys have changed since it was reviewed")

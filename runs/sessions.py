@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 
 from cases.texts import plural
@@ -193,7 +192,7 @@ def _take_corrected(folder: RunWriter, assembly: Assembly, kept: set[str], repor
     if before.sha256 == now.sha256:
         return kept
     with contextlib.closing(RunIndex(folder)) as index:
-        cases = {case.id: case == index.case(case.id) for case in islice(assembly.source, now.limit)}
+        cases = {case.id: case == index.case(case.id) for case in assembly.source}
         order = {case_id: place for place, case_id in enumerate(cases) if cases[case_id] and case_id in kept}
         # In this order: a kill in between leaves a run that is still refused as changed, and loses replies
         # of none.
@@ -332,7 +331,7 @@ def _recorded_request(
         models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
         overrides=manifest.recipe_overrides,
         places=recorded_places(manifest, recorded),
-        limit=manifest.inputs.limit,
+        selection=manifest.inputs.selection,
         policies=manifest.policies,
         hosted=manifest.hosted,
     )

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "evaluation": "time of scoring a large run, over that of reading it; the other commands beside it",
     "memory": "growth of resident memory over a long batch",
     "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
+    "merge": "time to merge eight shards into one run, over that of copying their files",
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
     "truncation": "time of four rules that cut rankings by their scores, over one pass over those scores",
     "corpus": "queries a second of a corpus, over those of rank_bm25 with the same formula; cost by size",

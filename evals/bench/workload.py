@@ -16,6 +16,7 @@ import httpx
 from cases.load import packaged_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
+from cases.selection import EVERYTHING, Selection
 from evals.bench.benchmark import BenchError
 from evals.bench.instant_server import MODEL
 from graph.recipe import Recipe, load_recipe, make_recipe
@@ -89,9 +90,10 @@ def demo_recipe(**fields: Any) -> Recipe:
     return load_recipe("demo").model_copy(update={"embedding": "lexical:256", **fields})
 
 
-async def ready(recipe: Recipe, cases: Path, model: ModelName) -> Assembly:
+async def ready(recipe: Recipe, cases: Path, model: ModelName, selection: Selection = EVERYTHING) -> Assembly:
     """Do all that a run does before its first case: reading, connecting, probing."""
-    request = Request(recipe, "benchmark", (cases,), (), dict.fromkeys(ROLES, model))
+    models = dict.fromkeys(ROLES, model)
+    request = Request(recipe, "benchmark", (cases,), (), models, selection=selection)
     with Servers(Silent().notify) as servers:
         return await assemble(request, Silent().notify, servers)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +15,13 @@ from cases.load import find_cases
 from cases.records import Case
 from cases.submissions.bioasq import BioasqPrediction, BioasqTask, read_answers
 from evals.bioasq.parts import PARTS, PARTS_OF, Definitions, Part
-from evals.scoring.gold import ScoringError, parse_case_ids
+from evals.scoring.gold import ScoringError, wanted_ids
 from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import Floats
 from graph.system import find_system
 from nodes.retrieval.document_settings import DocumentSettings
 from runs.folder import Line, RunFolder
-from runs.manifest import recorded_recipe
+from runs.manifest import recorded_recipe, recorded_source
 
 Group = Literal["all"] | QuestionType
 
@@ -183,13 +182,8 @@ def score_run(
         InputError: A file cannot be read.
         ScoringError: Nothing can be scored.
     """
-    inputs = run.manifest.inputs
-    source = find_cases(list(case_files) or [Path(path) for path in inputs.paths])
-    cases = [
-        case
-        for case in islice(source, inputs.limit)
-        if isinstance(case, Case) and run.manifest.covers(case.id)
-    ]
+    source = recorded_source(run.manifest, case_files, ())
+    cases = [case for case in source if isinstance(case, Case)]
     return _scored(str(run.path), cases, predictions_of_run(run), case_ids, definitions, task)
 
 
@@ -233,7 +227,7 @@ def _scored(
     definitions: Definitions,
     task: BioasqTask | None,
 ) -> list[PartScores]:
-    wanted = None if case_ids is None else parse_case_ids(case_ids)
+    wanted = None if case_ids is None else wanted_ids(case_ids)
     kept = [case for case in cases if wanted is None or case.id in wanted]
     scored = score_parts(kept, predictions, definitions, PARTS if task is None else PARTS_OF[task])
     if not scored:

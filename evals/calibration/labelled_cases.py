@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from ranking.load import gives_logits
 from ranking.prefixes import Floats
 from ranking.ranker import Ranker
 from runs.folder import Line, RunFolder
-from runs.manifest import Manifest, recorded_recipe
+from runs.manifest import Manifest, recorded_recipe, recorded_source
 from runs.recorded import recorded_places
 
 Labels = NDArray[np.bool_]
@@ -125,12 +124,11 @@ async def from_run(
     recipe, evidence = _voting(run)
     if not manifest.inputs.paths:
         raise CalibrationError(f"{path}: the run names no case files")
-    inputs = [Path(name) for name in manifest.inputs.paths]
-    source = find_cases(inputs, keys or [Path(key) for key in manifest.inputs.keys])
+    source = recorded_source(manifest, keys=keys or None)
     if keys:
-        source.check()
+        source.unselected.check()
     lines = {line["case_id"]: line for line in run.cases()}
-    cases = [case for case in islice(_readable(source), manifest.inputs.limit) if manifest.covers(case.id)]
+    cases = list(_readable(source))
     if evidence.asks_ranker and ranker is not None and ranker != evidence.ranker:
         raise CalibrationError(
             f"{path}: its ranker is {evidence.ranker!r}, and --ranker {ranker!r}; leave --ranker out"

@@ -11,6 +11,7 @@ from typing import Any
 
 from cases.files import json_bytes, write_atomically
 from cases.load import find_cases
+from cases.selection import Selection
 from evals.experiments.definition import Experiment
 from evals.experiments.errors import ExperimentError
 from graph.recipe import Recipe, RecipeError, load_recipe, override
@@ -51,7 +52,7 @@ class PlannedCell:
             "recipe": self.request.recipe.model_dump(mode="json"),
             "models": {role: str(name) for role, name in self.request.models.items()},
             "cases": self.cases_sha256,
-            "limit": self.request.limit,
+            "limit": self.request.selection.limit,
         }
 
 
@@ -103,7 +104,7 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
             models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
             overrides=cell.set,
             places={place: path for place, path in experiment.places.items() if place in used},
-            limit=limit,
+            selection=Selection(limit=limit),
         )
         planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))
         if experiment.tune_on and _is_voted(recipe):

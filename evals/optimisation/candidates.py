@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cases.selection import Selection
 from cases.submissions.archehr import Prediction
 from evals.experiments.run import PlannedCell, run_cell
 from evals.optimisation.given import Given
@@ -140,7 +141,7 @@ class CandidateRuns:
             models=wanted.models,
             overrides=candidate.overrides,
             places={place: path for place, path in places.items() if place in used},
-            limit=limit,
+            selection=Selection(limit=limit),
             policies=wanted.policies,
         )
 

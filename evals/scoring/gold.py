@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from cases.archehr_key import read_archehr_key
 from cases.errors import InputError
 from cases.load import CaseSource, find_cases, sort_keys
 from cases.records import Case, Gold, Intent, Label
+from cases.selection import parse_case_ids
 from cases.submissions.archehr import CitedSentence, Prediction
 from runs.folder import Line, RunFolder
+from runs.manifest import recorded_source
 
 Labels = Mapping[str, Label]
 """The key's label of each sentence of a case."""
-
-_RANGE = re.compile(r"(\d+)-(\d+)")
-_MAX_RANGE = 1_000_000
 
 
 class ScoringError(Exception):
@@ -109,27 +106,16 @@ def only_cases(gold: Mapping[str, GoldCase], case_ids: Iterable[str]) -> dict[st
     return {case_id: case for case_id, case in gold.items() if case_id in wanted}
 
 
-def parse_case_ids(text: str) -> frozenset[str]:
-    """Read ids as the official scorers take them, `121-167 5`, separated by commas or blanks.
-
-    `a-b` of whole numbers is a range with both ends in it.
+def wanted_ids(text: str) -> frozenset[str]:
+    """The ids that `--case-ids` names.
 
     Raises:
         ScoringError: It names no case, or a range is not one.
     """
-    ids: set[str] = set()
-    for part in text.replace(",", " ").split():
-        bounds = _RANGE.fullmatch(part)
-        if bounds is None:
-            ids.add(part)
-            continue
-        first, last = int(bounds[1]), int(bounds[2])
-        if not 0 <= last - first < _MAX_RANGE:
-            raise ScoringError(f"--case-ids: {part!r} is not a range; write the smaller id first")
-        ids |= {str(number) for number in range(first, last + 1)}
-    if not ids:
-        raise ScoringError("--case-ids names no case; write ids and ranges such as 1-20,35")
-    return frozenset(ids)
+    try:
+        return frozenset(parse_case_ids(text))
+    except ValueError as error:
+        raise ScoringError(str(error)) from None
 
 
 def _gold(case_id: str, gold: Gold) -> GoldCase:
@@ -174,10 +160,10 @@ def whole_key(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Pa
     if source is None:
         return WholeKey(read_gold(known, []), (), has_keys=True)
     if keys:
-        source.check()
+        source.unselected.check()
     gold: dict[str, GoldCase] = {}
     unreadable = []
-    for case in source:
+    for case in source.unselected:
         if isinstance(case, Case):
             gold[case.id] = gold_of_case(case)
         else:
@@ -205,25 +191,20 @@ def gold_of_run(
     source, known = _source_of_run(run, keys, case_files)
     if source is None:
         found = read_gold(known, [])
-        return {case_id: case for case_id, case in found.items() if run.manifest.covers(case_id)}
+        return only_cases(found, run.manifest.selection.of_ids(found))
     if keys:
-        source.check()
-    return {
-        case.id: gold_of_case(case)
-        for case in islice(source, run.manifest.inputs.limit)
-        if isinstance(case, Case) and run.manifest.covers(case.id)
-    }
+        source.unselected.check()
+    return {case.id: gold_of_case(case) for case in source if isinstance(case, Case)}
 
 
 def _source_of_run(
     run: RunFolder, keys: Sequence[Path], case_files: Sequence[Path]
 ) -> tuple[CaseSource | None, list[Path]]:
     """The cases, None where the run's own case files have moved and a key is left; and the keys."""
-    inputs = run.manifest.inputs
     keys, case_files = sort_keys(keys, case_files)
-    known = list(keys) or [Path(key) for key in inputs.keys]
+    known = list(keys) or [Path(key) for key in run.manifest.inputs.keys]
     try:
-        return find_cases(list(case_files) or [Path(path) for path in inputs.paths], known), known
+        return recorded_source(run.manifest, case_files, known), known
     except InputError:
         if case_files or not known:
             raise

@@ -12,15 +12,14 @@ from cases.records import InvalidCase
 from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import read_entries
 from cases.submissions.tasks import ARCHEHR, guess_task
-from cases.texts import plural
 from evals.metrics.text_metric import MetricResources
 from evals.scoring.gold import (
     GoldCase,
     ScoringError,
     only_cases,
-    parse_case_ids,
     predictions,
     read_gold,
+    wanted_ids,
     whole_key,
 )
 from evals.scoring.measures import OVERALL, TaskScores, pair_scores
@@ -116,7 +115,7 @@ def score_run(
         )
     if _SOURCE_OF_LABELS in find_system(run.manifest.system).results:
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    wanted = None if case_ids is None else parse_case_ids(case_ids)
+    wanted = None if case_ids is None else wanted_ids(case_ids)
     unreadable = [id_ for id_ in key.unreadable if wanted is None or id_ in wanted]
     missing = [() if key.has_keys and not TASKS[one.task].in_case_files else unreadable for one in scored]
     return [
@@ -128,10 +127,10 @@ def score_run(
 def _naming_missing(scores: TaskScores, run: RunFolder, unreadable: Sequence[str]) -> TaskScores:
     """With the cases that cannot be read and may well be labelled, and why cases are missing."""
     unscored = tuple(sorted({*scores.unscored, *unreadable}))
-    limit = run.manifest.inputs.limit
-    if limit is None or {*unscored} <= run.statuses().keys():
+    limited = run.manifest.inputs.selection.words
+    if not limited or {*unscored} <= run.statuses().keys():
         return replace(scores, unscored=unscored)
-    note = f"The run was limited to {plural(limit, 'case')} (--limit)."
+    note = f"The run was limited {limited}."
     return replace(scores, unscored=unscored, notes=(*scores.notes, note))
 
 
@@ -208,7 +207,7 @@ def score_submission(
 def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[str, GoldCase]:
     if case_ids is None:
         return gold
-    wanted = only_cases(gold, parse_case_ids(case_ids))
+    wanted = only_cases(gold, wanted_ids(case_ids))
     if not wanted:
         raise ScoringError(f"--case-ids: none of {case_ids!r} is among the {len(gold)} cases of the key")
     return wanted

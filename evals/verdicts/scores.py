@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from cases.load import find_cases
 from cases.records import Case, Verdict
-from evals.scoring.gold import ScoringError, parse_case_ids
+from evals.scoring.gold import ScoringError, wanted_ids
 from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, MeanOf, Pooled
 from graph.recipe import Recipe
@@ -22,7 +20,7 @@ from nodes.reading.verdict_votes import majority, weigh
 from nodes.retrieval.document_records import EvidencePassage
 from ranking.measures import PARTS, Part
 from runs.folder import RunFolder
-from runs.manifest import recorded_recipe
+from runs.manifest import recorded_recipe, recorded_source
 
 Classes = Literal[2, 3]
 
@@ -135,15 +133,10 @@ def read_questions(run: RunFolder, case_files: Sequence[Path] = (), case_ids: st
         InputError: A case file cannot be read.
         ScoringError: No question has both, a verdict in its file and one of the run.
     """
-    inputs = run.manifest.inputs
-    source = find_cases(list(case_files) or [Path(path) for path in inputs.paths])
-    gold = {
-        case.id: case.gold.verdict
-        for case in islice(source, inputs.limit)
-        if isinstance(case, Case) and case.gold.verdict and run.manifest.covers(case.id)
-    }
+    source = recorded_source(run.manifest, case_files, ())
+    gold = {case.id: case.gold.verdict for case in source if isinstance(case, Case) and case.gold.verdict}
     if case_ids is not None:
-        wanted = parse_case_ids(case_ids)
+        wanted = wanted_ids(case_ids)
         gold = {id_: verdict for id_, verdict in gold.items() if id_ in wanted}
     lines = {line["case_id"]: line for line in run.cases() if line["status"] == "done"}
     answered = tuple(

@@ -124,7 +124,7 @@ def test_summary(tmp_path: Path) -> None:
     path.write_text('<annotations><case id="1"/><case/><case id="3"/></annotations>')
     beside = key(tmp_path / "dev_key.json", _1="1")
     digest = hashlib.sha256(path.read_bytes() + beside.read_bytes()).hexdigest()
-    assert find_cases([path]).check() == SourceSummary(cases=2, invalid=1, sha256=digest)
+    assert find_cases([path]).check() == SourceSummary(cases=2, invalid=1, sha256=digest, selected=3)
 
 
 def test_invalid_case_names_its_file(tmp_path: Path) -> None:

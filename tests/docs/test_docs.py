@@ -31,6 +31,7 @@ PAGES = (
     "docs/cases.md",
     "docs/models.md",
     "docs/serving.md",
+    "docs/clusters.md",
     "docs/traces.md",
     "docs/review.md",
     "docs/ranking.md",

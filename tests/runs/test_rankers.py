@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from cases.selection import Selection
 from cli.show_case import show_case
 from evals.analysis.report import analyse
 from evals.frames.tables import NamedRun, export
@@ -47,7 +48,8 @@ class Silent:
 def request(voters: str, **evidence: Any) -> Request:
     values = {"voters": voters, "ranker": "bm25", "demonstrations": 1, "votes": 3, "threshold": 2, **evidence}
     recipe = make_recipe({"system": "tamu", "embedding": "lexical:256", "evidence": values}, "r")
-    return Request(recipe, "r", (BATCH,), (), assign_roles(["scripted:auto"], {}), limit=3)
+    models = assign_roles(["scripted:auto"], {})
+    return Request(recipe, "r", (BATCH,), (), models, selection=Selection(limit=3))
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,7 @@ def test_a_limited_run_is_refused_as_its_check_would_be(tmp_path: Path) -> None:
     assert refusals(ready) == [
         (
             f"{tmp_path / 'run'}: 2 cases of the test set not in the run ('8', ...)",
-            "The run was limited to 1 (--limit): run them all",
+            "The run was limited to 1 case (--limit): run them all",
         )
     ]
 

@@ -1,0 +1,48 @@
+"""Files of `deploy/`, as far as they can be looked at without what runs them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def test_the_image_has_every_package_and_nothing_of_users() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in lines if line.startswith("!")}
+    packages = set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert "*" in lines
+    assert kept == packages | {"LICENSE", "README.md", "pyproject.toml"}
+
+
+def test_compose_names_what_is_there() -> None:
+    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
+    version, vllm = PROJECT["project"]["version"], PROJECT["project"]["optional-dependencies"]["vllm"][0]
+    assert compose["services"]["evigraph"]["image"] == f"evigraph:{version}"
+    assert compose["services"]["vllm"]["image"] == f"vllm/vllm-openai:v{vllm.partition('==')[2]}"
+    build = compose["services"]["evigraph"]["build"]
+    assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
+
+
+def test_the_image_has_a_python_that_evigraph_takes_and_the_user_of_the_jobs() -> None:
+    from runs.shard_jobs import USER
+
+    text = (ROOT / "deploy" / "Dockerfile").read_text()
+    versions = [tuple(map(int, one)) for one in re.findall(r"^FROM python:(\d+)\.(\d+)", text, re.MULTILINE)]
+    assert versions and min(versions) >= (3, 11)
+    assert f"USER {USER}\n" in text and f"--uid {USER} " in text
+
+
+def test_the_dockerfile_lints() -> None:
+    hadolint = shutil.which("hadolint")
+    if hadolint is None:
+        pytest.skip("hadolint is not installed")
+    subprocess.run([hadolint, ROOT / "deploy" / "Dockerfile"], check=True)

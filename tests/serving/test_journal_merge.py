@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from serving.journal import Journal, JournalDamaged, Question
+from serving.journal_merge import MergedJournal
+from serving.journal_repair import look
+from serving.messages import Answer, Message
+
+ODD = "לב תקין 🫀 \x00 '; DROP TABLE calls; --"
+
+
+def question(text: str, sample: int = 0) -> Question:
+    turns = (Message("system", "Shared by all."), Message("user", text))
+    return Question("m:a", "", turns, {"temperature": 0.5}, sample)
+
+
+def journal(path: Path, *answered: tuple[str, str], rejected: bool = False) -> Path:
+    with closing(Journal(path)) as made:
+        for text, reply in answered:
+            asked = question(text)
+            made.store(
+                asked, Answer(reply, "stop", 3, 2, 1, 0.5, 1, "http://a", ()), role="label", case_id=text
+            )
+            if rejected:
+                made.reject([asked.key])
+    return path
+
+
+def merged(tmp_path: Path, *journals: Path) -> tuple[Path, MergedJournal]:
+    path = tmp_path / "merged.sqlite"
+    made = MergedJournal(path)
+    for one in journals:
+        made.add(one)
+    made.close()
+    return path, made
+
+
+def test_every_call_is_found_again_as_it_was(tmp_path: Path) -> None:
+    one = journal(tmp_path / "one.sqlite", ("a", "Yes."), (ODD, f"{ODD}\ud800"), ("long", "x" * 5000))
+    two = journal(tmp_path / "two.sqlite", ("b", "Yes."), ("c", "Shared by all."))
+    path, made = merged(tmp_path, one, two)
+    assert (made.calls, made.conflicts) == (5, 0)
+    assert look(path).faults == [] and look(path).calls == 5
+    with closing(Journal(path)) as found:
+        for source in (one, two):
+            with closing(Journal(source, read_only=True)) as of:
+                for text in ("a", "b", "c", ODD, "long"):
+                    asked = question(text)
+                    if of.has(asked.key):
+                        assert found.find(asked) == of.find(asked)
+                        assert found.conversation(asked.key) == of.conversation(asked.key)
+                        assert found.tokens_by_case()[text] == of.tokens_by_case()[text]
+        # It goes on as a journal.
+        found.store(question("d"), Answer("No.", "stop", 1, 1), role="label", case_id="d")
+    assert look(path).faults == [] and look(path).calls == 6
+
+
+def test_a_text_of_several_journals_is_stored_once(tmp_path: Path) -> None:
+    parts = [journal(tmp_path / f"{n}.sqlite", (f"own {n}", f"reply {n}")) for n in range(4)]
+    path, _ = merged(tmp_path, *parts)
+    with closing(Journal(path, read_only=True)) as found:
+        bodies = [row[0] for row in found._database.execute("SELECT body FROM texts")]
+    assert len(bodies) == len(set(bodies))
+    assert bodies.count("Shared by all.") == 1
+
+
+def test_the_first_of_two_replies_is_kept_and_the_other_is_counted(tmp_path: Path) -> None:
+    one = journal(tmp_path / "one.sqlite", ("a", "Yes."), ("b", "Yes."))
+    two = journal(tmp_path / "two.sqlite", ("a", "No."), ("b", "Yes."))
+    path, made = merged(tmp_path, one, two)
+    assert (made.calls, made.conflicts) == (2, 1)
+    with closing(Journal(path)) as found:
+        answer = found.find(question("a"))
+        assert answer is not None and answer.text == "Yes."
+    assert look(path).faults == []
+
+
+def test_a_reply_that_could_be_used_comes_before_one_that_could_not(tmp_path: Path) -> None:
+    one = journal(tmp_path / "one.sqlite", ("a", "?"), rejected=True)
+    two = journal(tmp_path / "two.sqlite", ("a", "Yes."))
+    path, _ = merged(tmp_path, one, two)
+    with closing(Journal(path)) as found:
+        assert found.forget_rejected() == 0
+        answer = found.find(question("a"))
+    assert answer is not None and answer.text == "Yes."
+
+
+def test_a_damaged_reply_is_refused(tmp_path: Path) -> None:
+    one = journal(tmp_path / "one.sqlite", ("a", "Yes."))
+    with closing(Journal(one)) as made:
+        number = made._texts.number("Yes.")
+        made._database.execute("UPDATE texts SET body='No.' WHERE id=?", (number,))
+    with pytest.raises(JournalDamaged, match="case 'a' is damaged"):
+        merged(tmp_path, one)
+
+
+def test_a_lost_call_is_noticed(tmp_path: Path) -> None:
+    one = journal(tmp_path / "one.sqlite", ("a", "Yes."), ("b", "No."))
+    with closing(Journal(one)) as made:
+        made._database.execute("DELETE FROM calls WHERE case_id='a'")
+    with pytest.raises(JournalDamaged, match="1 of 2 replies are missing"):
+        merged(tmp_path, one)
+
+
+def test_a_journal_that_is_in_use_is_read_with_its_log(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "one.sqlite")) as made:
+        made.store(question("a"), Answer("Yes.", "stop", 1, 1), role="label", case_id="a")
+        assert merged(tmp_path, tmp_path / "one.sqlite")[1].calls == 1
