@@ -134,14 +134,14 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
 def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
     from serving.backends.langchain_model import completer
 
-    model, close = _chat_model(facts, name, url)
+    model, close = chat_model(facts, name, url)
     endpoint = name.provider if url is None else url.rstrip("/")
-    complete = completer(model, _arguments(facts, model), facts.max_samples)
+    complete = completer(model, model_arguments(facts, model), facts.max_samples)
     tool_url = facts.tool_url()
     if tool_url is None:
         return Server(endpoint, complete, close=close)
-    tool_model, close_tool_model = _chat_model(facts, name, tool_url)
-    complete_by_tool = completer(tool_model, _arguments(facts, tool_model), facts.max_samples)
+    tool_model, close_tool_model = chat_model(facts, name, tool_url)
+    complete_by_tool = completer(tool_model, model_arguments(facts, tool_model), facts.max_samples)
 
     async def complete_either(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         return await (complete_by_tool if call.constraint == "tool" else complete)(messages, call)
@@ -154,7 +154,7 @@ def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
     return Server(endpoint, complete_either, close=close_both)
 
 
-def _chat_model(
+def chat_model(
     facts: HostedProvider, name: ModelName, url: str | None
 ) -> tuple[BaseChatModel, Callable[[], Awaitable[None]] | None]:
     """The LangChain class, and how its connections are closed."""
@@ -189,7 +189,7 @@ def _reason(error: Exception) -> str:
     return (text.splitlines() or [type(error).__name__])[0].removeprefix("Value error, ")
 
 
-def _arguments(facts: HostedProvider, model: BaseChatModel) -> Arguments:
+def model_arguments(facts: HostedProvider, model: BaseChatModel) -> Arguments:
     """Leave out what the model is known to refuse: many that think first have a fixed temperature."""
     if (model.profile or {}).get("temperature") is not False:
         return facts.arguments

@@ -1,0 +1,87 @@
+"""Rows as lines of JSON, on their way out and back, with no more than one of them in memory."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+from serving.backends.http_json import MAX_REPLY_BYTES
+from serving.batches.provider import BatchLimits
+from serving.errors import CallError
+
+MAX_LINES = 1_000_000
+"""Several times the largest batch; a broken server might send lines without end."""
+
+
+def line_of(value: Mapping[str, Any]) -> bytes:
+    """One line, with its end. Half surrogate pairs cannot be sent and become question marks."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace") + b"\n"
+
+
+@contextmanager
+def file_of(lines: Iterable[bytes], limits: BatchLimits) -> Iterator[IO[bytes]]:
+    """A file with these lines, read from its beginning. It has no name, and is gone once it is closed.
+
+    Raises:
+        CallError: They are more than one batch may hold; nothing has been sent.
+    """
+    with tempfile.TemporaryFile() as file:
+        for count, line in enumerate(lines, start=1):
+            file.write(line)
+            if count > limits.requests or file.tell() > limits.bytes:
+                raise CallError(
+                    "internal",
+                    f"a batch holds at most {limits.requests:,} requests and {limits.bytes:,} bytes",
+                )
+        file.seek(0)
+        yield file
+
+
+async def parsed(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[dict[str, Any]]:
+    """The objects of a file of JSON lines, as it comes in.
+
+    Lines end where a line feed is, and nowhere else: replies hold other line separators.
+
+    Args:
+        parts: Of the file, cut anywhere.
+        what: Names the file in messages.
+
+    Raises:
+        CallError: A line or the file is too large; or, at the end, a line was no object.
+    """
+    number, wrong = 0, 0
+    async for line in _lines(parts, what):
+        number += 1
+        if number > MAX_LINES:
+            raise CallError("internal", f"{what} has more than {MAX_LINES:,} lines")
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            yield value
+        else:
+            wrong = wrong or number
+    if wrong:
+        raise CallError("connection", f"line {wrong} of {what} is no JSON object")
+
+
+async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[bytes]:
+    rest = bytearray()
+    async for part in parts:
+        begin = 0
+        while (end := part.find(b"\n", begin)) >= 0:
+            yield bytes(rest + part[begin:end])
+            rest.clear()
+            begin = end + 1
+        rest += part[begin:]
+        if len(rest) > MAX_REPLY_BYTES:
+            raise CallError("internal", f"a line of {what} is larger than {MAX_REPLY_BYTES // 2**20} MB")
+    if rest:
+        yield bytes(rest)
