@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PANELS = {
-    "Run cases": ("ask", "run", "resume", "retry", "rerun", "review", "check", "purge"),
+    "Run cases": ("ask", "run", "resume", "retry", "status", "rerun", "review", "check", "purge"),
     "Look at runs and systems": ("show", "runs", "view", "audit", "export", "card", "graph", "recipes"),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),

@@ -151,6 +151,8 @@ def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
         PolicyError: A policy forbids it, or no policy is known and the user has not allowed hosted models.
     """
     _raise_first(policy.fault_of_provider(name.provider) for policy in _state.held.values())
+    if name.batched:
+        demand("batches")
     for address in addresses:
         demand_host(address, f"model {redacted(str(name))!r}")
 
