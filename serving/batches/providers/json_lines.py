@@ -27,10 +27,14 @@ def demand_samples(call: CallParameters, most: int) -> None:
         raise CallError("internal", f"a row asks for {len(call.samples)} samples, and {most} is the most")
 
 
+def json_of(value: Mapping[str, Any]) -> bytes:
+    """JSON on one line. Half surrogate pairs cannot be sent and become question marks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
 def line_of(value: Mapping[str, Any]) -> bytes:
-    """One line, with its end. Half surrogate pairs cannot be sent and become question marks."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace") + b"\n"
+    """One line, with its end."""
+    return json_of(value) + b"\n"
 
 
 @contextmanager

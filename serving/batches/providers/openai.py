@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
-from serving.backends.hosted import chat_model, model_arguments
+from serving.backends.hosted import chat_model, demand_key, model_arguments
 from serving.backends.hosted_providers import OPENAI_FACTS
 from serving.backends.openai_compatible import connect_server as reach_server
 from serving.backends.openai_protocol import answers, request_body
@@ -92,12 +92,12 @@ def connect_openai(name: ModelName) -> BatchModel:
     Raises:
         ModelError: The package or the key is missing.
     """
-    from langchain_core.outputs import LLMResult
     from langchain_openai import ChatOpenAI
     from openai.types.chat import ChatCompletion
 
-    from serving.backends.langchain_model import answers_of, chat_messages
+    from serving.backends.langchain_model import answers_of_chat, chat_messages
 
+    demand_key(OPENAI_FACTS, name)
     model, _ = chat_model(OPENAI_FACTS, name, None)
     assert isinstance(model, ChatOpenAI)
     arguments = model_arguments(OPENAI_FACTS, model)
@@ -109,8 +109,7 @@ def connect_openai(name: ModelName) -> BatchModel:
 
     def read(body: Any, asked: int) -> list[Answer]:
         # As the client itself builds it, without a look at the types.
-        result = model._create_chat_result(ChatCompletion.construct(**body))
-        return answers_of(LLMResult(generations=[result.generations]), asked)
+        return answers_of_chat(model._create_chat_result(ChatCompletion.construct(**body)), asked)
 
     client = model.root_async_client.with_options(timeout=_REQUEST_S)
     return BatchModel(

@@ -19,6 +19,7 @@ from tests.serving.batches.emulators.bookkeeping import Emulator
 
 EMULATORS = {
     "openai": "openai:OpenAIEmulator",
+    "anthropic": "anthropic:AnthropicEmulator",
 }
 
 

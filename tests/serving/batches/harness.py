@@ -62,11 +62,12 @@ class Reached:
         parameters = call(constraint, samples=samples)
         return [self.provider.row(key_of(index), prompt(index), parameters) for index in range(count)]
 
-    async def metadata(self, nonce: str = "n1", run: str = "r1") -> dict[str, str]:
-        return {"nonce": nonce, "run": run, **await self.provider.mark()}
+    async def metadata(self, nonce: str = "n1", rows: int | None = None) -> dict[str, str]:
+        counted = {} if rows is None else {"rows": str(rows)}
+        return {"nonce": nonce, **counted, **await self.provider.mark()}
 
     async def submit(self, count: int = 4, *, nonce: str = "n1", samples: int = 1) -> RemoteBatch:
-        return await self.provider.submit(self.rows(count, samples), await self.metadata(nonce))
+        return await self.provider.submit(self.rows(count, samples), await self.metadata(nonce, count))
 
     async def finished(self, count: int = 4, *, samples: int = 1) -> RemoteBatch:
         """Submitted, and looked at once its time is over."""

@@ -48,12 +48,19 @@ async def test_its_times_are_the_providers(reached: Reached) -> None:
 
 
 async def test_a_row_gets_the_answer_that_the_same_request_gets_online(reached: Reached) -> None:
-    batched = await reached.results(await reached.finished(2))
+    samples = min(2, reached.model.max_samples)
+    calls = [
+        call(constraint, samples=samples, logprobs=reached.model.logprobs)
+        for constraint in reached.model.constraints
+    ]
+    rows = [reached.provider.row(key_of(n), prompt(n), one) for n, one in enumerate(calls)]
+    batch = await reached.provider.submit(rows, await reached.metadata())
+    reached.emulator.now += HOUR_S
+    batched = await reached.results(await reached.provider.look(batch.id), samples)
     backend = connect_online(ModelName(reached.name, MODELS[reached.name]))
     (server,) = backend.servers
-    for index, row in enumerate(reached.rows(2)):
-        (answer,) = await server.complete(prompt(index), call(reached.model.constraints[0]))
-        assert answer == batched[index].answers[0]
+    for index, (row, one) in enumerate(zip(rows, calls, strict=True)):
+        assert await server.complete(prompt(index), one) == list(batched[index].answers)
         assert reached.emulator.online[index] == row.body
     assert server.endpoint == reached.provider.endpoint
     assert server.close is not None
@@ -305,7 +312,7 @@ async def test_a_batch_larger_than_its_limits_is_not_sent(
         with monkeypatch.context() as patch:
             patch.setattr(provider, "limits", limits, raising=False)
             with pytest.raises(CallError, match="at most"):
-                await provider.submit(rows, {"nonce": "n1"})
+                await provider.submit(rows, {"nonce": "n" * 16})
     assert not [path for path in reached.emulator.paths if path.startswith("POST")]
 
 
