@@ -113,13 +113,7 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     """
     if name.base_url is not None and facts.speaks_openai:
         return connect_server(name, facts.key)
-    for variable in facts.other_keys:
-        # Only the class itself reads these.
-        demand_clean(variable)
-    has_key = api_key(facts.key) or any(map(os.environ.get, facts.other_keys))
-    if name.base_url is None and not facts.checks_key and not has_key:
-        # The class finds that out at its first request.
-        raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
+    demand_key(facts, name)
     return Backend(
         name=name,
         servers=tuple(_server(facts, name, url) for url in name.base_urls or (None,)),
@@ -129,6 +123,20 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
         logprobs=facts.logprobs,
         probes=True,
     )
+
+
+def demand_key(facts: HostedProvider, name: ModelName) -> None:
+    """Refuse what a LangChain class would find out no earlier than at its first request.
+
+    Raises:
+        ModelError: The key is missing, or cannot stand in a header.
+    """
+    for variable in facts.other_keys:
+        # Only the class itself reads these.
+        demand_clean(variable)
+    has_key = api_key(facts.key) or any(map(os.environ.get, facts.other_keys))
+    if name.base_url is None and not facts.checks_key and not has_key:
+        raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
 
 
 def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 
 from serving.backends.backend import Arguments, CallParameters, Complete
 from serving.backends.openai_protocol import shares, token_logprobs
@@ -47,6 +47,15 @@ def completer(chat_model: BaseChatModel, arguments: Arguments, max_samples: int 
 def chat_messages(messages: Sequence[Message]) -> list[BaseMessage]:
     """Our turns as LangChain's."""
     return [_MESSAGE_TYPES[message.role](message.text) for message in messages]
+
+
+def answers_of_chat(result: ChatResult, asked: int) -> list[Answer]:
+    """Read what a class makes of a response, as it comes out of its `agenerate`."""
+    if len(result.generations) == 1 and result.llm_output is not None:
+        # langchain-core does so there.
+        message = result.generations[0].message
+        message.response_metadata = {**result.llm_output, **message.response_metadata}
+    return answers_of(LLMResult(generations=[list(result.generations)]), asked)
 
 
 def answers_of(result: LLMResult, asked: int) -> list[Answer]:

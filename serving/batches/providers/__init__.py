@@ -7,7 +7,7 @@ from serving.batches.provider import BatchModel
 from serving.errors import ModelError
 from serving.model_name import ModelName
 
-PROVIDERS = ("openai", "anthropic", "google_genai")
+PROVIDERS = ("openai", "anthropic")
 """Those whose own service takes batches; any server with OpenAI's protocol may do so too."""
 
 
@@ -31,14 +31,10 @@ def connect(name: ModelName) -> BatchModel:
         from serving.batches.providers.openai import connect_server
 
         return connect_server(name)
-    if name.provider == "openai":
-        from serving.batches.providers.openai import connect_openai
-
-        return connect_openai(name)
     if name.provider == "anthropic":
         from serving.batches.providers.anthropic import connect_anthropic
 
         return connect_anthropic(name)
-    from serving.batches.providers.google_genai import connect_google
+    from serving.batches.providers.openai import connect_openai
 
-    return connect_google(name)
+    return connect_openai(name)

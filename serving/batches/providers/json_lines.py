@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
+from serving.backends.backend import CallParameters
 from serving.backends.http_json import MAX_REPLY_BYTES
 from serving.batches.provider import BatchLimits
 from serving.errors import CallError
@@ -16,10 +17,24 @@ MAX_LINES = 1_000_000
 """Several times the largest batch; a broken server might send lines without end."""
 
 
+def demand_samples(call: CallParameters, most: int) -> None:
+    """Refuse a row for more samples than one request can bring.
+
+    Raises:
+        CallError: It asks for more.
+    """
+    if len(call.samples) > most:
+        raise CallError("internal", f"a row asks for {len(call.samples)} samples, and {most} is the most")
+
+
+def json_of(value: Mapping[str, Any]) -> bytes:
+    """JSON on one line. Half surrogate pairs cannot be sent and become question marks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
 def line_of(value: Mapping[str, Any]) -> bytes:
-    """One line, with its end. Half surrogate pairs cannot be sent and become question marks."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace") + b"\n"
+    """One line, with its end."""
+    return json_of(value) + b"\n"
 
 
 @contextmanager
@@ -72,16 +87,21 @@ async def parsed(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[dict[s
         raise CallError("connection", f"line {wrong} of {what} is no JSON object")
 
 
-async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[bytes]:
+async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[bytearray]:
     rest = bytearray()
     async for part in parts:
-        begin = 0
-        while (end := part.find(b"\n", begin)) >= 0:
-            yield bytes(rest + part[begin:end])
-            rest.clear()
-            begin = end + 1
-        rest += part[begin:]
-        if len(rest) > MAX_REPLY_BYTES:
-            raise CallError("internal", f"a line of {what} is larger than {MAX_REPLY_BYTES // 2**20} MB")
+        *ended, begun = part.split(b"\n")
+        for end in ended:
+            rest += end
+            yield _bounded(rest, what)
+            rest = bytearray()
+        rest += begun
+        _bounded(rest, what)
     if rest:
-        yield bytes(rest)
+        yield rest
+
+
+def _bounded(line: bytearray, what: str) -> bytearray:
+    if len(line) > MAX_REPLY_BYTES:
+        raise CallError("internal", f"a line of {what} is larger than {MAX_REPLY_BYTES // 2**20} MB")
+    return line

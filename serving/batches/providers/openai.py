@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
-from serving.backends.hosted import chat_model, model_arguments
+from serving.backends.hosted import chat_model, demand_key, model_arguments
 from serving.backends.hosted_providers import OPENAI_FACTS
 from serving.backends.openai_compatible import connect_server as reach_server
 from serving.backends.openai_protocol import answers, request_body
@@ -26,7 +26,7 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.batches.providers.json_lines import file_of, line_of, parsed
+from serving.batches.providers.json_lines import demand_samples, file_of, line_of, parsed
 from serving.errors import CallError, ErrorClass, ModelError, classify, of_status
 from serving.keys import api_key
 from serving.messages import Answer, Message
@@ -52,7 +52,7 @@ SERVER_RETENTION = (
     "the server stores the requests and the results as files until they are deleted, or as its operator says"
 )
 
-_CHAT = "/v1/chat/completions"
+_CHAT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _PAGE = 100
 _REQUEST_S = 600.0
 """Of one read or write: an upload of 200 MB takes many."""
@@ -77,6 +77,9 @@ _ROW_ERRORS: dict[str, ErrorClass] = {
 _LATER = ("token_limit_exceeded", "rate_limit", "quota")
 """Parts of the codes of batches that are refused for now: what waits in the account's queue is too much."""
 
+_NEVER_MADE = (400, 401, 403, 404, 413, 422)
+"""Statuses after which no batch exists, so that its file is needed no more."""
+
 Write = Callable[[Sequence[Message], CallParameters], dict[str, Any]]
 """The body of a request."""
 Read = Callable[[Any, int], list[Answer]]
@@ -89,24 +92,24 @@ def connect_openai(name: ModelName) -> BatchModel:
     Raises:
         ModelError: The package or the key is missing.
     """
-    from langchain_core.outputs import LLMResult
     from langchain_openai import ChatOpenAI
     from openai.types.chat import ChatCompletion
 
-    from serving.backends.langchain_model import answers_of, chat_messages
+    from serving.backends.langchain_model import answers_of_chat, chat_messages
 
+    demand_key(OPENAI_FACTS, name)
     model, _ = chat_model(OPENAI_FACTS, name, None)
     assert isinstance(model, ChatOpenAI)
     arguments = model_arguments(OPENAI_FACTS, model)
 
     def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
         payload = model._get_request_payload(chat_messages(messages), **arguments(call))
-        return {**payload, **payload.pop("extra_body", {})}
+        beside: dict[str, Any] = payload.pop("extra_body", {})
+        return payload | beside
 
     def read(body: Any, asked: int) -> list[Answer]:
         # As the client itself builds it, without a look at the types.
-        result = model._create_chat_result(ChatCompletion.construct(**body))
-        return answers_of(LLMResult(generations=[result.generations]), asked)
+        return answers_of_chat(model._create_chat_result(ChatCompletion.construct(**body)), asked)
 
     client = model.root_async_client.with_options(timeout=_REQUEST_S)
     return BatchModel(
@@ -176,6 +179,7 @@ class OpenAIBatches:
 
     def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
         """The request as a row."""
+        demand_samples(call, OPENAI_FACTS.max_samples)
         return BatchRow(custom_id, self._write(messages, call))
 
     def encoded(self, row: BatchRow) -> bytes:
@@ -205,8 +209,9 @@ class OpenAIBatches:
                 **(_expiry("output_expires_after", OUTPUT_DAYS) if self._hosted else {}),
             )
         except Exception as error:
-            if _refused(error):
-                await self._delete_quietly(file_id)
+            if getattr(error, "status_code", None) in _NEVER_MADE:
+                # It expires by itself; the refusal is what the caller has to hear of.
+                await self._delete(file_id)
             raise
         return _remote(batch)
 
@@ -313,10 +318,6 @@ class OpenAIBatches:
         except Exception as error:
             return error
         return None
-
-    async def _delete_quietly(self, file_id: str) -> None:
-        # The file expires by itself; the refusal is what the caller has to hear of.
-        await self._delete(file_id)
 
 
 def _remote(batch: Batch) -> RemoteBatch:
