@@ -206,9 +206,7 @@ def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -
     for row in rows:
         # A row that is damaged itself may hold anything.
         with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError, AttributeError):
-            key, batch, request, model, role, case_id, sample, prompt, parameters, read, written, failure = (
-                row
-            )
+            *known, model, role, case_id, sample, prompt, parameters, read, written, failure = row
             turns = [reader.text(int(number)) for number in prompt.split()]
             values = (
                 *known,
