@@ -26,7 +26,7 @@ from serving.journal_batches import Wanted
 from serving.messages import max_prompt_tokens
 from serving.traffic import Traffic, count, size
 
-MOST_BYTES = 32 * 2**20
+MOST_BYTES = 16 * 2**20
 """Of a batch, where its provider takes more: its rows are in memory until they are sent."""
 
 
