@@ -48,6 +48,7 @@ class Account:
         results: Makes the results of a batch of its rows' own.
         on_submit: Called with the rows before a batch is made; may raise.
         lose_answer: Make the batch, and then fail as if the connection was lost.
+        hidden: Whether lists of batches fail.
     """
 
     batches: dict[str, Held] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Account:
     results: Callable[[list[RowResult]], list[RowResult]] = lambda rows: rows
     on_submit: Callable[[Sequence[BatchRow]], None] = lambda rows: None
     lose_answer: bool = False
+    hidden: bool = False
     endpoint: str = "openai"
     limits: BatchLimits = field(default_factory=lambda: BatchLimits(requests=1000, bytes=10_000_000))
     retention: str = "the account stores everything for ever"
@@ -103,6 +105,8 @@ class Account:
 
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
         """The newest first."""
+        if self.hidden:
+            raise CallError("connection", "no list")
         for held in reversed(self.batches.values()):
             if metadata.items() <= held.remote.metadata.items():
                 yield held.remote

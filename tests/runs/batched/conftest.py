@@ -22,6 +22,7 @@ from serving import gate
 from serving.batches import backend
 from serving.batches.provider import BatchModel, BatchProvider
 from serving.journal import Journal
+from serving.limits import Limits
 from serving.model_name import assign_roles
 from tests.evigraph import write_cases, write_recipe
 from tests.runs.batched.account import Account, Provider
@@ -61,6 +62,7 @@ class Runs:
             batches=BatchOptions(**{"poll": 0.01, **batches}),
             budget=budget or BudgetCaps(),
             probe=False,
+            limits=Limits(max_retries=0),
         )
 
     def start(self, cases: int = 4, *, model: str = MODEL, out: str = "run", **options: Any) -> RunFolder:
