@@ -32,7 +32,7 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.batches.providers.json_lines import demand_samples, file_of, line_of, parsed
+from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed
 from serving.errors import CallError, classify, of_status, redirected
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
@@ -50,7 +50,6 @@ RETENTION = (
 )
 
 _PAGE = 100
-_CHUNK = 2**18
 _MAX_NAME = 512
 """Characters of a display name."""
 
@@ -179,7 +178,7 @@ class GoogleBatches:
             destination = cast(BufferedRandom, _Bounded(file, name))
             await self._client.files.download(file=name, destination=destination)
             file.seek(0)
-            async for line in parsed(_chunks(file), f"file {name} of {self.endpoint}"):
+            async for line in parsed(chunks(file), f"file {name} of {self.endpoint}"):
                 yield self._result(line, asked)
 
     async def cancel(self, batch_id: str) -> None:
@@ -311,11 +310,6 @@ class _Bounded:
         if self.written > _MAX_RESULT_BYTES:
             raise CallError("internal", f"file {self.name} is larger than {_MAX_RESULT_BYTES:,} bytes")
         return self.file.write(part)
-
-
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    while part := file.read(_CHUNK):
-        yield part
 
 
 async def _once(request: Any, handler: Any) -> Any:
