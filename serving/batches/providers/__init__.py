@@ -7,7 +7,7 @@ from serving.batches.provider import BatchModel
 from serving.errors import ModelError
 from serving.model_name import ModelName
 
-PROVIDERS = ("openai", "anthropic")
+PROVIDERS = ("openai", "anthropic", "google_genai")
 """Those whose own service takes batches; any server with OpenAI's protocol may do so too."""
 
 
@@ -35,6 +35,10 @@ def connect(name: ModelName) -> BatchModel:
         from serving.batches.providers.anthropic import connect_anthropic
 
         return connect_anthropic(name)
+    if name.provider == "google_genai":
+        from serving.batches.providers.google_genai import connect_google
+
+        return connect_google(name)
     from serving.batches.providers.openai import connect_openai
 
     return connect_openai(name)

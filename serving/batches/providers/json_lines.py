@@ -17,6 +17,9 @@ MAX_LINES = 1_000_000
 """Several times the largest batch; a broken server might send lines without end."""
 
 
+_CHUNK = 2**18
+
+
 def demand_samples(call: CallParameters, most: int) -> None:
     """Refuse a row for more samples than one request can bring.
 
@@ -54,6 +57,12 @@ def file_of(lines: Iterable[bytes], limits: BatchLimits) -> Iterator[IO[bytes]]:
                 )
         file.seek(0)
         yield file
+
+
+async def chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """A file, part by part."""
+    while part := file.read(_CHUNK):
+        yield part
 
 
 async def parsed(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
@@ -26,8 +26,9 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.batches.providers.json_lines import demand_samples, file_of, line_of, parsed
-from serving.errors import CallError, ErrorClass, ModelError, classify, of_status
+from serving.batches.providers.json_lines import demand_samples, file_of, parsed
+from serving.batches.providers.openai_rows import CHAT, Read, request_line, row_result
+from serving.errors import CallError, ModelError
 from serving.keys import api_key
 from serving.messages import Answer, Message
 from serving.model_name import ModelName, key_variable
@@ -52,7 +53,6 @@ SERVER_RETENTION = (
     "the server stores the requests and the results as files until they are deleted, or as its operator says"
 )
 
-_CHAT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _PAGE = 100
 _REQUEST_S = 600.0
 """Of one read or write: an upload of 200 MB takes many."""
@@ -67,13 +67,6 @@ _STATES: dict[str, BatchState] = {
 }
 """All others are of a batch that runs: `in_progress`, `finalizing`, `cancelling`, and what is yet to come."""
 
-_ROW_ERRORS: dict[str, ErrorClass] = {
-    "batch_expired": "timeout",
-    "request_timeout": "timeout",
-    "batch_cancelled": "connection",
-}
-"""Rows that no model has seen, or whose model gave no answer in time: they may be asked again."""
-
 _LATER = ("token_limit_exceeded", "rate_limit", "quota")
 """Parts of the codes of batches that are refused for now: what waits in the account's queue is too much."""
 
@@ -82,8 +75,6 @@ _NEVER_MADE = (400, 401, 403, 404, 413, 422)
 
 Write = Callable[[Sequence[Message], CallParameters], dict[str, Any]]
 """The body of a request."""
-Read = Callable[[Any, int], list[Answer]]
-"""The answers of a response's body, of which so many were asked for."""
 
 
 def connect_openai(name: ModelName) -> BatchModel:
@@ -184,7 +175,7 @@ class OpenAIBatches:
 
     def encoded(self, row: BatchRow) -> bytes:
         """A line of the file."""
-        return line_of({"custom_id": row.custom_id, "method": "POST", "url": _CHAT, "body": row.body})
+        return request_line(row)
 
     async def mark(self) -> Mapping[str, str]:
         """Nothing: metadata are kept."""
@@ -203,7 +194,7 @@ class OpenAIBatches:
         try:
             batch = await self._client.batches.create(
                 completion_window="24h",
-                endpoint=_CHAT,
+                endpoint=CHAT,
                 input_file_id=file_id,
                 metadata=dict(metadata),
                 **(_expiry("output_expires_after", OUTPUT_DAYS) if self._hosted else {}),
@@ -240,7 +231,7 @@ class OpenAIBatches:
             try:
                 async with self._client.files.with_streaming_response.content(file_id) as response:
                     async for line in parsed(response.iter_bytes(), f"file {file_id} of {self.endpoint}"):
-                        yield self._result(line, asked)
+                        yield row_result(line, asked, self._read, self.endpoint)
             except CallError as error:
                 # The other file is read all the same.
                 failure = failure or error
@@ -277,35 +268,6 @@ class OpenAIBatches:
         if _remote(batch).id != batch_id:
             raise CallError("connection", f"{self.endpoint} answers for another batch than {batch_id!r}")
         return batch
-
-    def _result(self, line: Mapping[str, Any], asked: Asked) -> RowResult:
-        custom_id = str(line.get("custom_id") or "")
-        try:
-            given = self._answers(line, asked(custom_id))
-        except Exception as error:
-            # Whatever a row holds, the others are read.
-            return RowResult(custom_id, failure=classify(error).at(self.endpoint))
-        return RowResult(custom_id, tuple(given))
-
-    def _answers(self, line: Mapping[str, Any], asked: int) -> list[Answer]:
-        error, response = line.get("error"), line.get("response")
-        if isinstance(error, dict):
-            code = str(error.get("code") or "")
-            raise CallError(
-                _ROW_ERRORS.get(code, "internal"), f"{code}: {error.get('message') or 'no reason'}"
-            )
-        if not isinstance(response, dict):
-            raise CallError("connection", "the row has neither a reply nor an error")
-        status, body = response.get("status_code"), response.get("body")
-        if status == 200:
-            return self._read(body, asked)
-        detail = body.get("error") if isinstance(body, dict) else None
-        detail = detail if isinstance(detail, dict) else {}
-        message = f"status {status}: {detail.get('message') or 'no reason'}"
-        if not isinstance(status, int) or not 400 <= status < 600:
-            # A status of 0 has been seen where the model was never asked.
-            raise CallError("connection", message)
-        raise of_status(status, message, {}, str(detail.get("code") or ""))
 
     async def _delete(self, file_id: str) -> Exception | None:
         """Delete a file; one that is gone is no failure."""

@@ -20,6 +20,7 @@ from tests.serving.batches.emulators.bookkeeping import Emulator
 EMULATORS = {
     "openai": "openai:OpenAIEmulator",
     "anthropic": "anthropic:AnthropicEmulator",
+    "google_genai": "google_genai:GoogleEmulator",
 }
 
 

@@ -30,10 +30,13 @@ async def test_a_batch_goes_from_its_submit_to_its_results(reached: Reached) -> 
     assert (batch.state in ("preparing", "running"), batch.final) == (True, False)
     reached.emulator.now += 60
     running = await reached.provider.look(batch.id)
-    assert (running.id, running.state, running.requests) == (batch.id, "running", 3)
+    assert (running.id, running.state) == (batch.id, "running")
     reached.emulator.now += HOUR_S
     ended = await reached.provider.look(batch.id)
-    assert (ended.state, ended.final, ended.requests, ended.done) == ("ended", True, 3, 3)
+    assert (ended.state, ended.final) == ("ended", True)
+    # Google does not say.
+    counts = (None, None) if reached.name == "google_genai" else (3, 3)
+    assert (ended.requests, ended.done) == counts
     results = await reached.results(ended)
     assert [one.custom_id for one in results] == [key_of(index) for index in range(3)]
     assert [(one.failure, len(one.answers)) for one in results] == [(None, 1)] * 3
@@ -249,21 +252,22 @@ async def test_a_cancelled_batch_keeps_what_was_done(reached: Reached) -> None:
     ended = await reached.provider.look(batch.id)
     assert ended.state == "cancelled"
     results = await reached.results(ended)
-    assert sum(one.failure is None for one in results) == 5
+    done = 0 if reached.name == "google_genai" else 5
+    assert sum(one.failure is None for one in results) == done
     assert all(one.failure.retryable for one in results if one.failure is not None)
-    assert len(reached.emulator.ledger.of("billed")) == 5
+    assert len(reached.emulator.ledger.of("billed")) == done
     await reached.provider.cancel(batch.id)
 
 
 async def test_an_expired_batch_keeps_what_was_done(reached: Reached) -> None:
     reached.emulator.work_s = 100 * HOUR_S
     batch = await reached.submit(10)
-    reached.emulator.now += 25 * HOUR_S
+    reached.emulator.now += 50 * HOUR_S
     ended = await reached.provider.look(batch.id)
     assert ended.state == "expired"
     results = await reached.results(ended)
     done = sum(one.failure is None for one in results)
-    assert 0 < done < 10
+    assert results == [] if reached.name == "google_genai" else 0 < done < 10
     assert {failure.retryable for failure in failures(results).values()} <= {True}
     assert len(reached.emulator.ledger.of("billed")) == done
 
