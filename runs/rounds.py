@@ -75,6 +75,7 @@ class Rounds:
         """
         self.desk.take_reserved()
         pause = self.options.poll
+        standing: tuple[int, ...] = ()
         try:
             while True:
                 before = self.desk.changed
@@ -92,10 +93,12 @@ class Rounds:
                 await self.pool.flush()
                 self._show()
                 if not self.away:
-                    if self.pool.left_open:
+                    now = (self.progress.ended, self.pool.submitted, self.desk.changed)
+                    if self.pool.left_open and now != standing:
                         # What waited has failed to be sent, or waited for the budget.
+                        standing = now
                         continue
-                    return reached
+                    return reached and not self.pool.left_open
                 if self.options.detach:
                     return False
                 pause = (
