@@ -62,12 +62,27 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
             "cases_within_cost": estimate.cases_within_cost,
         },
         "answer_corrections": None if correction is None else {"counted": False, **correction._asdict()},
+        **_rounds_as_object(estimate),
         "whole_input": {
             "cases": estimate.input_cases,
             "calls": estimate.scaled(total.calls),
             "input_tokens": estimate.scaled(total.input_tokens),
             "output_tokens": estimate.scaled(total.output_tokens),
         },
+    }
+
+
+def _rounds_as_object(estimate: Estimate) -> dict[str, Any]:
+    if not estimate.rounds:
+        return {}
+    rounds = [
+        {"calls": one.calls, "input_tokens": one.input_tokens, "output_tokens": one.output_tokens}
+        for one in estimate.rounds
+    ]
+    return {
+        "rounds": rounds,
+        "online_cost": estimate.online_cost,
+        "most_hours": estimate.hours * len(estimate.rounds),
     }
 
 
@@ -118,6 +133,13 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
                 f" and there are at most {correction.most:,}",
             )
         )
+    for number, one in enumerate(estimate.rounds, start=1):
+        tokens = f"{one.input_tokens:,} tokens read, {one.output_tokens:,} written"
+        notes.append((f"round {number}", f"{plural(one.calls, 'call')}, {tokens}"))
+    if estimate.rounds:
+        notes.append(("hours", _hours(estimate)))
+    if estimate.cost is not None and estimate.rounds:
+        notes.append(("online", f"{estimate.online_cost:.4g} without batches"))
     if estimate.cost is not None:
         unpriced = f"; no price for {', '.join(estimate.unpriced)}" if estimate.unpriced else ""
         notes.append(("cost", f"{estimate.cost:.4g}, every prompt at its full price{unpriced}"))
@@ -133,6 +155,14 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
             )
         )
     return notes
+
+
+def _hours(estimate: Estimate) -> str:
+    rounds = len(estimate.rounds)
+    return (
+        f"{plural(rounds, 'round')}, each after the one before: at most {estimate.hours:g} h each,"
+        f" {estimate.hours * rounds:g} h together, mostly far less; each correction adds one for its case"
+    )
 
 
 def _read(total: Tally) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PANELS = {
     "Run cases": (
-        *("ask", "run", "resume", "retry", "rerun", "review", "check", "purge"),
+        *("ask", "run", "resume", "retry", "status", "rerun", "review", "check", "purge"),
         *("merge", "plan"),
     ),
     "Look at runs and systems": (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _DATA = "Data policy"
 _SERVERS = "Servers"
 _BUDGET = "Budget"
+_BATCHES = "Batches (models named batch:...)"
 _METRICS = "Metrics that need weights or a licence"
 
 
@@ -304,8 +305,33 @@ class SessionFlags(BatchFlags):
         ),
     ] = None
 
-    def options(self, command: str) -> Options:
-        """The options of a batch.
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            help="End once all that can be submitted is; `evigraph resume` goes on.",
+            rich_help_panel=_BATCHES,
+        ),
+    ] = False
+    poll: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            help="Seconds between looks at batches that are away; the pause grows while nothing ends.",
+            rich_help_panel=_BATCHES,
+        ),
+    ] = 30.0
+    keep_remote: Annotated[
+        bool,
+        typer.Option(
+            "--keep-remote",
+            help="Leave uploaded and result files at the provider.",
+            rich_help_panel=_BATCHES,
+        ),
+    ] = False
+
+    def options(self, command: str, *, online: bool = False) -> Options:
+        """The options of a batch; `online` asks one request at a time where a model answers in batches.
 
         Raises:
             typer.BadParameter: A new run has a limit to its cost and no prices.
@@ -313,13 +339,15 @@ class SessionFlags(BatchFlags):
         """
         from runs.batch import Options
         from runs.manifest import BudgetCaps
+        from runs.rounds import BatchOptions
         from serving.budget import load_prices
 
         if command == "run" and self.max_cost is not None and self.prices is None:
             raise typer.BadParameter("--max-cost needs --prices FILE")
         prices = load_prices(self.prices) if self.prices is not None else {}
         budget = BudgetCaps(max_tokens=self.max_tokens_total, max_cost=self.max_cost, prices=prices)
-        return Options(command, self.concurrency, self.limits, budget, self.probe)
+        batches = BatchOptions(self.detach, self.poll, self.keep_remote, online)
+        return Options(command, self.concurrency, self.limits, budget, self.probe, batches)
 
 
 @dataclass(frozen=True, kw_only=True)

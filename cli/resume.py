@@ -45,6 +45,7 @@ def resume(
             only_reviewed=reviewed,
         ),
         as_json=as_json,
+        detached=flags.detach,
     )
 
 
@@ -64,6 +65,13 @@ def retry(
             help="Run the cases too that ended although a request of theirs had failed, such as a vote.",
         ),
     ] = False,
+    retry_online: Annotated[
+        bool,
+        typer.Option(
+            "--retry-online",
+            help="Ask models that answer in batches one request at a time, in this session.",
+        ),
+    ] = False,
     *,
     flags: SessionFlags,
     as_json: JsonOption = False,
@@ -80,7 +88,7 @@ def retry(
     from cli.session import chosen_models, run_session
     from runs.sessions import retry as retry_run
 
-    models, options = chosen_models(run, model), flags.options("retry")
+    models, options = chosen_models(run, model), flags.options("retry", online=retry_online)
     run_session(
         lambda stop, watcher: retry_run(
             run,
@@ -92,4 +100,5 @@ def retry(
             impaired=impaired,
         ),
         as_json=as_json,
+        detached=flags.detach,
     )

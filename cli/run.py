@@ -190,7 +190,9 @@ def run(
         print_dry_run(request, options, as_json=as_json)
         return
     run_session(
-        lambda stop, watcher: start(request, out, options, stop=stop, watcher=watcher), as_json=as_json
+        lambda stop, watcher: start(request, out, options, stop=stop, watcher=watcher),
+        as_json=as_json,
+        detached=flags.detach,
     )
 
 

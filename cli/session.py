@@ -15,6 +15,7 @@ from cases.texts import plural
 from cli.progress import Progress, progress
 from cli.summary import summarise
 from cli.terminal import duration, print_json, print_message
+from runs.away import away_batches
 from runs.folder import RunFolder
 from runs.sessions import recorded_models
 from runs.watcher import Pace
@@ -57,6 +58,7 @@ def batch_details(progress: CaseCounts, pace: Pace) -> str:
     parts = [f"{progress.ended:,} of {progress.total:,} ended, {progress.failed:,} failed"]
     parts += [f"{progress.waiting:,} waiting"] if progress.waiting else []
     parts += [f"{progress.under_way:,} under way"] if progress.under_way else []
+    parts += [f"{plural(progress.away, 'call')} away in batches"] if progress.away else []
     tokens = usage.input_tokens + usage.output_tokens
     if usage.calls:
         parts.append(f"{plural(usage.calls, 'call')}, {pace.calls_per_second:.2g}/s")
@@ -74,8 +76,14 @@ def chosen_models(run: Path, given: list[str] | None) -> Mapping[Role, ModelName
     return assign_roles(given, recorded_models(RunFolder(run).manifest)) if given else None
 
 
-def run_session(work: Work[RunFolder], *, as_json: bool) -> None:
-    """Run a batch to its end or to a signal, print what came of it, exit with its code."""
+def run_session(work: Work[RunFolder], *, as_json: bool, detached: bool = False) -> None:
+    """Run a batch to its end or to a signal, print what came of it, exit with its code.
+
+    Args:
+        work: Runs it.
+        as_json: Whether programs read what is printed.
+        detached: Whether it may end while batches are away.
+    """
     watchers: list[BatchWatcher] = []
 
     async def watched(stop: asyncio.Event, watcher: BatchWatcher) -> RunFolder:
@@ -92,6 +100,8 @@ def run_session(work: Work[RunFolder], *, as_json: bool) -> None:
         summary.print()
     if interrupted and folder.manifest.status == "interrupted":
         raise typer.Exit(130)
+    if detached and folder.manifest.status == "interrupted" and away_batches(folder.path).calls:
+        return
     if folder.manifest.counts.failed or folder.manifest.status != "finished":
         raise typer.Exit(1)
 

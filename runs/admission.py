@@ -36,25 +36,32 @@ class Admission:
         self._changed = asyncio.Condition()
         self._spent: BudgetSpent | None = None
 
-    async def begin(self, case_id: str) -> None:
+    async def begin(self, case_id: str, *, wait: bool = True) -> bool:
         """Wait until the case may begin.
+
+        Args:
+            case_id: Which.
+            wait: Whether to wait; else False is returned where the case has to wait for others.
 
         Raises:
             BudgetSpent: It may not, whatever the cases under way turn out to use; or the budget has already
                 ended one.
         """
         if not self._budget.limited:
-            return
+            return True
         async with self._changed:
             while not self._fits(case_id):
                 if self._spent is None and not self._open:
                     self._spent = BudgetSpent(self._explain(case_id))
                 if self._spent is not None:
                     raise self._spent
+                if not wait:
+                    return False
                 await self._changed.wait()
             if self._spent is not None:
                 raise self._spent
             self._open.add(case_id)
+        return True
 
     async def end(self, case_id: str, *, whole: bool, spent: BudgetSpent | None = None) -> None:
         """A case that had begun is no longer under way.

@@ -35,10 +35,13 @@ from runs.manifest import (
 from runs.ordering import OrderedCases, window_size
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
+from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
 from runs.trace_file import Line, Successors
 from runs.watcher import Progress, Watcher
+from serving.batches.pending import CallPending
 from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient
+from serving.errors import CallError
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
 from serving.traffic import since, so_far
@@ -115,6 +118,7 @@ class Options:
         limits: How hard servers may be pressed.
         budget: What all sessions of the run may use together; what it leaves open stays as recorded.
         probe: Whether servers are asked at the start what they can do.
+        batches: How batches are waited for, where models answer in them.
     """
 
     command: str
@@ -122,6 +126,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     budget: BudgetCaps = field(default_factory=BudgetCaps)
     probe: bool = True
+    batches: BatchOptions = field(default_factory=BatchOptions)
 
 
 async def run_batch(
@@ -177,6 +182,7 @@ async def run_batch(
                 budget,
                 manifest.budget.prices,
             )
+            rounds = begin_rounds(client, options.batches, options.limits.max_retries, progress, watcher)
             folder.save_manifest()
             own = None if (folder.path / CALLS).is_symlink() else journal
             record_start(folder.path, manifest, options.command, own)
@@ -203,7 +209,10 @@ async def run_batch(
                     only=only,
                 )
                 async with shown_while_running(folder.path, progress, watcher, expected):
-                    finished = await batch.run(_cases_at_once(assembly, options), stop)
+                    if rounds is None:
+                        finished = await batch.run(_cases_at_once(assembly, options), stop)
+                    else:
+                        finished = await _in_rounds(batch, rounds, options, stop)
                 session.stopped_by = None if batch.spent is None else str(batch.spent)
             finally:
                 await client.aclose()
@@ -214,7 +223,7 @@ async def run_batch(
                 folder.compact(batch.order)
         finally:
             journal.close()
-    except (OSError, JournalError) as error:
+    except (OSError, JournalError, CallError) as error:
         raise RunStopped(_explain(folder.path, error, options.command)) from error
     finally:
         manifest.status = status
@@ -231,6 +240,14 @@ async def run_batch(
 
 @dataclass(slots=True)
 class _Batch:
+    """The cases of a session.
+
+    Attributes:
+        away: Ids of cases that wait for batches, and are not run in this round.
+        pending: Ids of cases that have begun and wait, or are going to.
+        left_out: Whether a case of this round did not begin, for want of budget.
+    """
+
     folder: RunWriter
     assembly: Assembly
     client: ModelClient
@@ -246,6 +263,9 @@ class _Batch:
     spent: BudgetSpent | None = None
     only: Collection[str] | None = None
     order: dict[str, int] = field(default_factory=dict)
+    away: Collection[str] = ()
+    pending: set[str] = field(default_factory=set)
+    left_out: bool = False
     notices: int = 0
     told_of_waiting: bool = False
 
@@ -287,8 +307,11 @@ class _Batch:
             self.spent = self.spent or spent
 
     async def _run(self, case: Case, following: Successors) -> None:
-        await self.admission.begin(case.id)
-        self.progress.under_way += 1
+        if case.id not in self.pending:
+            if not await self.admission.begin(case.id, wait=self.client.pool is None):
+                self.left_out = True
+                return
+            self.progress.under_way += 1
         result: CaseResult | None = None
         spent: BudgetSpent | None = None
         context = self.assembly.context(case, self.client)
@@ -296,14 +319,19 @@ class _Batch:
         try:
             results = self.assembly.system.results
             result = await run_case(self.assembly.graph, context, case, following, results, review)
+        except CallPending:
+            self.pending.add(case.id)
+            return
         except BudgetSpent as error:
             spent = error
             raise
         finally:
-            self.progress.under_way -= 1
-            self.client.forget(case.id)
-            whole = result is not None and result.line["error"] is None
-            await self.admission.end(case.id, whole=whole, spent=spent)
+            self.client.forget(case.id, ended=result is not None)
+            if result is not None or case.id not in self.pending:
+                self.pending.discard(case.id)
+                self.progress.under_way -= 1
+                whole = result is not None and result.line["error"] is None
+                await self.admission.end(case.id, whole=whole, spent=spent)
         self.expected.ended(result.line["usage"]["calls"])
         self._keep(result)
         if result.line["status"] == WAITING:
@@ -312,7 +340,11 @@ class _Batch:
     def _waiting(self) -> Iterator[Case | InvalidCase]:
         for position, case in enumerate(self.assembly.source):
             self.order[case.id] = position
-            if case.id not in self.skipped and (self.only is None or case.id in self.only):
+            if case.id in self.skipped or case.id in self.away:
+                continue
+            # In a later round, some have ended; a reviewed case may wait for batches as well.
+            open_ = case.id not in self.statuses or case.id in self.pending
+            if open_ and (self.only is None or case.id in self.only):
                 yield case
 
     def _keep(self, result: CaseResult) -> None:
@@ -351,6 +383,18 @@ class _Batch:
             self.watcher.notify(f"case {case_id} failed: {error['class']}: {error['message']}")
         if self.notices == MAX_NOTICES:
             self.watcher.notify(f"further failures: evigraph show {quoted(self.folder.path)} --failed")
+
+
+async def _in_rounds(batch: _Batch, rounds: Rounds, options: Options, stop: asyncio.Event) -> bool:
+    """Whether no case is left."""
+
+    async def one_pass(away: set[str]) -> bool:
+        batch.away, batch.spent, batch.left_out = away, None, False
+        reached = await batch.run(options.concurrency or CASES_AT_ONCE, stop)
+        rounds.pool.left_open = bool(batch.pending - away) or (batch.left_out and batch.spent is None)
+        return reached
+
+    return await rounds.run(one_pass, stop)
 
 
 def _ended_well(statuses: Mapping[str, str]) -> dict[str, str]:
@@ -407,6 +451,8 @@ def _explain(path: Path, error: Exception, command: str) -> str:
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"
+    if isinstance(error, CallError):
+        return f"{path}: {error}; all that is known is kept, go on with: evigraph {following} {quoted(path)}"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)
     return (

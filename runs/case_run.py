@@ -66,6 +66,7 @@ async def run_case(
 
     Raises:
         JournalError: The run itself cannot go on.
+        CallPending: The case waits for batches.
     """
     trace = CaseTrace(case.id, following)
     state: dict[str, Any] = {}

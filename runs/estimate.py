@@ -34,6 +34,10 @@ class Estimate:
         tallies: What each role would use.
         budget: What the user allows, and prices.
         correction: None where the recipe asks for no answer, or corrects none.
+        batched: Roles whose models answer in batches.
+        rounds: What goes into batches together, in the order in which one round waits for another.
+        price_share: Price of a call in a batch as a share of that online.
+        hours: After which a provider gives a batch up.
     """
 
     system: str
@@ -46,6 +50,10 @@ class Estimate:
     tallies: Mapping[Role, Tally]
     budget: BudgetCaps = field(default_factory=BudgetCaps)
     correction: Correction | None = None
+    batched: frozenset[Role] = frozenset()
+    rounds: tuple[Tally, ...] = ()
+    price_share: float = 1.0
+    hours: float = 0.0
 
     @property
     def total(self) -> Tally:
@@ -59,11 +67,26 @@ class Estimate:
 
     @property
     def cost(self) -> float | None:
-        """With every prompt at its full price; None without prices."""
+        """With every prompt at its full price, calls in batches at their share; None without prices."""
         if not self.budget.prices:
             return None
-        priced = ((self.budget.prices.get(self.priced_as[role]), part) for role, part in self.tallies.items())
-        return sum(price.cost(part.input_tokens, part.output_tokens) for price, part in priced if price)
+        return sum(
+            cost * (self.price_share if role in self.batched else 1.0)
+            for role, cost in self._online_costs().items()
+        )
+
+    @property
+    def online_cost(self) -> float | None:
+        """The same without batches."""
+        return sum(self._online_costs().values()) if self.budget.prices else None
+
+    def _online_costs(self) -> dict[Role, float]:
+        priced = {role: self.budget.prices.get(self.priced_as[role]) for role in self.tallies}
+        return {
+            role: price.cost(self.tallies[role].input_tokens, self.tallies[role].output_tokens)
+            for role, price in priced.items()
+            if price is not None
+        }
 
     @property
     def unpriced(self) -> list[str]:

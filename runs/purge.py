@@ -20,6 +20,7 @@ from cases.private import replacing
 from cases.records import Case
 from graph.system import find_system
 from runs.audit import AUDIT, record
+from runs.away import away_batches
 from runs.byte_search import Runs, contents
 from runs.check import DAMAGED
 from runs.folder import CALLS, CASES, COPY, MANIFEST, Line, RunFolder, locked, write_manifest
@@ -113,6 +114,7 @@ def purge(
     whole = not set(_input_ids(run)) - set(case_ids) and not run.statuses().keys() - set(case_ids)
     with locked(path):
         before = _size(path)
+        away = away_batches(path)
         earlier = purged_of(path)
         purged = Purged(utc_now(), [*case_ids], whole, scores=scores)
         if earlier is not None:
@@ -134,6 +136,7 @@ def purge(
         made.size = (before, _size(path))
     journal = (path / CALLS).resolve()
     made.outside = [*run.manifest.inputs.paths, *run.manifest.inputs.keys]
+    made.outside += [f"batch {one.id or 'of unknown id'} at {one.endpoint}" for one in away.batches]
     if journal.parent != path.resolve():
         made.outside.append(f"{journal} (shared: other runs have lost these calls)")
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from runs.reviewers import ReviewedRun
 from runs.reviews import is_stale
 from runs.servers import Servers
 from runs.watcher import Watcher
+from serving.batches.desk import BatchDesk
+from serving.client import ModelClient
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
 
@@ -162,9 +165,7 @@ async def retry(
         assembly = await _assemble_again(
             folder, None, models, watcher.notify, servers, options, corrected=corrected
         )
-        journal = Journal(folder.path / CALLS)
-        journal.forget_rejected()
-        journal.close()
+        await _forget_failures(folder, assembly, options, watcher.notify)
         kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
         kept -= reviewed_waiting(folder, watcher.notify)
         if impaired:
@@ -173,6 +174,22 @@ async def retry(
             kept = _take_corrected(folder, assembly, kept, watcher.notify)
         await run_batch(folder, assembly, options, skipped=kept, stop=stop, watcher=watcher)
     return _indexed(path)
+
+
+async def _forget_failures(folder: RunWriter, assembly: Assembly, options: Options, report: Report) -> None:
+    """Have all asked for again that failed, but for what a lost batch holds that has come back."""
+    journal = Journal(folder.path / CALLS)
+    try:
+        journal.forget_rejected()
+        if journal.batches.records(("lost",)):
+            client = ModelClient(assembly.backends, journal)
+            batched = {str(one.name): one for one in assembly.backends.values() if one.batches is not None}
+            desk = BatchDesk(journal, client, batched, report, options.batches.keep_remote)
+            await desk.look_for_lost()
+            await desk.aclose()
+        journal.batches.forget_failures()
+    finally:
+        journal.close()
 
 
 def _take_corrected(folder: RunWriter, assembly: Assembly, kept: set[str], report: Report) -> set[str]:
@@ -270,8 +287,13 @@ async def _assemble_again(
     corrected: bool = False,
 ) -> Assembly:
     """What the run was made of, made ready once more; the addresses of its models may be new."""
+    request = _recorded_request(folder.manifest, recipe_name, models)
+    if options.batches.online:
+        # The recorded names stay, so that the next session sends batches again.
+        names = {role: replace(name, batched=False) for role, name in request.models.items()}
+        request = replace(request, models=names)
     assembly = await assemble(
-        _recorded_request(folder.manifest, recipe_name, models),
+        request,
         report,
         servers,
         probing=options.probe,
@@ -288,7 +310,8 @@ async def _assemble_again(
                 f"{folder.path}: changed since this run began: {', '.join(changed)}."
                 f" Undo the change, or {'run the changed cases alone' if again else 'start a new run'}{again}"
             )
-        folder.manifest.models = assembly.manifest.models
+        if not options.batches.online:
+            folder.manifest.models = assembly.manifest.models
         folder.manifest.policies = assembly.manifest.policies
         folder.manifest.hosted = assembly.manifest.hosted
         _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)

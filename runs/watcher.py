@@ -35,6 +35,7 @@ class Progress:
         calls_a_case: Calls that a case is expected to take; None where that is not known yet.
         calls_ended: Calls of the cases that ended in this session, replayed ones included.
         cases_ended: Their number.
+        away: Calls in batches that have not been harvested.
     """
 
     total: int
@@ -46,6 +47,7 @@ class Progress:
     calls_a_case: float | None = None
     calls_ended: int = 0
     cases_ended: int = 0
+    away: int = 0
 
     @property
     def ended(self) -> int:

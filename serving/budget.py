@@ -112,6 +112,33 @@ class Budget:
             async with self._settled:
                 self._settled.notify_all()
 
+    def hold(self, maximum: Spend) -> bool:
+        """Reserve for a call that is answered later, by `settle`; False where those under way come first.
+
+        Raises:
+            BudgetSpent: It does not fit and no call is under way.
+        """
+        self.largest_call = self.largest_call.largest(maximum)
+        if self.limited and not self.fits(maximum):
+            if self._under_way == 0:
+                raise BudgetSpent(self.explain(maximum))
+            return False
+        self.take(maximum)
+        return True
+
+    def take(self, maximum: Spend) -> None:
+        """Reserve for a call that is under way already, be there room or not."""
+        self._reserved = self._reserved.plus(maximum)
+        self._under_way += 1
+
+    def settle(self, maximum: Spend, actual: Spend, case_id: str = "") -> None:
+        """A call that was reserved for has ended."""
+        self.spent = self.spent.plus(actual)
+        if self.limited:
+            self._by_case[case_id] = self.used_by(case_id).plus(actual)
+        self._reserved = self._reserved.minus(maximum)
+        self._under_way -= 1
+
     def used_by(self, case_id: str) -> Spend:
         """What the calls of a case have used under a limit."""
         return self._by_case.get(case_id, _NOTHING)
@@ -152,6 +179,11 @@ class Price(BaseModel):
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+    def times(self, share: float) -> Price:
+        """A share of every price."""
+        prices = {name: value * share for name, value in self if value is not None}
+        return self.model_copy(update=prices)
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """Of one or more calls, in the currency of the file."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
@@ -17,6 +18,9 @@ from serving.journal import Journal, Question, text_hash
 from serving.limits import Limits
 from serving.messages import Answer, Message, max_prompt_tokens
 from serving.model_name import Role
+
+if TYPE_CHECKING:
+    from serving.batches.pool import Pool
 
 logger = logging.getLogger("evigraph.serving")
 
@@ -47,6 +51,7 @@ class ModelClient:
         limits: What the user allows for each endpoint.
         budget: What the run may use.
         prices: By model, empty where the user gave none.
+        pool: Takes the calls of models that answer in batches; None where nobody waits for those.
     """
 
     backends: Mapping[Role, Backend]
@@ -55,7 +60,9 @@ class ModelClient:
     usage: Usage = field(default_factory=Usage)
     budget: Budget = field(default_factory=Budget)
     prices: Prices = field(default_factory=dict)
+    pool: Pool | None = None
     dispatcher: Dispatcher = field(init=False)
+    _replays: Counter[str] = field(default_factory=Counter)
     _estimated: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -85,9 +92,18 @@ class ModelClient:
             # The request itself will show, with its retries.
             return None
 
-    def forget(self, case_id: str) -> None:
-        """Drop what is known of a case that has ended."""
+    def forget(self, case_id: str, *, ended: bool = True) -> None:
+        """Drop what is known of a case that is not under way any more.
+
+        Args:
+            case_id: Which.
+            ended: Whether it has; else it begins again once its batches have, and replays the same calls.
+        """
         self.dispatcher.forget(case_id)
+        if self.pool is not None:
+            self.pool.forget(case_id)
+        replays = self._replays.pop(case_id, 0)
+        self.usage.replayed += replays if ended else 0
 
     async def aclose(self) -> None:
         """Close all connections. The client cannot be used afterwards."""
@@ -123,10 +139,12 @@ class ModelClient:
                 missing.append(question)
             else:
                 answers[question.sample] = (stored, True)
-        groups = [missing] if backend.many_samples else [[question] for question in missing]
+        groups = _groups(backend, missing)
+        if self.pool is not None:
+            self.pool.expect(ask.case_id, len(groups))
         failure: CallError | None = None
         for part in await asyncio.gather(
-            *(self._request(backend, ask, group) for group in groups if group), return_exceptions=True
+            *(self._request(backend, ask, group) for group in groups), return_exceptions=True
         ):
             if isinstance(part, CallError):
                 failure = part
@@ -174,7 +192,6 @@ class ModelClient:
             CallError: All attempts are spent.
             BudgetSpent: The request might break the budget.
         """
-        messages = questions[0].messages
         parameters = CallParameters(
             role=ask.role,
             case_id=ask.case_id,
@@ -188,19 +205,37 @@ class ModelClient:
             logprobs=(ask.logprobs and backend.logprobs) or bool(ask.reply.choices),
             choices=ask.reply.choices,
         )
-        price = self._price(backend)
-        async with self.budget.reserve(_max_spend(messages, parameters, price), ask.case_id) as reservation:
+        price = self.price_of(backend)
+        if self.pool is not None:
+            if backend.batches is not None or self.pool.holds(questions):
+                await self.pool.ask(backend, questions, parameters, price)
+            try:
+                return await self._send(backend, ask, questions, parameters, price)
+            finally:
+                self.pool.came(ask.case_id)
+        return await self._send(backend, ask, questions, parameters, price)
+
+    async def _send(
+        self,
+        backend: Backend,
+        ask: Ask[T],
+        questions: Sequence[Question],
+        parameters: CallParameters,
+        price: Price | None,
+    ) -> dict[int, Answer]:
+        messages = questions[0].messages
+        async with self.budget.reserve(max_spend(messages, parameters, price), ask.case_id) as reservation:
             received = await self.dispatcher.send(backend, messages, parameters)
-            reservation.actual = _spend(received, price)
+            reservation.actual = spend(received, price)
             answered = list(zip(questions, received, strict=False))
             if answered:
                 self.journal.store_samples(answered, role=ask.role, case_id=ask.case_id)
             for _, answer in answered:
-                self._count(answer, price)
+                self.count(answer, price)
             self._warn_of_estimates(received)
             return {question.sample: answer for question, answer in answered}
 
-    def _count(self, answer: Answer, price: Price | None) -> None:
+    def count(self, answer: Answer, price: Price | None) -> None:
         """Count as soon as it is stored: the case may end before the reply is read."""
         self.usage.calls += 1
         self.usage.input_tokens += answer.input_tokens
@@ -208,7 +243,7 @@ class ModelClient:
         self.usage.cached_tokens += answer.cached_tokens
         self.usage.estimated += answer.estimated
         if price is not None and self.usage.cost is not None:
-            self.usage.cost += _spend([answer], price).cost
+            self.usage.cost += spend([answer], price).cost
 
     def _warn_of_estimates(self, answers: Sequence[Answer]) -> None:
         for server in {answer.server for answer in answers if answer.estimated} - self._estimated:
@@ -218,8 +253,12 @@ class ModelClient:
                 server,
             )
 
-    def _price(self, backend: Backend) -> Price | None:
-        return self.prices.get(backend.name.identity)
+    def price_of(self, backend: Backend) -> Price | None:
+        """The price of a model's calls, which is less in batches; None where the user gave none."""
+        price = self.prices.get(backend.name.identity)
+        if price is None or backend.batches is None:
+            return price
+        return price.times(backend.batches.provider.limits.price_share)
 
     def _record(
         self,
@@ -230,8 +269,12 @@ class ModelClient:
         replayed: bool,
         fault: str | None,
     ) -> CallRecord:
-        if replayed:
-            self.usage.replayed += 1
+        if self.pool is not None:
+            # Its replies come through the journal, and are new all the same.
+            replayed = replayed and not self.pool.is_new(question.key)
+            self._replays[ask.case_id] += replayed
+        else:
+            self.usage.replayed += replayed
         return CallRecord(
             key=question.key,
             role=ask.role,
@@ -309,12 +352,22 @@ def _fall_back(ask: Ask[T], answer: Answer) -> T | None:
         return None
 
 
-def _max_spend(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
+def _groups(backend: Backend, questions: Sequence[Question]) -> list[Sequence[Question]]:
+    """Samples of one prompt, by the requests that ask for them."""
+    size = len(questions) if backend.many_samples else 1
+    if backend.batches is not None:
+        size = min(size, backend.batches.max_samples)
+    return [questions[start : start + size] for start in range(0, len(questions), size or 1)]
+
+
+def max_spend(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
+    """The most that a request may use."""
     read, written = max_prompt_tokens(messages), call.max_reply_tokens
     return Spend(read + written, price.cost(read, written) if price else 0.0)
 
 
-def _spend(answers: Sequence[Answer], price: Price | None) -> Spend:
+def spend(answers: Sequence[Answer], price: Price | None) -> Spend:
+    """What answers have used."""
     read = sum(answer.input_tokens for answer in answers)
     written = sum(answer.output_tokens for answer in answers)
     cached = sum(answer.cached_tokens for answer in answers)

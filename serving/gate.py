@@ -31,8 +31,6 @@ from serving.policy import (
     plain_host,
 )
 
-BATCH = "batch"
-"""The provider of models that are asked by batches; the rest of the string names the model."""
 
 
 @dataclass(slots=True)
@@ -196,12 +194,9 @@ def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
     Raises:
         PolicyError: A policy forbids it, or no policy is known and the user has not allowed hosted models.
     """
-    provider = name.provider
-    if provider == BATCH:
+    _raise_first(policy.fault_of_provider(name.provider) for policy in _state.held.values())
+    if name.batched:
         demand("batches")
-        # `batch:openai:gpt-5` is a model of OpenAI.
-        provider = name.name.partition(":")[0]
-    _raise_first(policy.fault_of_provider(provider) for policy in _state.held.values())
     for address in addresses:
         demand_host(address, f"model {redacted(str(name))!r}")
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
+from serving.journal_batches import JournalBatches
 from serving.journal_files import LOCK_SECONDS, choose_mode, flush_log, open_to_read, open_to_write, take_back
 from serving.journal_tables import (
     COLUMNS,
@@ -185,6 +186,7 @@ class Journal:
             self._find = _FIND.format(columns=self._columns)
             self._stored = 0 if read_only else self._counted()
         self._texts = Texts(self._database)
+        self.batches = JournalBatches(self._database, self._texts, self._writing, self._errors, self._add)
 
     def _demand_count(self) -> None:
         """Compare the number of calls before anything is written: closing a writer folds in a damaged log.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from serving.journal import CallCount, JournalError
 from serving.journal_files import open_to_read, open_to_write
-from serving.journal_tables import TEXT_COLUMNS, unpack
+from serving.journal_tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS, has_batches, unpack
 
 _BATCH = 500
 
@@ -24,7 +24,10 @@ def texts_of_calls(path: Path, case_ids: Collection[str] | None, *, others: bool
     """
     with closing(open_to_read(path)) as database:
         numbers: set[int] = set()
-        for case_id, prompt, reply in database.execute("SELECT case_id, prompt, reply FROM calls"):
+        rows = list(database.execute("SELECT case_id, prompt, reply FROM calls"))
+        if has_batches(database):
+            rows += database.execute("SELECT case_id, prompt, COALESCE(failure, 0) FROM batch_rows")
+        for case_id, prompt, reply in rows:
             if (case_ids is None or case_id in case_ids) != others:
                 numbers.update(map(int, prompt.split()))
                 numbers.add(reply)
@@ -36,6 +39,8 @@ def texts_of_calls(path: Path, case_ids: Collection[str] | None, *, others: bool
 
 def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]:
     """Delete the calls of some cases, and every text that no other call has; then write the file anew.
+
+    Calls that are away in batches are deleted too; whatever comes back of them is left alone.
 
     Args:
         path: The journal, or a link to it.
@@ -68,14 +73,16 @@ def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]
 
 
 def _delete_calls(database: sqlite3.Connection, case_ids: Collection[str] | None) -> int:
+    tables = ["calls", "batch_rows"] if has_batches(database) else ["calls"]
     if case_ids is None:
-        return int(database.execute("DELETE FROM calls").rowcount)
+        return sum(database.execute(f"DELETE FROM {table}").rowcount for table in tables)  # noqa: S608
     ids = list(case_ids)
     found = 0
     for start in range(0, len(ids), _BATCH):
         part = ids[start : start + _BATCH]
-        places = ",".join("?" * len(part))
-        found += database.execute(f"DELETE FROM calls WHERE case_id IN ({places})", part).rowcount  # noqa: S608
+        which = f"case_id IN ({','.join('?' * len(part))})"
+        for table in tables:
+            found += database.execute(f"DELETE FROM {table} WHERE {which}", part).rowcount  # noqa: S608
     return found
 
 
@@ -84,6 +91,11 @@ def _delete_texts(database: sqlite3.Connection) -> int:
     columns = ", ".join(("prompt", *TEXT_COLUMNS))
     for prompt, *others in database.execute(f"SELECT {columns} FROM calls"):  # noqa: S608
         numbers = {*map(int, prompt.split()), *others}
+        database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
+    columns = ", ".join(("prompt", *ROW_TEXT_COLUMNS))
+    rows = database.execute(f"SELECT {columns} FROM batch_rows") if has_batches(database) else ()  # noqa: S608
+    for prompt, *others in rows:
+        numbers = {*map(int, prompt.split()), *(one for one in others if one is not None)}
         database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
     removed = database.execute("DELETE FROM texts WHERE id NOT IN (SELECT id FROM kept)").rowcount
     database.execute("DELETE FROM hashes WHERE text NOT IN (SELECT id FROM kept)")

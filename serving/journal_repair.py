@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from serving.journal import CallCount, JournalDamaged, JournalError
 from serving.journal_files import open_to_read
@@ -33,6 +34,7 @@ from serving.journal_tables import (
     checksum,
     columns,
     create,
+    has_batches,
     moved,
     sealed,
     text_digest,
@@ -189,8 +191,34 @@ def _copy_whole(old: Path, new: Path) -> int:
                     INSERT_CALL, sealed(copy, [text_sum(found[name]) for name in SUMMED_COLUMNS])
                 )
                 copied += 1
+        _copy_batches(reader, database, texts)
         database.execute("COMMIT")
     return copied
+
+
+def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -> None:
+    """Copy what can be read of batches: rows that are lost would be paid for again."""
+    batches, rows = reader.batches()
+    for batch in batches:
+        places = ", ".join("?" * len(batch))
+        with contextlib.suppress(sqlite3.DatabaseError):
+            database.execute(f"INSERT INTO batches VALUES ({places})", batch)  # noqa: S608
+    for row in rows:
+        # A row that is damaged itself may hold anything.
+        with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError, AttributeError):
+            *known, model, role, case_id, sample, prompt, parameters, read, written, failure = row
+            turns = [reader.text(int(number)) for number in prompt.split()]
+            values = (
+                *known,
+                *(texts.number(reader.text(one)) for one in (model, role)),
+                *(case_id, sample),
+                texts.prompt(zip(turns[::2], turns[1::2], strict=False)),
+                texts.number(reader.text(parameters)),
+                *(read, written),
+                None if failure is None else texts.number(reader.text(failure)),
+            )
+            places = ", ".join("?" * len(values))
+            database.execute(f"INSERT INTO batch_rows VALUES ({places})", values)  # noqa: S608
 
 
 class _Reader:
@@ -253,6 +281,17 @@ class _Reader:
         except sqlite3.DatabaseError:
             return True
         return row is not None and row[0] == number
+
+    def batches(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """Rows of the tables of batches, as far as they can be read."""
+        found: tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]] = ([], [])
+        with contextlib.suppress(sqlite3.DatabaseError):
+            if has_batches(self._database):
+                for rows, table in zip(found, ("batches", "batch_rows"), strict=True):
+                    # One by one: those before a damaged page are whole.
+                    for row in self._database.execute(f"SELECT * FROM {table}"):  # noqa: S608
+                        rows.append(row)
+        return found
 
     def rows(self) -> Iterator[CallRow]:
         """All rows that can be read, whole or not."""

@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 OLDEST_READ = 3
-"""Calls of schema 3 have no checksum."""
+"""Calls of schema 3 have no checksum; there are no batches before schema 5."""
 
 FORGOTTEN = 2
 """Value of `rejected` for replies that are asked for anew; they stay, as the trace refers to them."""
@@ -46,7 +46,37 @@ TABLES = (
         logprobs INTEGER NOT NULL,   -- JSON, or the empty text
         crc INTEGER                  -- `checksum` of the row; NULL in rows of schema 3
     ) WITHOUT ROWID""",
+    # Last, so that the others begin on the same pages as in files of earlier schemas.
+    """CREATE TABLE IF NOT EXISTS batches (
+        number INTEGER PRIMARY KEY,
+        model TEXT NOT NULL,         -- as the user names it
+        endpoint TEXT NOT NULL,
+        metadata TEXT NOT NULL,      -- JSON: what the batch is found by
+        state TEXT NOT NULL,
+        intended REAL NOT NULL,      -- by this machine's clock
+        submitted REAL,
+        remote TEXT,                 -- JSON: what the provider last said; NULL before it has answered
+        counts TEXT NOT NULL         -- JSON: what became of the rows
+    )""",
+    """CREATE TABLE IF NOT EXISTS batch_rows (
+        key BLOB PRIMARY KEY,        -- of a call that has no reply yet
+        batch INTEGER NOT NULL,
+        request BLOB NOT NULL,       -- key of the first sample of its request, which is the custom id
+        model INTEGER NOT NULL,      -- this and the next as in `calls`
+        role INTEGER NOT NULL,
+        case_id TEXT NOT NULL,
+        sample INTEGER NOT NULL,
+        prompt TEXT NOT NULL,
+        parameters INTEGER NOT NULL,
+        most_read INTEGER NOT NULL,  -- tokens, for a budget
+        most_written INTEGER NOT NULL,
+        failure INTEGER              -- a text: JSON of class and message; NULL while it is away
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS batch_requests ON batch_rows (request)",
 )
+
+ROW_TEXT_COLUMNS = ("model", "role", "parameters", "failure")
+"""Columns of `batch_rows` that hold the number of a text."""
 
 _LEVEL = 1
 _MEMORY_LEVEL = 5
@@ -199,12 +229,20 @@ def upgrade(database: sqlite3.Connection) -> None:
     """Bring tables of an earlier schema up to this one, in the caller's transaction."""
     if "crc" not in columns(database):
         database.execute("ALTER TABLE calls ADD COLUMN crc INTEGER")
+    for table in TABLES:
+        database.execute(table)
     database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def columns(database: sqlite3.Connection) -> list[str]:
     """The columns of `calls` in this file."""
     return [row[1] for row in database.execute("PRAGMA table_info(calls)")]
+
+
+def has_batches(database: sqlite3.Connection) -> bool:
+    """Whether the file has the tables of batches; those of earlier schemas that are only read have not."""
+    found = database.execute("SELECT COUNT(*) FROM sqlite_schema WHERE name IN ('batches', 'batch_rows')")
+    return bool(found.fetchone()[0] == 2)
 
 
 def text_digest(text: str) -> bytes:

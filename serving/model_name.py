@@ -1,4 +1,7 @@
-"""One string names a model: `provider:name`, with an optional `@base_url` or several of them."""
+"""One string names a model: `provider:name`, with an optional `@base_url` or several of them.
+
+`batch:` before it says that its calls go in batches.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,9 @@ PROVIDERS = {
 }
 """Where the `Provider` of each name is defined, in the order of the catalogue. It is imported when used."""
 
+BATCHED = "batch:"
+"""Before the string of a model whose calls go in batches of its provider."""
+
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
 _KEYED = re.compile(r"@(https?://\S*)", re.IGNORECASE)
 
@@ -36,11 +42,17 @@ _ADDRESS = re.compile(r"@(\S*[:/]\S*|localhost|[A-Za-z][\w-]*(\.[\w-]+)+)$")
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A parsed model string; `base_url` holds the addresses, separated by commas where there are several."""
+    """A parsed model string.
+
+    Attributes:
+        base_url: The addresses, separated by commas where there are several.
+        batched: Whether its calls go in batches. That is no part of what it answers.
+    """
 
     provider: str
     name: str
     base_url: str | None = None
+    batched: bool = False
 
     @property
     def base_urls(self) -> tuple[str, ...]:
@@ -58,11 +70,13 @@ class ModelName:
         return self.provider == "vllm" and self.base_url is None
 
     def __str__(self) -> str:
-        return f"{self.provider}:{self.name}" + (f"@{self.base_url}" if self.base_url else "")
+        return f"{BATCHED * self.batched}{self.provider}:{self.name}" + (
+            f"@{self.base_url}" if self.base_url else ""
+        )
 
 
 def parse_model_name(text: str) -> ModelName:
-    """Parse `provider:name[@base_url[,base_url...]]`.
+    """Parse `[batch:]provider:name[@base_url[,base_url...]]`.
 
     Raises:
         ModelError: The form is wrong, the provider is unknown, or an address holds a secret.
@@ -70,15 +84,15 @@ def parse_model_name(text: str) -> ModelName:
     shown = redacted(text)
     if keyed := _KEYED.search(text.strip()):
         # First of all, because every other message shows the string.
-        provider = text.strip().partition(":")[0]
+        provider = text.strip().removeprefix(BATCHED).partition(":")[0]
         check_address(keyed[1], f"model {shown!r}", key_variable(provider))
-    match = _FORM.fullmatch(text.strip())
+    match = _FORM.fullmatch(text.strip().removeprefix(BATCHED))
     if match is None:
         raise ModelError(
             f"model {shown!r} is not of the form provider:name or provider:name@http://host:port/v1; "
             f"providers: {', '.join(PROVIDERS)}"
         )
-    name = ModelName(**match.groupdict())
+    name = ModelName(**match.groupdict(), batched=text.strip().startswith(BATCHED))
     if name.provider not in PROVIDERS:
         near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serving.ask import CallRecord, Failure
+from serving.batches.pending import CallPending
 from serving.budget import BudgetSpent
 from serving.errors import CallError, ErrorClass
 from serving.journal import JournalError
@@ -30,8 +31,9 @@ def as_failure(error: BaseException) -> NodeFailure:
 
     Raises:
         JournalError, BudgetSpent: What ends the run is not the failure of one case.
+        CallPending: The case has not failed, it waits.
     """
-    if isinstance(error, (JournalError, BudgetSpent)):
+    if isinstance(error, (JournalError, BudgetSpent, CallPending)):
         raise error
     if isinstance(error, NodeFailure):
         return error

@@ -22,6 +22,11 @@ def connect(name: ModelName) -> Backend:
         PolicyError: No text may go there; nothing has been sent.
     """
     demand_allowed(name)
+    if name.batched:
+        # Its providers bring their own clients.
+        from serving.batches.backend import connect_batched
+
+        return connect_batched(name)
     return _provider(name.provider).connect(name)
 
 

@@ -7,13 +7,16 @@ import importlib.util
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from serving.errors import CallError, classify
 from serving.messages import Answer, Message, with_counts
 from serving.model_name import ModelName
 from serving.reply import JsonSchema
 from serving.traffic import Traffic, count, size
+
+if TYPE_CHECKING:
+    from serving.batches.provider import BatchModel
 
 Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
 """How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser."""
@@ -104,6 +107,7 @@ class Backend:
         context_length: In tokens, None where it is not known.
         count_tokens: Exact length of a conversation in tokens, None where there is no tokenizer.
         probes: Whether small requests at the start can find out more than is known of the provider.
+        batches: What takes its calls in batches; None where each is a request of its own.
     """
 
     name: ModelName
@@ -121,6 +125,7 @@ class Backend:
     context_length: int | None = None
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
+    batches: BatchModel | None = None
 
     @property
     def weighs_choices(self) -> bool:

@@ -113,13 +113,7 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     """
     if name.base_url is not None and facts.speaks_openai:
         return connect_server(name, facts.key)
-    for variable in facts.other_keys:
-        # Only the class itself reads these.
-        demand_clean(variable)
-    has_key = api_key(facts.key) or any(map(os.environ.get, facts.other_keys))
-    if name.base_url is None and not facts.checks_key and not has_key:
-        # The class finds that out at its first request.
-        raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
+    demand_key(facts, name)
     return Backend(
         name=name,
         servers=tuple(_server(facts, name, url) for url in name.base_urls or (None,)),
@@ -131,17 +125,31 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     )
 
 
+def demand_key(facts: HostedProvider, name: ModelName) -> None:
+    """Refuse what a LangChain class would find out no earlier than at its first request.
+
+    Raises:
+        ModelError: The key is missing, or cannot stand in a header.
+    """
+    for variable in facts.other_keys:
+        # Only the class itself reads these.
+        demand_clean(variable)
+    has_key = api_key(facts.key) or any(map(os.environ.get, facts.other_keys))
+    if name.base_url is None and not facts.checks_key and not has_key:
+        raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
+
+
 def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
     from serving.backends.langchain_model import completer
 
-    model, close = _chat_model(facts, name, url)
+    model, close = chat_model(facts, name, url)
     endpoint = name.provider if url is None else url.rstrip("/")
-    complete = completer(model, _arguments(facts, model), facts.max_samples)
+    complete = completer(model, model_arguments(facts, model), facts.max_samples)
     tool_url = facts.tool_url()
     if tool_url is None:
         return Server(endpoint, complete, close=close)
-    tool_model, close_tool_model = _chat_model(facts, name, tool_url)
-    complete_by_tool = completer(tool_model, _arguments(facts, tool_model), facts.max_samples)
+    tool_model, close_tool_model = chat_model(facts, name, tool_url)
+    complete_by_tool = completer(tool_model, model_arguments(facts, tool_model), facts.max_samples)
 
     async def complete_either(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         return await (complete_by_tool if call.constraint == "tool" else complete)(messages, call)
@@ -154,7 +162,7 @@ def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
     return Server(endpoint, complete_either, close=close_both)
 
 
-def _chat_model(
+def chat_model(
     facts: HostedProvider, name: ModelName, url: str | None
 ) -> tuple[BaseChatModel, Callable[[], Awaitable[None]] | None]:
     """The LangChain class, and how its connections are closed."""
@@ -189,7 +197,7 @@ def _reason(error: Exception) -> str:
     return (text.splitlines() or [type(error).__name__])[0].removeprefix("Value error, ")
 
 
-def _arguments(facts: HostedProvider, model: BaseChatModel) -> Arguments:
+def model_arguments(facts: HostedProvider, model: BaseChatModel) -> Arguments:
     """Leave out what the model is known to refuse: many that think first have a fixed temperature."""
     if (model.profile or {}).get("temperature") is not False:
         return facts.arguments

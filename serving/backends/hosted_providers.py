@@ -26,23 +26,23 @@ def openai_arguments(call: CallParameters) -> dict[str, Any]:
     return arguments
 
 
+OPENAI_FACTS = HostedProvider(
+    name="openai",
+    package="langchain-openai",
+    key="OPENAI_API_KEY",
+    arguments=openai_arguments,
+    constraints=("json_schema", "json_object", "none"),
+    max_samples=128,
+    takes_seed=True,
+    logprobs=True,
+    # The Responses API has neither `n` nor a seed.
+    settings=lambda: {**own_http_client(), "use_responses_api": False},
+    speaks_openai=True,
+    service="https://api.openai.com",
+    service_variables=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
+)
 OPENAI = hosted(
-    HostedProvider(
-        name="openai",
-        package="langchain-openai",
-        key="OPENAI_API_KEY",
-        arguments=openai_arguments,
-        constraints=("json_schema", "json_object", "none"),
-        max_samples=128,
-        takes_seed=True,
-        logprobs=True,
-        # The Responses API has neither `n` nor a seed.
-        settings=lambda: {**own_http_client(), "use_responses_api": False},
-        speaks_openai=True,
-        service="https://api.openai.com",
-        service_variables=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
-    ),
-    Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server"),
+    OPENAI_FACTS, Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server")
 )
 
 
@@ -73,20 +73,19 @@ def _own_anthropic_client(model: Any) -> Any:
     return client
 
 
-ANTHROPIC = hosted(
-    HostedProvider(
-        name="anthropic",
-        package="langchain-anthropic",
-        key="ANTHROPIC_API_KEY",
-        other_keys=("ANTHROPIC_AUTH_TOKEN",),
-        checks_key=False,
-        arguments=_anthropic_arguments,
-        constraints=("json_schema", "tool", "none"),
-        own_client=_own_anthropic_client,
-        service="https://api.anthropic.com",
-        service_variables=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
-    )
+ANTHROPIC_FACTS = HostedProvider(
+    name="anthropic",
+    package="langchain-anthropic",
+    key="ANTHROPIC_API_KEY",
+    other_keys=("ANTHROPIC_AUTH_TOKEN",),
+    checks_key=False,
+    arguments=_anthropic_arguments,
+    constraints=("json_schema", "tool", "none"),
+    own_client=_own_anthropic_client,
+    service="https://api.anthropic.com",
+    service_variables=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
 )
+ANTHROPIC = hosted(ANTHROPIC_FACTS)
 
 
 def _google_arguments(call: CallParameters) -> dict[str, Any]:
@@ -109,22 +108,21 @@ def _google_settings() -> dict[str, Any]:
     return {"client_args": {"allow_redirects": False, "follow_redirects": False}}
 
 
-GOOGLE_GENAI = hosted(
-    HostedProvider(
-        name="google_genai",
-        package="langchain-google-genai",
-        key="GOOGLE_API_KEY",
-        other_keys=("GEMINI_API_KEY",),
-        arguments=_google_arguments,
-        # The API has log-probabilities, and LangChain's class drops them.
-        constraints=("json_schema", "json_object", "none"),
-        max_samples=8,
-        takes_seed=True,
-        settings=_google_settings,
-        service="https://generativelanguage.googleapis.com",
-        service_variables=("GOOGLE_GEMINI_BASE_URL",),
-    )
+GOOGLE_GENAI_FACTS = HostedProvider(
+    name="google_genai",
+    package="langchain-google-genai",
+    key="GOOGLE_API_KEY",
+    other_keys=("GEMINI_API_KEY",),
+    arguments=_google_arguments,
+    # The API has log-probabilities, and LangChain's class drops them.
+    constraints=("json_schema", "json_object", "none"),
+    max_samples=8,
+    takes_seed=True,
+    settings=_google_settings,
+    service="https://generativelanguage.googleapis.com",
+    service_variables=("GOOGLE_GEMINI_BASE_URL",),
 )
+GOOGLE_GENAI = hosted(GOOGLE_GENAI_FACTS)
 
 
 BETA = "https://api.deepseek.com/beta"

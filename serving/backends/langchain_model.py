@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 
 from serving.backends.backend import Arguments, CallParameters, Complete
 from serving.backends.openai_protocol import shares, token_logprobs
@@ -38,7 +38,7 @@ def completer(chat_model: BaseChatModel, arguments: Arguments, max_samples: int 
         for start in range(0, len(call.samples), size):
             part = replace(call, samples=call.samples[start : start + size])
             result = await chat_model.agenerate([turns], **arguments(part))
-            answers += _answers(result, len(part.samples))
+            answers += answers_of(result, len(part.samples))
         return answers
 
     return complete
@@ -49,7 +49,17 @@ def chat_messages(messages: Sequence[Message]) -> list[BaseMessage]:
     return [_MESSAGE_TYPES[message.role](message.text) for message in messages]
 
 
-def _answers(result: LLMResult, asked: int) -> list[Answer]:
+def answers_of_chat(result: ChatResult, asked: int) -> list[Answer]:
+    """Read what a class makes of a response, as it comes out of its `agenerate`."""
+    if len(result.generations) == 1 and result.llm_output is not None:
+        # langchain-core does so there.
+        message = result.generations[0].message
+        message.response_metadata = {**result.llm_output, **message.response_metadata}
+    return answers_of(LLMResult(generations=[list(result.generations)]), asked)
+
+
+def answers_of(result: LLMResult, asked: int) -> list[Answer]:
+    """Read what a chat model gave for one conversation of which `asked` samples were wanted."""
     generations = [item for item in result.generations[0] if isinstance(item, ChatGeneration)]
     usages = [getattr(item.message, "usage_metadata", None) or {} for item in generations]
     reads = [token_count(usage.get("input_tokens")) for usage in usages]

@@ -95,6 +95,8 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", cases, "--model", "scripted:auto", "--recipe", folder / "server.yaml"),
             ("tamu", SAMPLES / "batch.xml", "--model", MODEL, *pool),
             ("tamu", cases, "--model", MODEL, "--dry-run"),
+            ("tamu", cases, "--model", f"batch:{MODEL}"),
+            ("tamu", cases, "--model", "scripted:auto", "--model", "label=batch:openai:gpt-5"),
         ],
         ("ask",): [("Why?", "--note", folder / "note.txt", "--model", MODEL, "--out", folder / "asked")],
         ("resume",): [(run, "--model", MODEL)],
@@ -133,6 +135,7 @@ WITHOUT_A_HOST = {
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
     *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),
+    "status",
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
     *("demos label", "rank", "retrieval", "study", "submit", "train", "validate", "verify"),
     # They take the server that an index was built with, which `index build` was refused.
@@ -216,6 +219,13 @@ def test_hosts_of_data_without_a_policy_are_asked_for(
     allowed = invoke("run", "tamu", tmp_path / "cases.jsonl", "--model", MODEL, "--allow-hosted")
     assert allowed.startswith("ModelError: cannot reach"), allowed
     assert {"gpu.example.org" in place for _, place in outgoing} == {True}
+
+
+def test_batches_need_a_word_of_their_own(folder: Path, outgoing: list[tuple[str, str]]) -> None:
+    (folder / "ours.yaml").write_text("name: ours\nhosts: ['*']\n")
+    model = ("--model", "batch:openai:m@http://127.0.0.1:9/v1", "--policy", folder / "ours.yaml")
+    assert "rule batches" in invoke("run", "tamu", folder / "cases.jsonl", *model)
+    assert outgoing == []
 
 
 def test_a_run_records_its_policy_and_keeps_it(folder: Path) -> None:

@@ -161,3 +161,15 @@ def test_an_unknown_role_is_named_with_the_nearest(argument: str, expected: str)
 def test_a_role_without_a_model_is_named() -> None:
     with pytest.raises(ModelError, match="no model for classify, answer"):
         assign_roles(["label=openai:a"], {})
+
+
+def test_batches_are_no_part_of_what_a_model_answers() -> None:
+    name = parse_model_name("batch:openai:gpt-x@http://127.0.0.1:8000/v1")
+    assert name.batched and str(name) == "batch:openai:gpt-x@http://127.0.0.1:8000/v1"
+    assert name.identity == parse_model_name("openai:gpt-x").identity == "openai:gpt-x"
+
+
+def test_a_secret_in_the_address_of_a_model_in_batches_is_not_shown() -> None:
+    with pytest.raises(ModelError) as raised:
+        parse_model_name("batch:openai:x@http://host/v1?key=secret")
+    assert "secret" not in str(raised.value) and "OPENAI_API_KEY" in str(raised.value)

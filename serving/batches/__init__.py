@@ -1,0 +1,1 @@
+"""Requests that a provider answers in batches within a day, for half the price."""

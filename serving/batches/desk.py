@@ -1,0 +1,340 @@
+"""Batches that are away: found, looked at, harvested into the journal, and deleted at their provider."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from serving.backends.backend import Backend
+from serving.batches.backend import connect_batched
+from serving.batches.provider import NoSuchBatch, RemoteBatch, RowResult
+from serving.budget import Price, Spend
+from serving.client import ModelClient, spend
+from serving.errors import CallError, ErrorClass, classify
+from serving.journal import Journal
+from serving.journal_batches import BatchRecord, Harvested, Wanted
+from serving.messages import Answer
+from serving.model_name import parse_model_name
+from serving.traffic import Traffic, count, size
+
+logger = logging.getLogger("evigraph.serving")
+
+GRACE_S = 10.0
+"""A batch may be listed a little after it was made, so an intent is not given up earlier."""
+
+_ROWS_A_COMMIT = 200
+_MAX_WARNINGS = 5
+
+_WHY: dict[str, tuple[ErrorClass, str]] = {
+    "expired": ("timeout", "the batch expired before this request was reached"),
+    "cancelled": ("connection", "the batch was cancelled"),
+    "failed": ("internal", "the batch failed"),
+    "ended": ("internal", "the batch ended without a result for this request"),
+}
+"""Class and words for rows without a result, by the state of their batch."""
+
+
+@dataclass(slots=True)
+class BatchDesk:
+    """Looks after the batches of a journal in one session of a run.
+
+    Attributes:
+        backends: The models of the session that answer in batches, by their string.
+        report: Called with lines for the user.
+        keep_remote: Leave files at the provider.
+        tries: Failed harvests in a row after which what is missing counts as failed.
+        changed: Batches that came to an end in this session.
+        held: Whether a provider has refused a batch for now, since this was last asked.
+    """
+
+    journal: Journal
+    client: ModelClient
+    backends: dict[str, Backend]
+    report: Callable[[str], None]
+    keep_remote: bool = False
+    tries: int = 5
+    grace: float = field(default_factory=lambda: GRACE_S)
+    changed: int = 0
+    held: bool = False
+    _new: set[bytes] = field(default_factory=set)
+    _connected: list[Backend] = field(default_factory=list)
+    _troubles: Counter[int] = field(default_factory=Counter)
+    _warnings: int = 0
+
+    def is_new(self, key: str) -> bool:
+        """Whether a call was harvested in this session."""
+        return bytes.fromhex(key)[:16] in self._new
+
+    def take_reserved(self) -> None:
+        """Reserve for the calls that earlier sessions have left away."""
+        prices = {backend.name.identity: self.client.price_of(backend) for backend in self.backends.values()}
+        for _, model, read, written in self.journal.batches.reserved():
+            self.client.budget.take(_spend((read, written), prices.get(model)))
+
+    def settle_unsent(self, backend: Backend, requests: Sequence[Sequence[Wanted]]) -> None:
+        """Give back what calls had reserved that were never sent."""
+        price = self.client.price_of(backend)
+        for request in requests:
+            most = sum(one.most_read for one in request), sum(one.most_written for one in request)
+            self.client.budget.settle(_spend(most, price), Spend(), request[0].case_id)
+
+    async def find(self, backend: Backend, metadata: Mapping[str, str]) -> RemoteBatch | None:
+        """The batch that was submitted with these metadata, or one that may be it; None if there is none.
+
+        Raises:
+            CallError: The provider does not say.
+        """
+        assert backend.batches is not None
+        provider = backend.batches.provider
+        candidate: RemoteBatch | None = None
+        try:
+            async for found in provider.found(metadata):
+                if found.certain:
+                    return found
+                candidate = candidate or found
+        except Exception as error:
+            raise classify(error).at(provider.endpoint) from error
+        return candidate
+
+    async def look(self) -> None:
+        """Look at every batch that is not over, and harvest what has ended.
+
+        Raises:
+            ModelError: The model of a batch cannot be used any more.
+            JournalError: The journal cannot be written.
+        """
+        for record in self.journal.batches.records(("intended", "away", "harvested")):
+            backend = self._backend(record.model)
+            try:
+                await self._look_at(record, backend)
+            except CallError as error:
+                self._troubles[record.number] += 1
+                if self._troubles[record.number] == 1:
+                    self.report(f"batches: {error}; it is looked at again later")
+            else:
+                self._troubles.pop(record.number, None)
+
+    async def look_for_lost(self) -> None:
+        """Look once more for batches that an account did not know: it may have been another's key."""
+        for record in self.journal.batches.records(("lost",)):
+            backend = self._backend(record.model)
+            assert backend.batches is not None
+            try:
+                remote = await backend.batches.provider.look(record.remote_id)
+            except Exception as error:
+                logger.info("batch %s is still lost: %s", record.remote_id, error)
+                self.journal.batches.finish(record.number, "closed", record.counts)
+                continue
+            calls = self.journal.batches.release(record.number)
+            self.journal.batches.looked(record.number, remote)
+            self.report(f"batches: {remote.id} with {calls:,} calls is there again")
+
+    async def aclose(self) -> None:
+        """Close the connections that only harvests have needed."""
+        for backend in self._connected:
+            assert backend.batches is not None
+            await backend.batches.provider.aclose()
+
+    def _backend(self, model: str) -> Backend:
+        """The model of a batch; one that this session does not ask is connected for its batches alone."""
+        if model not in self.backends:
+            backend = self.backends[model] = connect_batched(parse_model_name(model))
+            self._connected.append(backend)
+        return self.backends[model]
+
+    async def _look_at(self, record: BatchRecord, backend: Backend) -> None:
+        assert backend.batches is not None
+        provider = backend.batches.provider
+        if record.state == "intended":
+            found = await self._adopt(record, backend)
+            if found is None:
+                return
+        elif record.state == "harvested":
+            await self._delete(record, backend, None)
+            return
+        else:
+            try:
+                found = await provider.look(record.remote_id)
+            except NoSuchBatch as error:
+                self._lose(record, backend, error)
+                return
+            except Exception as error:
+                raise classify(error).at(provider.endpoint) from error
+        self.journal.batches.looked(record.number, found)
+        if found.final:
+            await self._harvest(record, backend, found)
+
+    async def _adopt(self, record: BatchRecord, backend: Backend) -> RemoteBatch | None:
+        """The batch of an intent that no answer of the provider followed, if it is there for certain."""
+        waited = 0.0
+        # A clock that was set must not make this long.
+        old = min(max(0.0, time.time() - record.intended), self.grace)
+        while True:
+            found = await self.find(backend, record.metadata) if "nonce" in record.metadata else None
+            if found is not None and found.certain:
+                self.report(f"batches: {found.id} was submitted before this session, and is adopted")
+                return found
+            if found is not None:
+                self.report(f"batches: {found.id} may be one of this run; it is known once it has ended")
+                return None
+            if old + waited >= self.grace:
+                break
+            await asyncio.sleep(min(1.0, self.grace))
+            waited += min(1.0, self.grace)
+        self._give_back(record, backend)
+        calls = self.journal.batches.void(record.number)
+        self.report(f"batches: {calls:,} calls were never submitted, and go into the next batch")
+        return None
+
+    def _lose(self, record: BatchRecord, backend: Backend, error: CallError) -> None:
+        self._give_back(record, backend)
+        failure = CallError(
+            "internal", f"{error}; if it belongs to another account, retry with that account's key"
+        )
+        calls = self.journal.batches.fail_rest(record.number, failure)
+        self.journal.batches.finish(record.number, "lost", {**record.counts, "missing": calls})
+        self.changed += 1
+        self.report(f"batches: {failure}; {calls:,} calls failed")
+
+    def _give_back(self, record: BatchRecord, backend: Backend) -> None:
+        """Settle what calls of a batch have reserved that will not come."""
+        price = self.client.price_of(backend)
+        for case_id, read, written in self.journal.batches.reserved_by(record.number):
+            self.client.budget.settle(_spend((read, written), price), Spend(), case_id)
+
+    async def _harvest(self, record: BatchRecord, backend: Backend, remote: RemoteBatch) -> None:
+        """Store every row, then what is missing, then delete the files.
+
+        Raises:
+            CallError: The results cannot be read now.
+        """
+        assert backend.batches is not None
+        provider, batches = backend.batches.provider, self.journal.batches
+        if remote.state == "failed" and remote.error_class == "rate_limit":
+            self._give_back(record, backend)
+            calls = batches.void(record.number)
+            self.held = True
+            self.report(f"batches: {remote.id} was refused for now: {remote.reason}; {calls:,} calls wait")
+            return
+        tally: Counter[str] = Counter(record.counts)
+        seen: dict[str, int] = {}
+
+        def asked(custom_id: str) -> int:
+            return seen.get(custom_id) or batches.samples(custom_id)
+
+        chunk: list[RowResult] = []
+        trouble: CallError | None = None
+        try:
+            async for result in provider.results(remote, asked):
+                chunk.append(result)
+                if len(chunk) >= _ROWS_A_COMMIT:
+                    self._store(record, backend, chunk, tally, seen)
+                    chunk.clear()
+                    # Harvests must not hold up the progress that is shown.
+                    await asyncio.sleep(0)
+        except Exception as error:
+            trouble = classify(error).at(provider.endpoint)
+        self._store(record, backend, chunk, tally, seen)
+        if trouble is not None and self._troubles[record.number] + 1 < self.tries:
+            raise trouble
+        self._give_back(record, backend)
+        missing = batches.fail_rest(record.number, trouble or _why(remote))
+        tally["missing"] += missing
+        self.changed += 1
+        batches.finish(record.number, "harvested", {name: n for name, n in tally.items() if n})
+        self.report(f"batches: {remote.id} {_told(remote, tally)}")
+        await self._delete(replace(record, counts=dict(tally)), backend, remote)
+
+    def _store(
+        self,
+        record: BatchRecord,
+        backend: Backend,
+        results: Iterable[RowResult],
+        tally: Counter[str],
+        seen: dict[str, int],
+    ) -> None:
+        assert backend.batches is not None
+        endpoint = backend.batches.provider.endpoint
+        rows = [
+            (one.custom_id, tuple(_plain(answer, endpoint) for answer in one.answers), one.failure)
+            for one in results
+        ]
+        again = []
+        for custom_id, _, _ in rows:
+            again.append(custom_id in seen)
+            seen.setdefault(custom_id, self.journal.batches.samples(custom_id))
+        price = self.client.price_of(backend)
+        harvested = self.journal.batches.harvest(record.number, rows)
+        for (custom_id, answers, _), one, doubled in zip(rows, harvested, again, strict=True):
+            received = size(answer.text for answer in answers)
+            count(endpoint, Traffic(0, len(answers), 0, received))
+            self._account(one, price)
+            # A harvest that was killed reads rows again that it had stored.
+            if one.outcome != "doubled" or doubled:
+                tally[one.outcome] += 1
+            if one.outcome in ("differing", "foreign"):
+                self._warn(record, custom_id, one)
+
+    def _account(self, one: Harvested, price: Price | None) -> None:
+        self._new.update(bytes.fromhex(key)[:16] for key in one.keys)
+        for answer in one.answers:
+            self.client.count(answer, price)
+        if any(one.most):
+            self.client.budget.settle(_spend(one.most, price), spend(one.answers, price), one.case_id)
+
+    def _warn(self, record: BatchRecord, custom_id: str, one: Harvested) -> None:
+        self._warnings += 1
+        if self._warnings <= _MAX_WARNINGS:
+            what = (
+                "came twice with different content; the first stays"
+                if one.outcome == "differing"
+                else "is none that was asked for, and is left alone"
+            )
+            logger.warning("batch %s: row %r %s", record.remote_id, custom_id[:80], what)
+
+    async def _delete(self, record: BatchRecord, backend: Backend, remote: RemoteBatch | None) -> None:
+        """Delete files at the provider.
+
+        Raises:
+            CallError: They are still there; the next session tries again.
+        """
+        assert backend.batches is not None
+        provider = backend.batches.provider
+        if not self.keep_remote:
+            try:
+                if remote is None:
+                    remote = await provider.look(record.remote_id)
+                await provider.delete(remote)
+            except NoSuchBatch:
+                # Gone already.
+                pass
+            except Exception as error:
+                raise classify(error).at(f"{provider.endpoint}: files of a harvested batch") from error
+        self.journal.batches.finish(record.number, "closed", record.counts)
+
+
+def _why(remote: RemoteBatch) -> CallError:
+    """Why a row has no result."""
+    error_class, words = _WHY.get(remote.state, _WHY["ended"])
+    if remote.state == "failed":
+        return CallError(remote.error_class, f"{words}: {remote.reason or 'no reason given'}")
+    return CallError(error_class, words)
+
+
+def _told(remote: RemoteBatch, tally: Mapping[str, int]) -> str:
+    rows = ", ".join(f"{number:,} {name}" for name, number in tally.items() if number) or "no rows"
+    return f"{remote.state}: {rows}"
+
+
+def _plain(answer: Answer, endpoint: str) -> Answer:
+    """As an exchange gives it: a model can end in half a surrogate pair, which cannot be stored."""
+    return replace(answer, text=answer.text.encode(errors="replace").decode(), server=endpoint)
+
+
+def _spend(most: tuple[int, int], price: Price | None) -> Spend:
+    read, written = most
+    return Spend(read + written, price.cost(read, written) if price else 0.0)

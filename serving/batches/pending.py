@@ -1,0 +1,13 @@
+"""What a call that has no reply yet raises, where replies come in batches."""
+
+from __future__ import annotations
+
+from langgraph.errors import GraphBubbleUp
+
+
+class CallPending(GraphBubbleUp):
+    """The case cannot go on before a batch has ended: it ends here, and begins again over replayed calls.
+
+    LangGraph lets it up like an interrupt: nodes of the same step are not cancelled, so they ask for what
+    they need as well, and no handler of failures sees it.
+    """

@@ -1,0 +1,331 @@
+"""Calls that wait for batches: collected while cases run, submitted together, harvested into the journal.
+
+Nothing here goes by a clock: a batch is submitted when it is full, or when no case can go on without an
+answer. What it holds is in the journal before the first byte leaves, so that whatever ends this process, the
+next one finds the batch and pays for nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from serving.backends.backend import Backend, CallParameters
+from serving.batches.desk import BatchDesk
+from serving.batches.pending import CallPending
+from serving.batches.provider import BatchLimits, BatchRow
+from serving.budget import Budget, Price
+from serving.client import max_spend
+from serving.dispatcher import attempts
+from serving.errors import CallError, classify
+from serving.journal import Journal, Question
+from serving.journal_batches import Wanted
+from serving.messages import max_prompt_tokens
+from serving.traffic import Traffic, count, size
+
+MOST_BYTES = 16 * 2**20
+"""Of a batch, where its provider takes more: its rows are in memory until they are sent."""
+
+
+@dataclass(slots=True)
+class _Lot:
+    """What the next batch of a model holds so far."""
+
+    backend: Backend
+    rows: list[BatchRow] = field(default_factory=list)
+    wanted: list[list[Wanted]] = field(default_factory=list)
+    bytes: int = 0
+    tokens: int = 0
+
+    def holds(self, limits: BatchLimits, more_bytes: int, more_tokens: int) -> bool:
+        """Whether one more row fits; one that fits nowhere is sent by itself, and the provider says why."""
+        if not self.rows:
+            return True
+        return (
+            len(self.rows) < limits.requests
+            and self.bytes + more_bytes <= min(limits.bytes, MOST_BYTES)
+            and (limits.tokens is None or self.tokens + more_tokens <= limits.tokens)
+        )
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Requests of one case that are under way, and how many of them wait for a batch."""
+
+    under_way: int = 0
+    pending: int = 0
+    all_pending: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def look(self) -> None:
+        """Let those go up that wait, once all do: a node must not end before its other requests are known."""
+        if self.pending >= self.under_way:
+            self.all_pending.set()
+        else:
+            self.all_pending.clear()
+
+
+class Pool:
+    """The calls of one run that wait for batches."""
+
+    def __init__(
+        self, journal: Journal, budget: Budget, desk: BatchDesk, report: Callable[[str], None], retries: int
+    ) -> None:
+        """Begin with nothing collected.
+
+        Args:
+            journal: Of the run.
+            budget: A call reserves in it until it is harvested.
+            desk: Looks after batches once they are submitted.
+            report: Called with lines for the user.
+            retries: Further attempts of a submit that failed in a way that may pass.
+        """
+        self._journal = journal
+        self._budget = budget
+        self._desk = desk
+        self._report = report
+        self._retries = retries
+        self._lots: dict[str, _Lot] = {}
+        self._keys: set[str] = set()
+        self._turns: dict[str, _Turns] = {}
+        self._submits: set[asyncio.Task[None]] = set()
+        self._told: set[str] = set()
+        self.submitted = 0
+        self.left_open = False
+
+    def is_new(self, key: str) -> bool:
+        """Whether a call was harvested in this session."""
+        return self._desk.is_new(key)
+
+    def expect(self, case_id: str, requests: int) -> None:
+        """So many requests of a case are going to be made at once."""
+        turns = self._turns.setdefault(case_id, _Turns())
+        turns.under_way += requests
+        turns.look()
+
+    def came(self, case_id: str) -> None:
+        """One of them has come to its end."""
+        turns = self._turns.get(case_id)
+        if turns is not None:
+            turns.under_way -= 1
+            turns.look()
+
+    def forget(self, case_id: str) -> None:
+        """The case is not under way any more."""
+        self._turns.pop(case_id, None)
+
+    def holds(self, questions: Sequence[Question]) -> bool:
+        """Whether one of these calls is away, so that a request of its own would pay for it twice."""
+        return any(self._journal.batches.standing(question.key) == "away" for question in questions)
+
+    async def ask(
+        self, backend: Backend, questions: Sequence[Question], call: CallParameters, price: Price | None
+    ) -> NoReturn:
+        """Take a request into the next batch, unless it is in one.
+
+        Args:
+            backend: A model with batches; one that answers at once where the call is away already.
+            questions: Samples of one prompt that have no answer in the journal.
+            call: Their parameters.
+            price: Of the model in batches.
+
+        Raises:
+            CallPending: Its batch has not ended. All other requests of the case that are under way are known
+                by then.
+            CallError: It failed in its batch, or was refused.
+            BudgetSpent: It might break the budget.
+        """
+        turns = self._turns[call.case_id]
+        try:
+            await self._take(backend, questions, call, price)
+        except BaseException:
+            self.came(call.case_id)
+            raise
+        turns.pending += 1
+        turns.look()
+        try:
+            await turns.all_pending.wait()
+            raise CallPending
+        finally:
+            turns.pending -= 1
+            turns.under_way -= 1
+
+    async def _take(
+        self, backend: Backend, questions: Sequence[Question], call: CallParameters, price: Price | None
+    ) -> None:
+        new: list[Question] = []
+        failure: CallError | None = None
+        for question in questions:
+            standing = "away" if question.key in self._keys else self._journal.batches.standing(question.key)
+            if isinstance(standing, CallError):
+                failure = standing
+            elif standing is None:
+                new.append(question)
+        if not new:
+            if failure is not None:
+                raise failure
+            return
+        asked = call if len(new) == len(questions) else _of(call, new)
+        if backend.batches is not None and self._budget.hold(max_spend(new[0].messages, asked, price)):
+            await self._add(backend, new, asked)
+
+    async def _add(self, backend: Backend, questions: Sequence[Question], call: CallParameters) -> None:
+        assert backend.batches is not None
+        provider = backend.batches.provider
+        first = questions[0]
+        row = provider.row(first.key, first.messages, call)
+        length = len(provider.encoded(row))
+        read = max_prompt_tokens(first.messages)
+        tokens = read + call.max_reply_tokens
+        name = str(backend.name)
+        lot = self._lots.get(name)
+        if lot is not None and not lot.holds(provider.limits, length, tokens):
+            del self._lots[name]
+            self._begin_submit(lot)
+            lot = None
+        if lot is None:
+            lot = self._lots[name] = _Lot(backend)
+        lot.rows.append(row)
+        lot.wanted.append(
+            [_wanted(question, call, read, number) for number, question in enumerate(questions)]
+        )
+        lot.bytes += length
+        lot.tokens += tokens
+        self._keys.update(question.key for question in questions)
+        sending = [task for task in self._submits if not task.done()]
+        if len(sending) > 1:
+            # Cases run on while one batch is sent; the rows of a third would be memory.
+            await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+
+    def _begin_submit(self, lot: _Lot) -> None:
+        task = asyncio.create_task(self._submit(lot))
+        self._submits.add(task)
+
+    async def flush(self) -> None:
+        """Submit what is collected: no case can go on without an answer.
+
+        Raises:
+            CallError: It cannot be known whether a provider took a batch.
+            JournalError: The intent cannot be written.
+        """
+        lots = list(self._lots.values())
+        self._lots.clear()
+        for lot in lots:
+            self._begin_submit(lot)
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait for the submits that have begun; what is only collected is asked for again another time.
+
+        Raises:
+            CallError, JournalError: As `flush`.
+        """
+        self._lots.clear()
+        ended = await asyncio.gather(*self._submits, return_exceptions=True)
+        self._submits.clear()
+        self._keys.clear()
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
+
+    async def _submit(self, lot: _Lot) -> None:
+        assert lot.backend.batches is not None
+        provider = lot.backend.batches.provider
+        if provider.endpoint not in self._told:
+            self._told.add(provider.endpoint)
+            self._report(f"batches: {provider.retention}")
+        # Where a provider keeps no metadata, the number of rows helps to find the batch.
+        metadata = {"nonce": secrets.token_hex(8), "rows": str(len(lot.rows))}
+        try:
+            metadata |= await provider.mark()
+        except Exception as error:
+            await self._refuse_unsent(lot, classify(error).at(provider.endpoint))
+            return
+        batches = self._journal.batches
+        number = batches.intend(str(lot.backend.name), provider.endpoint, metadata, lot.wanted)
+        self._keys.difference_update(one.key for request in lot.wanted for one in request)
+        self.submitted += 1
+        failure: CallError | None = None
+        try:
+            async for attempt in attempts(self._retries):
+                with attempt:
+                    await self._submit_once(lot, number, metadata)
+        except CallError as error:
+            failure = error
+        if failure is not None and not isinstance(failure, _Unknown):
+            self._report(f"batches: {failure}; its {len(lot.rows):,} requests failed")
+            calls = batches.fail_rest(number, failure)
+            batches.finish(number, "refused", {"failed": calls})
+            self._desk.settle_unsent(lot.backend, lot.wanted)
+        elif failure is not None:
+            raise failure
+
+    async def _refuse_unsent(self, lot: _Lot, failure: CallError) -> None:
+        """Nothing was sent: the calls have failed."""
+        batches = self._journal.batches
+        provider_name = lot.backend.servers[0].endpoint
+        number = batches.intend(str(lot.backend.name), provider_name, {}, lot.wanted)
+        calls = batches.fail_rest(number, failure)
+        batches.finish(number, "refused", {"failed": calls})
+        self._report(f"batches: {failure}; its {len(lot.rows):,} requests failed")
+        self._desk.settle_unsent(lot.backend, lot.wanted)
+
+    async def _submit_once(self, lot: _Lot, number: int, metadata: Mapping[str, str]) -> None:
+        """Submit once; if that fails, look whether the provider took the batch all the same.
+
+        Raises:
+            CallError: It did not.
+            _Unknown: That cannot be known.
+        """
+        assert lot.backend.batches is not None
+        provider = lot.backend.batches.provider
+        try:
+            remote = await provider.submit(lot.rows, metadata)
+        except Exception as error:
+            failure = classify(error).at(provider.endpoint)
+            try:
+                found = await self._desk.find(lot.backend, metadata)
+            except CallError as reason:
+                raise _Unknown(
+                    f"a submit failed ({failure}), and whether the batch is there cannot be known: {reason}"
+                ) from error
+            if found is None:
+                raise failure from error
+            if not found.certain:
+                # The next look decides.
+                return
+            remote = found
+        finally:
+            sent = size(message.text for request in lot.wanted for message in request[0].messages)
+            count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
+        self._journal.batches.looked(number, remote)
+        calls = sum(map(len, lot.wanted))
+        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls:,} calls")
+
+
+class _Unknown(CallError):
+    """Whether a batch is at its provider."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("connection", message, retryable=False)
+
+
+def _of(call: CallParameters, questions: Sequence[Question]) -> CallParameters:
+    return replace(call, samples=tuple(question.sample for question in questions))
+
+
+def _wanted(question: Question, call: CallParameters, read: int, number: int) -> Wanted:
+    return Wanted(
+        key=question.key,
+        model=question.model,
+        role=call.role,
+        case_id=call.case_id,
+        sample=question.sample,
+        messages=question.messages,
+        parameters=question.parameters,
+        # All samples of a request read its prompt once.
+        most_read=read if number == 0 else 0,
+        most_written=call.max_tokens,
+    )

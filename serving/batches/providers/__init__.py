@@ -1,0 +1,44 @@
+"""The providers of batches: which models have them, and how one is made ready."""
+
+from __future__ import annotations
+
+from serving.backends import demand_allowed
+from serving.batches.provider import BatchModel
+from serving.errors import ModelError
+from serving.model_name import ModelName
+
+PROVIDERS = ("openai", "anthropic", "google_genai")
+"""Those whose own service takes batches; any server with OpenAI's protocol may do so too."""
+
+
+def connect(name: ModelName) -> BatchModel:
+    """Make a model ready whose calls go in batches. Nothing but a look at the user's own server is sent.
+
+    Raises:
+        ModelError: It cannot be used so; the message says why and what to do.
+        PolicyError: No text may go there.
+    """
+    with_address = name.provider in ("openai", "vllm", "deepseek") and name.base_url is not None
+    if not with_address and name.provider not in PROVIDERS:
+        raise ModelError(
+            f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, and servers with OpenAI's"
+            " protocol that are named with their address"
+        )
+    if len(name.base_urls) > 1:
+        raise ModelError(f"model {str(name)!r}: a batch goes to one server; name one address")
+    demand_allowed(name)
+    if with_address:
+        from serving.batches.providers.openai import connect_server
+
+        return connect_server(name)
+    if name.provider == "anthropic":
+        from serving.batches.providers.anthropic import connect_anthropic
+
+        return connect_anthropic(name)
+    if name.provider == "google_genai":
+        from serving.batches.providers.google_genai import connect_google
+
+        return connect_google(name)
+    from serving.batches.providers.openai import connect_openai
+
+    return connect_openai(name)

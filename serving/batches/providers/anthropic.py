@@ -1,0 +1,363 @@
+"""Anthropic's message batches.
+
+They keep no metadata, and what a running batch holds cannot be read. So a batch that may be lost is looked
+for by three rules:
+
+- Before a submit `mark` notes the newest batch of the account. Only one that is listed before that mark can
+  be the one that was submitted. Both times are the service's, so that no other clock matters.
+- Of these, it has as many requests as were submitted (`rows` in the metadata).
+- One that runs is a candidate (`certain` is False). Once it has ended, its results say which it is: each
+  `custom_id` begins with the nonce of its batch.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any
+
+from serving.backends.backend import CallParameters
+from serving.backends.hosted import chat_model, demand_key, model_arguments
+from serving.backends.hosted_providers import ANTHROPIC_FACTS
+from serving.batches.provider import (
+    Asked,
+    BatchLimits,
+    BatchModel,
+    BatchRow,
+    BatchState,
+    NoSuchBatch,
+    RemoteBatch,
+    RowResult,
+)
+from serving.batches.providers.json_lines import demand_samples, file_of, json_of, parsed
+from serving.errors import CallError, classify, of_status
+from serving.messages import Answer, Message
+from serving.model_name import ModelName
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from anthropic.types.messages import MessageBatch
+    from langchain_anthropic import ChatAnthropic
+
+LIMITS = BatchLimits(requests=100_000, bytes=256_000_000)
+
+RETENTION = (
+    "Anthropic stores the requests and the results for 29 days, unless the batch is deleted before; batches"
+    " are not eligible for zero data retention"
+)
+
+_ROUTE = "/v1/messages/batches"
+_PAGE = 100
+_REQUEST_S = 600.0
+_CHUNK = 2**18
+_LINES_TO_RECOGNISE = 3
+"""Of results, to see whose they are; a row that nobody asked for may come first."""
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What the online endpoint answers with; a row's error has the name alone."""
+
+_HEX_KEY = re.compile(r"[0-9a-f]{64}")
+_CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NONCE = re.compile(r"[a-zA-Z0-9]{1,16}")
+_PACKED = re.compile(r"[a-zA-Z0-9]{1,16}-([a-zA-Z0-9_-]{43})")
+_PLAIN = re.compile(r"[a-zA-Z0-9]{1,16}_([a-zA-Z0-9_-]+)")
+
+
+def connect_anthropic(name: ModelName) -> BatchModel:
+    """A model of Anthropic's.
+
+    Raises:
+        ModelError: The package or the key is missing.
+    """
+    demand_key(ANTHROPIC_FACTS, name)
+    url = next(iter(name.base_urls), None)
+    model, _ = chat_model(ANTHROPIC_FACTS, name, url)
+    return BatchModel(
+        AnthropicBatches(name.provider if url is None else url.rstrip("/"), model),
+        max_samples=ANTHROPIC_FACTS.max_samples,
+        logprobs=ANTHROPIC_FACTS.logprobs,
+        constraints=ANTHROPIC_FACTS.constraints,
+    )
+
+
+class AnthropicBatches:
+    """A `BatchProvider`."""
+
+    limits = LIMITS
+    retention = RETENTION
+
+    def __init__(self, endpoint: str, model: Any) -> None:
+        """Nothing is sent.
+
+        Args:
+            endpoint: Names the service.
+            model: LangChain's class, with a client that follows no redirects and tries nothing again.
+        """
+        self.endpoint = endpoint
+        self._model: ChatAnthropic = model
+        self._arguments = model_arguments(ANTHROPIC_FACTS, model)
+        self._client: AsyncAnthropic = model._async_client.with_options(timeout=_REQUEST_S)
+
+    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+        """The request as a row."""
+        from serving.backends.langchain_model import chat_messages
+
+        demand_samples(call, ANTHROPIC_FACTS.max_samples)
+        payload = self._model._get_request_payload(chat_messages(messages), **self._arguments(call))
+        beside: dict[str, Any] = payload.pop("extra_body", {})
+        return BatchRow(custom_id, payload | beside)
+
+    def encoded(self, row: BatchRow) -> bytes:
+        """An element of the list of requests, with the longest nonce."""
+        return self._encoded(row, "n" * 16)
+
+    def _encoded(self, row: BatchRow, nonce: str) -> bytes:
+        return json_of({"custom_id": remote_id(nonce, row.custom_id), "params": row.body}) + b","
+
+    async def mark(self) -> Mapping[str, str]:
+        """The newest batch and its time; nothing where there is none."""
+        page = await self._client.messages.batches.list(limit=1)
+        newest = next(map(_remote, page.data or ()), None)
+        if newest is None or newest.created is None:
+            return {}
+        return {"after": newest.id, "after_time": newest.created.isoformat()}
+
+    async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
+        """Start a batch; its requests stand in the body of this one request."""
+        from anthropic.types.messages import MessageBatch
+
+        nonce = metadata["nonce"]
+        with file_of((self._encoded(row, nonce) for row in rows), self.limits) as listed:
+            length = listed.seek(0, 2)
+            body = _Body(listed, length)
+            batch = await self._client.post(
+                _ROUTE,
+                cast_to=MessageBatch,
+                content=body,
+                options={
+                    "headers": {"Content-Type": "application/json", "Content-Length": str(body.length)},
+                    "timeout": _REQUEST_S,
+                },
+            )
+        return _remote(batch)
+
+    async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
+        """Batches that have these rows, or may have them."""
+        newer_than = _time(metadata.get("after_time"))
+        seen: set[str] = set()
+        async for batch in self._client.messages.batches.list(limit=_PAGE):
+            one = _remote(batch)
+            if one.id == metadata.get("after") or _is_older(one, newer_than):
+                return
+            if one.id in seen:
+                raise CallError("connection", f"{self.endpoint} lists batch {one.id!r} again and again")
+            seen.add(one.id)
+            if metadata.get("rows") in (None, str(one.requests)) and await self._may_be(one, metadata):
+                yield replace(one, metadata=dict(metadata) if one.final else {}, certain=one.final)
+
+    async def _may_be(self, batch: RemoteBatch, metadata: Mapping[str, str]) -> bool:
+        """Whether a batch runs, or has ended with results of this nonce."""
+        if not batch.final:
+            return True
+        begins = (f"{metadata['nonce']}-", f"{metadata['nonce']}_")
+        looked_at = 0
+        async with aclosing(self._lines(batch.id)) as lines:
+            async for line in lines:
+                looked_at += 1
+                if str(line.get("custom_id")).startswith(begins):
+                    return True
+                if looked_at == _LINES_TO_RECOGNISE:
+                    break
+        return False
+
+    async def look(self, batch_id: str) -> RemoteBatch:
+        """The batch as it is now."""
+        from anthropic import NotFoundError
+
+        try:
+            batch = _remote(await self._client.messages.batches.retrieve(batch_id))
+        except NotFoundError as error:
+            raise NoSuchBatch(batch_id, self.endpoint) from error
+        if batch.id != batch_id:
+            raise CallError("connection", f"{self.endpoint} answers for another batch than {batch_id!r}")
+        return batch
+
+    async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
+        """Each row that has a result."""
+        await self.look(batch.id)
+        async with aclosing(self._lines(batch.id)) as lines:
+            async for line in lines:
+                custom_id = own_id(str(line.get("custom_id") or ""))
+                try:
+                    given = self._answers(line.get("result"), asked(custom_id))
+                except Exception as error:
+                    # Whatever a row holds, the others are read.
+                    yield RowResult(custom_id, failure=classify(error).at(self.endpoint))
+                else:
+                    yield RowResult(custom_id, tuple(given))
+
+    async def _lines(self, batch_id: str) -> AsyncGenerator[dict[str, Any]]:
+        # Not from the address that the batch names for its results: a key goes to no host but the service.
+        response: Any = await self._client.get(
+            f"{_ROUTE}/{batch_id}/results",
+            cast_to=object,
+            options={
+                "headers": {"Accept": "application/binary", "X-Stainless-Raw-Response": "stream"},
+                "timeout": _REQUEST_S,
+            },
+        )
+        try:
+            async for line in parsed(response.iter_bytes(), f"the results of {batch_id} of {self.endpoint}"):
+                yield line
+        finally:
+            await response.close()
+
+    async def cancel(self, batch_id: str) -> None:
+        """Ask for its end."""
+        from anthropic import APIStatusError
+
+        try:
+            await self._client.messages.batches.cancel(batch_id)
+        except APIStatusError:
+            if not (await self.look(batch_id)).final:
+                raise
+
+    async def delete(self, batch: RemoteBatch) -> None:
+        """Delete the batch, with its requests and results."""
+        from anthropic import NotFoundError
+
+        try:
+            await self._client.messages.batches.delete(batch.id)
+        except NotFoundError:
+            # It is gone.
+            return
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._client.close()
+
+    def _answers(self, result: Any, asked: int) -> list[Answer]:
+        from anthropic.types import Message as Reply
+
+        from serving.backends.langchain_model import answers_of_chat
+
+        kind = result.get("type") if isinstance(result, dict) else None
+        if kind == "succeeded":
+            reply = Reply.construct(**result["message"])
+            return answers_of_chat(self._model._format_output(reply), asked)
+        if kind == "errored":
+            error = result.get("error")
+            # An error response holds the error.
+            error = error.get("error", error) if isinstance(error, dict) else {}
+            name, message = str(error.get("type") or ""), error.get("message") or "no reason"
+            raise of_status(_STATUSES.get(name, 400), f"{name}: {message}", {}, name)
+        if kind == "expired":
+            raise CallError("timeout", "the batch ended before this row was asked")
+        if kind == "canceled":
+            raise CallError("connection", "the batch was cancelled before this row was asked")
+        raise CallError("connection", "the row has no result that is known")
+
+
+class _Body:
+    """The request as the client sends it, piece by piece from the file of its rows."""
+
+    def __init__(self, rows: IO[bytes], length: int) -> None:
+        self._rows = rows
+        # The last comma is left out.
+        self._listed = max(0, length - 1)
+        self.length = len(b'{"requests":[') + self._listed + len(b"]}")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self._parts():
+            yield part
+
+    def _parts(self) -> Iterator[bytes]:
+        yield b'{"requests":['
+        self._rows.seek(0)
+        left = self._listed
+        while left > 0:
+            part = self._rows.read(min(_CHUNK, left))
+            left -= len(part)
+            yield part
+        yield b"]}"
+
+
+def remote_id(nonce: str, custom_id: str) -> str:
+    """The identifier of a row at the service: the nonce of its batch, and its own identifier.
+
+    That of a call in the journal has 64 hexadecimal digits and is written with 43 characters, so that both
+    fit into the 64 that a row may have.
+
+    Raises:
+        CallError: They do not fit.
+    """
+    if _HEX_KEY.fullmatch(custom_id):
+        packed = base64.urlsafe_b64encode(bytes.fromhex(custom_id)).rstrip(b"=").decode()
+        whole = f"{nonce}-{packed}"
+    else:
+        whole = f"{nonce}_{custom_id}"
+    if not _NONCE.fullmatch(nonce) or not _CUSTOM_ID.fullmatch(whole):
+        raise CallError("internal", f"the row's identifier {custom_id[:100]!r} is none that Anthropic takes")
+    return whole
+
+
+def own_id(whole: str) -> str:
+    """The reverse of `remote_id`; that of a row which nobody asked for stays as it is."""
+    if (packed := _PACKED.fullmatch(whole)) is not None:
+        return base64.urlsafe_b64decode(f"{packed[1]}=").hex()
+    plain = _PLAIN.fullmatch(whole)
+    return plain[1] if plain is not None else whole
+
+
+def _remote(batch: MessageBatch) -> RemoteBatch:
+    """Read a batch.
+
+    Raises:
+        CallError: It is none. The client passes on whatever a server sends.
+    """
+    try:
+        return _as_remote(batch)
+    except (AttributeError, TypeError, ValueError):
+        raise CallError("connection", "the server's reply is no batch") from None
+
+
+def _as_remote(batch: MessageBatch) -> RemoteBatch:
+    counts = batch.request_counts
+    done = counts.succeeded + counts.errored + counts.canceled + counts.expired
+    state: BatchState = "running"
+    if batch.processing_status == "ended":
+        state = "cancelled" if counts.canceled else "expired" if counts.expired else "ended"
+    if not isinstance(batch.id, str) or not batch.id:
+        raise ValueError
+    return RemoteBatch(
+        id=batch.id,
+        state=state,
+        metadata={},
+        requests=done + counts.processing,
+        done=done,
+        created=_time(batch.created_at),
+        expires=_time(batch.expires_at),
+    )
+
+
+def _time(value: datetime | str | None) -> datetime | None:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _is_older(batch: RemoteBatch, moment: datetime | None) -> bool:
+    return moment is not None and batch.created is not None and batch.created < moment

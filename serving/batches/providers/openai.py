@@ -1,0 +1,343 @@
+"""OpenAI's batches, and those of servers with its protocol.
+
+Requests go as a file of JSON lines, and results come as one file for replies and one for failures. Metadata
+are kept with a batch, so every batch can be found by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from cases.texts import one_line, printable
+from serving.backends.backend import CallParameters
+from serving.backends.hosted import chat_model, demand_key, model_arguments
+from serving.backends.hosted_providers import OPENAI_FACTS
+from serving.backends.openai_compatible import connect_server as reach_server
+from serving.backends.openai_protocol import answers, request_body
+from serving.batches.provider import (
+    Asked,
+    BatchLimits,
+    BatchModel,
+    BatchRow,
+    BatchState,
+    NoSuchBatch,
+    RemoteBatch,
+    RowResult,
+)
+from serving.batches.providers.json_lines import demand_samples, file_of, parsed
+from serving.batches.providers.openai_rows import CHAT, Read, request_line, row_result
+from serving.errors import CallError, ModelError
+from serving.keys import api_key
+from serving.messages import Answer, Message
+from serving.model_name import ModelName, key_variable
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types import Batch
+
+LIMITS = BatchLimits(requests=50_000, bytes=200_000_000)
+
+_DAY_S = 86_400
+INPUT_DAYS = 3
+"""A batch ends within one; the days more are for batches that are cancelled or finalised late."""
+OUTPUT_DAYS = 14
+"""Long enough for a run that is resumed after a holiday: results that are gone would be paid for again."""
+
+HOSTED_RETENTION = (
+    f"OpenAI stores the requests as a file for {INPUT_DAYS} days and the results for {OUTPUT_DAYS}, unless"
+    " they are deleted before; the batch itself, with its metadata and no texts, stays"
+)
+SERVER_RETENTION = (
+    "the server stores the requests and the results as files until they are deleted, or as its operator says"
+)
+
+_PAGE = 100
+_REQUEST_S = 600.0
+"""Of one read or write: an upload of 200 MB takes many."""
+_MAX_REASONS = 3
+
+_STATES: dict[str, BatchState] = {
+    "validating": "preparing",
+    "completed": "ended",
+    "expired": "expired",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+"""All others are of a batch that runs: `in_progress`, `finalizing`, `cancelling`, and what is yet to come."""
+
+_LATER = ("token_limit_exceeded", "rate_limit", "quota")
+"""Parts of the codes of batches that are refused for now: what waits in the account's queue is too much."""
+
+_NEVER_MADE = (400, 401, 403, 404, 413, 422)
+"""Statuses after which no batch exists, so that its file is needed no more."""
+
+Write = Callable[[Sequence[Message], CallParameters], dict[str, Any]]
+"""The body of a request."""
+
+
+def connect_openai(name: ModelName) -> BatchModel:
+    """A model of OpenAI's own service.
+
+    Raises:
+        ModelError: The package or the key is missing.
+    """
+    from langchain_openai import ChatOpenAI
+    from openai.types.chat import ChatCompletion
+
+    from serving.backends.langchain_model import answers_of_chat, chat_messages
+
+    demand_key(OPENAI_FACTS, name)
+    model, _ = chat_model(OPENAI_FACTS, name, None)
+    assert isinstance(model, ChatOpenAI)
+    arguments = model_arguments(OPENAI_FACTS, model)
+
+    def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
+        payload = model._get_request_payload(chat_messages(messages), **arguments(call))
+        beside: dict[str, Any] = payload.pop("extra_body", {})
+        return payload | beside
+
+    def read(body: Any, asked: int) -> list[Answer]:
+        # As the client itself builds it, without a look at the types.
+        return answers_of_chat(model._create_chat_result(ChatCompletion.construct(**body)), asked)
+
+    client = model.root_async_client.with_options(timeout=_REQUEST_S)
+    return BatchModel(
+        OpenAIBatches(name.provider, client, write, read, hosted=True),
+        max_samples=OPENAI_FACTS.max_samples,
+        logprobs=OPENAI_FACTS.logprobs,
+        constraints=OPENAI_FACTS.constraints,
+    )
+
+
+def connect_server(name: ModelName) -> BatchModel:
+    """A model behind an address that has OpenAI's routes for files and batches.
+
+    Raises:
+        ModelError: The server cannot be reached or serves other models, or a package is missing.
+    """
+    try:
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+    except ImportError:
+        raise ModelError(f"model {str(name)!r} needs a package: pip install langchain-openai") from None
+    variable = key_variable(name.provider)
+    backend = reach_server(name, variable)
+    (url,) = name.base_urls
+
+    def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
+        return request_body(name.name, messages, call)
+
+    def read(body: Any, asked: int) -> list[Answer]:
+        return answers(body, name.name, asked)
+
+    client = AsyncOpenAI(
+        base_url=url.rstrip("/"),
+        api_key=api_key(variable) or "EMPTY",
+        max_retries=0,
+        timeout=_REQUEST_S,
+        http_client=DefaultAsyncHttpxClient(timeout=None, follow_redirects=False),
+    )
+    return BatchModel(
+        OpenAIBatches(url.rstrip("/"), client, write, read, hosted=False),
+        max_samples=OPENAI_FACTS.max_samples if backend.many_samples else 1,
+        logprobs=backend.logprobs,
+        constraints=backend.constraints,
+    )
+
+
+class OpenAIBatches:
+    """A `BatchProvider`."""
+
+    limits = LIMITS
+
+    def __init__(self, endpoint: str, client: AsyncOpenAI, write: Write, read: Read, *, hosted: bool) -> None:
+        """Nothing is sent.
+
+        Args:
+            endpoint: Names the service.
+            client: Follows no redirects and tries nothing again.
+            write: Makes a request's body.
+            read: Reads a response's body.
+            hosted: Whether it is OpenAI's own service, which takes the times after which files expire.
+        """
+        self.endpoint = endpoint
+        self.retention = HOSTED_RETENTION if hosted else SERVER_RETENTION
+        self._client = client
+        self._write = write
+        self._read = read
+        self._hosted = hosted
+
+    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+        """The request as a row."""
+        demand_samples(call, OPENAI_FACTS.max_samples)
+        return BatchRow(custom_id, self._write(messages, call))
+
+    def encoded(self, row: BatchRow) -> bytes:
+        """A line of the file."""
+        return request_line(row)
+
+    async def mark(self) -> Mapping[str, str]:
+        """Nothing: metadata are kept."""
+        return {}
+
+    async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
+        """Upload a file and start its batch; the file is deleted again where that is refused."""
+        with file_of(map(self.encoded, rows), self.limits) as content:
+            name = f"evigraph-{metadata['nonce']}.jsonl"
+            uploaded = await self._client.files.create(
+                file=(name, content, "application/jsonl"),
+                purpose="batch",
+                **(_expiry("expires_after", INPUT_DAYS) if self._hosted else {}),
+            )
+        file_id = _text(getattr(uploaded, "id", None), "an uploaded file")
+        try:
+            batch = await self._client.batches.create(
+                completion_window="24h",
+                endpoint=CHAT,
+                input_file_id=file_id,
+                metadata=dict(metadata),
+                **(_expiry("output_expires_after", OUTPUT_DAYS) if self._hosted else {}),
+            )
+        except Exception as error:
+            if getattr(error, "status_code", None) in _NEVER_MADE:
+                # It expires by itself; the refusal is what the caller has to hear of.
+                await self._delete(file_id)
+            raise
+        return _remote(batch)
+
+    async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
+        """Batches with these metadata."""
+        seen: set[str] = set()
+        async for batch in self._client.batches.list(limit=_PAGE):
+            one = _remote(batch)
+            if one.id in seen:
+                raise CallError("connection", f"{self.endpoint} lists batch {one.id!r} again and again")
+            seen.add(one.id)
+            if metadata.items() <= one.metadata.items():
+                yield one
+
+    async def look(self, batch_id: str) -> RemoteBatch:
+        """The batch as it is now."""
+        return _remote(await self._retrieve(batch_id))
+
+    async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
+        """First the file of replies, then that of failures."""
+        now = await self._retrieve(batch.id)
+        failure: CallError | None = None
+        for file_id in (now.output_file_id, now.error_file_id):
+            if not file_id:
+                continue
+            try:
+                async with self._client.files.with_streaming_response.content(file_id) as response:
+                    async for line in parsed(response.iter_bytes(), f"file {file_id} of {self.endpoint}"):
+                        yield row_result(line, asked, self._read, self.endpoint)
+            except CallError as error:
+                # The other file is read all the same.
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def cancel(self, batch_id: str) -> None:
+        """Ask for its end."""
+        try:
+            await self._client.batches.cancel(batch_id)
+        except Exception as error:
+            if not _refused(error) or not (await self.look(batch_id)).final:
+                raise
+
+    async def delete(self, batch: RemoteBatch) -> None:
+        """Delete all of its files; a batch itself cannot be deleted."""
+        failures = [
+            failure for file_id in batch.files if (failure := await self._delete(file_id)) is not None
+        ]
+        if failures:
+            raise failures[0]
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._client.close()
+
+    async def _retrieve(self, batch_id: str) -> Batch:
+        from openai import NotFoundError
+
+        try:
+            batch = await self._client.batches.retrieve(batch_id)
+        except NotFoundError as error:
+            raise NoSuchBatch(batch_id, self.endpoint) from error
+        if _remote(batch).id != batch_id:
+            raise CallError("connection", f"{self.endpoint} answers for another batch than {batch_id!r}")
+        return batch
+
+    async def _delete(self, file_id: str) -> Exception | None:
+        """Delete a file; one that is gone is no failure."""
+        from openai import NotFoundError
+
+        try:
+            await self._client.files.delete(file_id)
+        except NotFoundError:
+            return None
+        except Exception as error:
+            return error
+        return None
+
+
+def _remote(batch: Batch) -> RemoteBatch:
+    """Read a batch.
+
+    Raises:
+        CallError: It is none. The client passes on whatever a server sends.
+    """
+    try:
+        return _as_remote(batch)
+    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+        raise CallError("connection", "the server's reply is no batch") from None
+
+
+def _as_remote(batch: Batch) -> RemoteBatch:
+    state = _STATES.get(batch.status, "running")
+    counts = batch.request_counts
+    files = (batch.input_file_id, batch.output_file_id, batch.error_file_id)
+    errors = (batch.errors.data if batch.errors else None) or []
+    later = any(part in (error.code or "") for error in errors for part in _LATER)
+    return RemoteBatch(
+        id=_text(batch.id, "a batch"),
+        state=state,
+        metadata={str(key): str(value) for key, value in (batch.metadata or {}).items()},
+        requests=(counts.total or None) if counts else None,
+        done=counts.completed + counts.failed if counts else None,
+        created=_moment(batch.created_at),
+        expires=_moment(batch.expires_at),
+        files=tuple(str(file) for file in files if file),
+        reason=_reason(errors),
+        error_class="rate_limit" if later else "internal",
+    )
+
+
+def _reason(errors: Sequence[Any]) -> str:
+    parts = [
+        (f"line {error.line}: " if error.line is not None else "") + str(error.message or error.code or "")
+        for error in errors[:_MAX_REASONS]
+    ]
+    more = f"; and {len(errors) - _MAX_REASONS:,} more" if len(errors) > _MAX_REASONS else ""
+    return one_line(printable("; ".join(parts)))[:1000] + more
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise CallError("connection", f"the server gives {what} no identifier")
+    return value
+
+
+def _expiry(field: str, days: int) -> dict[str, Any]:
+    return {field: {"anchor": "created_at", "seconds": days * _DAY_S}}
+
+
+def _refused(error: BaseException) -> bool:
+    """Whether a request was answered with a client's error, and so has done nothing."""
+    status = getattr(error, "status_code", None)
+    return isinstance(status, int) and 400 <= status < 500

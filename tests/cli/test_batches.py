@@ -1,0 +1,125 @@
+"""Runs in batches from the command line, against an emulated provider: detached, resumed, killed, retried."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cases.locks import FileLock
+from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+
+CASES = 3
+ROUNDS = 3
+
+
+class Service:
+    """An emulator of OpenAI's batches in a process of its own, and commands that ask it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger = folder / "ledger.jsonl"
+        words = ("tests.serving.batches.emulator", "openai", "--ledger", str(self.ledger), "--step", "700")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True, env=os.environ
+        )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        write_cases(folder / "cases.jsonl", CASES)
+        write_recipe(folder)
+
+    def run(self, model: str, out: str, *more: str) -> Ended:
+        given = ("--recipe", "lexical.yaml", "--model", model, "--no-probe", "--allow-hosted", "--out", out)
+        return self.ask("run", "tamu", "cases.jsonl", *given, *more)
+
+    def ask(self, *words: str) -> Ended:
+        environment = {"OPENAI_BASE_URL": f"{self.url}/v1", "OPENAI_API_KEY": "a-key"}
+        return evigraph(*words, folder=self.folder, environment=environment)
+
+    def faults(self, **faults: Any) -> None:
+        httpx.post(f"{self.url}/emulator/faults", json=faults).raise_for_status()
+
+    def billed(self) -> Counter[str]:
+        lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
+        return Counter(one["body"] for one in map(json.loads, lines) if one["event"] == "billed")
+
+    def results(self, out: str) -> bytes:
+        return (self.folder / out / "cases.jsonl").read_bytes()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    one = Service(tmp_path)
+    yield one
+    one.process.kill()
+    one.process.wait()
+
+
+def test_a_run_that_detaches_in_every_round_equals_the_run_online(service: Service) -> None:
+    assert service.run("openai:gpt-4o-mini", "online").code == 0
+    online = service.billed()
+    started = service.run("batch:openai:gpt-4o-mini", "run", "--detach", "--json")
+    assert (started.code, started.summary["status"]) == (0, "interrupted")
+    assert started.err.count("OpenAI stores the requests") == 1
+
+    status = service.ask("status", "run", "--json").summary
+    ((batch,), calls) = status["batches"], status["calls_away"]
+    assert (batch["state"], calls, status["open"]) == ("running", 4 * CASES, CASES)
+    assert 0 < batch["left"] <= 24 * 3600
+    shown = service.ask("status", "run")
+    assert batch["id"][:8] in shown.out and "next: evigraph resume run" in shown.out
+
+    # A second session is refused while one has the lock.
+    lock = FileLock(service.folder / "run" / ".lock")
+    assert "another process is writing" in service.ask("resume", "run", "--no-probe").line
+    lock.close()
+
+    for _ in range(2 * ROUNDS):
+        ended = service.ask("resume", "run", "--no-probe", "--detach", "--json")
+        assert ended.code == 0
+    assert (ended.summary["status"], ended.summary["calls"]) == ("finished", 8 * CASES)
+    assert service.results("run") == service.results("online")
+    twice = service.billed()
+    twice.subtract(online)
+    assert twice == online
+
+
+def test_rows_that_fail_are_asked_again_online(service: Service) -> None:
+    assert service.run("openai:gpt-4o-mini", "online").code == 0
+    service.faults(rows={0: "invalid"}, missing=[1])
+    failed = service.run("batch:openai:gpt-4o-mini", "run", "--poll", "0.05", "--json")
+    assert (failed.code, failed.summary["failed"] > 0) == (1, True)
+    batches = failed.err.count(" submitted to openai")
+    service.faults(rows={}, missing=[])
+    again = service.ask("retry", "run", "--no-probe", "--retry-online", "--json")
+    assert (again.code, again.summary["done"]) == (0, CASES)
+    assert " submitted to openai" not in again.err and batches
+    assert service.results("run") == service.results("online")
+    # The next session sends batches again.
+    recorded = json.loads((service.folder / "run" / "run.json").read_text())["models"]["label"]["name"]
+    assert recorded == "batch:openai:gpt-4o-mini"
+
+
+def test_a_dry_run_tells_rounds_and_half_the_price(service: Service) -> None:
+    (service.folder / "prices.yaml").write_text('models: {"openai:gpt-4o-mini": {input: 1, output: 2}}\n')
+    dry = service.run("batch:openai:gpt-4o-mini", "never", "--dry-run", "--prices", "prices.yaml", "--json")
+    found = dry.summary
+    assert [one["calls"] for one in found["rounds"]] == [4 * CASES, 3 * CASES, CASES]
+    assert sum(one["calls"] for one in found["rounds"]) == found["calls"]
+    assert found["cost"] == pytest.approx(found["online_cost"] / 2) and found["most_hours"] == 72
+    assert not service.ledger.exists()
+
+
+@pytest.mark.parametrize("model", ["batch:embedded:smollm2-135m", "batch:scripted:auto", "batch:"])
+def test_a_model_without_batches_is_refused_in_one_line(tmp_path: Path, model: str) -> None:
+    write_cases(tmp_path / "cases.jsonl", 1)
+    refused = evigraph("run", "tamu", "cases.jsonl", "--model", model, folder=tmp_path)
+    assert refused.code == 2 and "batch" in refused.line

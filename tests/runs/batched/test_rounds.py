@@ -1,0 +1,179 @@
+"""Runs whose models answer in batches come to what the same runs come to online, and pay for no more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from runs.away import away_batches
+from runs.manifest import BudgetCaps, RunStopped
+from serving.batches.provider import BatchLimits, BatchState, RowResult
+from serving.budget import Price
+from serving.errors import CallError
+from serving.messages import Answer
+from tests.runs.batched.account import Account
+from tests.runs.batched.conftest import MODEL, Runs
+
+CALLS_OF_4_CASES = 32
+
+
+def test_a_run_in_batches_ends_as_one_online_and_pays_for_as_many_calls(runs: Runs, account: Account) -> None:
+    online = runs.start(model="scripted:auto", out="online")
+    run = runs.start()
+    assert run.manifest.status == "finished" and run.manifest.counts.done == 4
+    assert runs.results() == runs.results("online")
+    (one,), (other,) = run.manifest.sessions, online.manifest.sessions
+    assert (one.calls, one.replayed) == (other.calls, 0) == (CALLS_OF_4_CASES, 0)
+    assert set(account.paid.values()) == {1}
+    # Intent and votes; reflections; the answer.
+    assert [held.remote.requests for held in account.batches.values()] == [8, 12, 4]
+    assert account.deleted == list(account.batches)
+    assert runs.watcher.lines.count("batches: the account stores everything for ever") == 1
+
+
+def test_limits_are_kept_and_results_stay_the_same(runs: Runs, account: Account) -> None:
+    runs.start(model="scripted:auto", out="online")
+    account.limits = BatchLimits(requests=3, bytes=10_000_000)
+    runs.start()
+    assert max(held.remote.requests or 0 for held in account.batches.values()) == 3
+    assert runs.results() == runs.results("online")
+    assert set(account.paid.values()) == {1}
+
+
+@pytest.mark.parametrize(("name", "most"), [("bytes", 9_000), ("tokens", 3_000)])
+def test_bytes_and_tokens_are_limits_too(runs: Runs, account: Account, name: str, most: int) -> None:
+    whole = BatchLimits(requests=1000, bytes=10_000_000)
+    account.limits = replace(whole, bytes=most) if name == "bytes" else replace(whole, tokens=most)
+    runs.start()
+    assert len(account.batches) > 6
+    for held in account.batches.values():
+        if name == "bytes" and len(held.rows) > 1:
+            assert sum(len(account.encoded(row)) for row in held.rows) <= most
+    assert set(account.paid.values()) == {1}
+
+
+def test_a_detached_run_goes_on_where_it_ended(runs: Runs, account: Account) -> None:
+    account.looks = 1
+    run = runs.start(detach=True)
+    assert run.manifest.status == "interrupted" and run.manifest.counts.total == 0
+    away = away_batches(run.path)
+    assert (away.calls, [one.state for one in away.batches]) == (16, ["running"])
+    assert away.batches[0].left == pytest.approx(24 * 3600, abs=600)
+    for _ in range(8):
+        run = runs.resume(detach=True)
+    assert run.manifest.status == "finished" and run.manifest.counts.done == 4
+    assert set(account.paid.values()) == {1}
+    assert sum(session.calls for session in run.manifest.sessions) == CALLS_OF_4_CASES
+
+
+def test_a_batch_that_was_made_without_an_answer_is_found_and_adopted(runs: Runs, account: Account) -> None:
+    account.lose_answer = True
+    run = runs.start()
+    assert run.manifest.status == "finished"
+    assert set(account.paid.values()) == {1} and len(account.batches) == 3
+
+
+def test_an_intent_without_a_batch_is_taken_back(runs: Runs, account: Account) -> None:
+    def die(_: object) -> None:
+        raise KeyboardInterrupt
+
+    account.on_submit = die
+    with pytest.raises(KeyboardInterrupt):
+        runs.start()
+    account.on_submit = lambda _: None
+    assert [one.state for one in away_batches(runs.folder / "run").batches] == ["intended"]
+    assert runs.resume().manifest.status == "finished"
+    assert set(account.paid.values()) == {1}
+    assert any("were never submitted" in line for line in runs.watcher.lines)
+
+
+def test_where_nothing_can_be_known_of_a_submit_the_run_stops(runs: Runs, account: Account) -> None:
+    account.lose_answer = True
+    account.hidden = True
+    with pytest.raises(RunStopped, match="cannot be known"):
+        runs.start()
+    account.lose_answer = account.hidden = False
+    assert runs.resume().manifest.status == "finished"
+    assert set(account.paid.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("end", "error_class"), [("expired", "timeout"), ("cancelled", "connection"), ("failed", "internal")]
+)
+def test_a_batch_that_comes_to_nothing_fails_its_cases_and_a_retry_asks_again(
+    runs: Runs, account: Account, end: BatchState, error_class: str
+) -> None:
+    runs.start(model="scripted:auto", out="online")
+    account.end = end
+    account.results = lambda rows: []
+    run = runs.start()
+    assert run.manifest.counts.errors == {error_class: 4}
+    assert away_batches(run.path).failures == {error_class: 16}
+    account.end, account.results = "ended", lambda rows: rows
+    # A resume leaves failed cases alone.
+    assert runs.resume().manifest.counts.failed == 4
+    run = runs.retry()
+    assert run.manifest.counts.done == 4 and runs.results() == runs.results("online")
+    assert set(account.paid.values()) == {1}
+
+
+def test_rows_that_fail_miss_double_or_are_foreign_end_one_way_or_another(
+    runs: Runs, account: Account
+) -> None:
+    def spoil(rows: list[RowResult]) -> list[RowResult]:
+        if len(account.batches) > 1:
+            return rows
+        answers = rows[2].answers
+        other = RowResult(rows[2].custom_id, tuple(Answer("other", "stop", 1, 1) for _ in answers))
+        failed = RowResult(rows[0].custom_id, failure=CallError("refusal", "no"))
+        foreign = RowResult("nobody", answers)
+        return [foreign, failed, *reversed(rows[2:]), rows[3], other]
+
+    account.results = spoil
+    run = runs.start()
+    rows = away_batches(run.path).rows
+    assert (rows["foreign"], rows["failed"], rows["doubled"], rows["differing"]) == (1, 1, 1, 1)
+    assert rows["missing"] >= 1
+    account.results = lambda rows: rows
+    runs.start(model="scripted:auto", out="online")
+    run = runs.retry()
+    assert run.manifest.counts.done == 4 and runs.results() == runs.results("online")
+
+
+def test_a_lost_batch_fails_and_is_not_paid_again_if_it_comes_back(runs: Runs, account: Account) -> None:
+    account.looks = 1
+    runs.start(detach=True)
+    kept, account.batches = account.batches, {}
+    run = runs.resume()
+    assert run.manifest.counts.errors == {"internal": 4}
+    assert any("another account" in line for line in runs.watcher.lines)
+    account.batches = kept
+    assert runs.retry().manifest.counts.done == 4
+    assert set(account.paid.values()) == {1}
+
+
+def test_files_stay_where_the_user_wants_that(runs: Runs, account: Account) -> None:
+    runs.start(keep_remote=True)
+    assert account.deleted == []
+
+
+def test_calls_in_batches_reserve_and_cost_half(runs: Runs, account: Account) -> None:
+    prices = {"openai:m": Price(input=1_000_000, output=1_000_000)}
+    run = runs.start(budget=BudgetCaps(prices=prices))
+    tokens = run.manifest.total_tokens
+    assert run.manifest.total_cost == pytest.approx(tokens / 2)
+    stopped = runs.start(budget=BudgetCaps(max_tokens=2_000), out="small")
+    assert stopped.manifest.status == "interrupted"
+    assert 0 < stopped.manifest.total_tokens <= 2_000
+    assert (stopped.manifest.sessions[0].stopped_by or "").startswith("budget of 2,000 tokens")
+    more = runs.resume("small", budget=BudgetCaps(max_tokens=1_000_000))
+    assert more.manifest.status == "finished" and runs.results("small") == runs.results()
+
+
+def test_the_trace_names_what_came_from_batches(runs: Runs) -> None:
+    run = runs.start(1)
+    calls = [call for line in run.trace("k0") for call in line.get("calls", ())]
+    assert {call["server"] for call in calls} == {"openai"} and not any(call["replayed"] for call in calls)
+    assert json.loads((run.path / "run.json").read_text())["models"]["label"]["name"] == MODEL

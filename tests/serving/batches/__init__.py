@@ -1,0 +1,1 @@
+"""Batches of each provider, through its own client, against an emulator on loopback."""

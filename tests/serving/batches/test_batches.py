@@ -1,0 +1,391 @@
+"""What holds for the batches of every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import timedelta
+
+import pytest
+
+from serving.backends import connect as connect_online
+from serving.backends.backend import exchange
+from serving.batches.provider import BatchRow, NoSuchBatch, RemoteBatch
+from serving.errors import CallError, classify
+from serving.model_name import ModelName
+from tests.serving.batches.conftest import Reach
+from tests.serving.batches.emulators.bookkeeping import WRONG_KEY, RowFault
+from tests.serving.batches.harness import HOUR_S, OTHER_KEY, Reached, failures, key_of, moment, prompt
+from tests.serving.hosted_models import MODELS, call
+
+
+async def failure_of(awaitable: Awaitable[object]) -> CallError:
+    """The classed failure with which it ends."""
+    with pytest.raises(Exception) as caught:
+        await awaitable
+    return classify(caught.value)
+
+
+async def test_a_batch_goes_from_its_submit_to_its_results(reached: Reached) -> None:
+    batch = await reached.submit(3)
+    assert (batch.state in ("preparing", "running"), batch.final) == (True, False)
+    reached.emulator.now += 60
+    running = await reached.provider.look(batch.id)
+    assert (running.id, running.state) == (batch.id, "running")
+    reached.emulator.now += HOUR_S
+    ended = await reached.provider.look(batch.id)
+    assert (ended.state, ended.final) == ("ended", True)
+    # Google does not say.
+    counts = (None, None) if reached.name == "google_genai" else (3, 3)
+    assert (ended.requests, ended.done) == counts
+    results = await reached.results(ended)
+    assert [one.custom_id for one in results] == [key_of(index) for index in range(3)]
+    assert [(one.failure, len(one.answers)) for one in results] == [(None, 1)] * 3
+    assert len(reached.emulator.ledger.of("billed")) == 3
+
+
+async def test_its_times_are_the_providers(reached: Reached) -> None:
+    batch = await reached.submit()
+    assert batch.created == moment(reached.emulator)
+    if reached.name != "google_genai":
+        assert batch.expires == moment(reached.emulator) + timedelta(hours=24)
+
+
+async def test_a_row_gets_the_answer_that_the_same_request_gets_online(reached: Reached) -> None:
+    samples = min(2, reached.model.max_samples)
+    calls = [
+        call(constraint, samples=samples, logprobs=reached.model.logprobs)
+        for constraint in reached.model.constraints
+    ]
+    rows = [reached.provider.row(key_of(n), prompt(n), one) for n, one in enumerate(calls)]
+    batch = await reached.provider.submit(rows, await reached.metadata())
+    reached.emulator.now += HOUR_S
+    batched = await reached.results(await reached.provider.look(batch.id), samples)
+    backend = connect_online(ModelName(reached.name, MODELS[reached.name]))
+    (server,) = backend.servers
+    for index, (row, one) in enumerate(zip(rows, calls, strict=True)):
+        assert await server.complete(prompt(index), one) == list(batched[index].answers)
+        assert reached.emulator.online[index] == row.body
+    assert server.endpoint == reached.provider.endpoint
+    assert server.close is not None
+    await server.close()
+
+
+async def test_the_models_abilities_are_those_that_it_has_online(reached: Reached) -> None:
+    backend = connect_online(ModelName(reached.name, MODELS[reached.name]))
+    assert reached.model.constraints == backend.constraints
+    assert (reached.model.many_samples, reached.model.logprobs) == (backend.many_samples, backend.logprobs)
+    (server,) = backend.servers
+    assert server.close is not None
+    await server.close()
+
+
+async def test_a_row_brings_as_many_answers_as_samples(reached: Reached) -> None:
+    samples = min(3, reached.model.max_samples)
+    (one,) = await reached.results(await reached.finished(1, samples=samples), samples)
+    assert len(one.answers) == samples
+    assert sum(answer.input_tokens for answer in one.answers) == one.answers[0].input_tokens
+
+
+async def test_more_samples_than_a_request_can_bring_are_refused(reached: Reached) -> None:
+    samples = reached.model.max_samples + 1
+    with pytest.raises(CallError, match="samples"):
+        reached.provider.row("a", prompt(0), call(samples=samples))
+
+
+async def test_a_batch_is_found_by_its_metadata(reached: Reached) -> None:
+    before = await reached.metadata("n2")
+    first = await reached.submit(nonce="n1")
+    second = await reached.provider.submit(reached.rows(3), before)
+    reached.emulator.now += HOUR_S
+    assert [one.id for one in await reached.found(before)] == [second.id]
+    assert first.id != second.id
+
+
+async def test_none_is_found_where_none_was_submitted(reached: Reached) -> None:
+    await reached.submit(nonce="n1")
+    reached.emulator.now += HOUR_S
+    assert await reached.found(await reached.metadata("n2")) == []
+
+
+@pytest.mark.parametrize("status", [429, 500, 0])
+async def test_a_submit_that_failed_without_a_batch_is_not_found(reached: Reached, status: int) -> None:
+    reached.emulator.faults.before = [status]
+    metadata = await reached.metadata()
+    failure = await failure_of(reached.provider.submit(reached.rows(2), metadata))
+    assert failure.error_class == ("rate_limit" if status == 429 else "connection")
+    assert failure.retry_after == (7.0 if status == 429 else None)
+    assert await reached.found(metadata) == []
+    await reached.provider.submit(reached.rows(2), metadata)
+    assert len(await reached.found(metadata)) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 0])
+async def test_a_submit_that_failed_after_its_batch_was_made_is_found(reached: Reached, status: int) -> None:
+    reached.emulator.faults.after = [status]
+    metadata = await reached.metadata()
+    await failure_of(reached.provider.submit(reached.rows(2), metadata))
+    (found,) = await reached.found(metadata)
+    reached.emulator.now += HOUR_S
+    (found,) = await reached.found(metadata)
+    assert found.certain
+    assert len(await reached.results(found)) == 2
+    assert len(reached.emulator.ledger.of("billed")) == 2
+
+
+async def test_batches_are_found_page_by_page(reached: Reached) -> None:
+    metadata = await reached.metadata()
+    oldest = await reached.provider.submit(reached.rows(2), metadata)
+    for index in range(4):
+        await reached.submit(3, nonce=f"m{index}")
+    reached.emulator.now += HOUR_S
+    reached.emulator.faults.page = 1
+    assert [one.id for one in await reached.found(metadata)] == [oldest.id]
+
+
+async def test_a_list_that_repeats_itself_is_not_read_for_ever(reached: Reached) -> None:
+    metadata = await reached.metadata()
+    for index in range(3):
+        await reached.submit(2, nonce=f"m{index}")
+    reached.emulator.faults.page = 1
+    reached.emulator.faults.same_page = True
+    assert "again" in str(await failure_of(reached.found({**metadata, "nonce": "none"})))
+
+
+@pytest.mark.parametrize(
+    ("fault", "error_class", "retryable"),
+    [
+        ("invalid", "internal", False),
+        ("overloaded", "connection", True),
+        ("too_long", "context_length", False),
+    ],
+)
+async def test_a_row_fails_alone(
+    reached: Reached, fault: RowFault, error_class: str, retryable: bool
+) -> None:
+    reached.emulator.faults.rows = {1: fault}
+    results = await reached.results(await reached.finished(4))
+    (index, failure), *others = failures(results).items()
+    assert (index, others) == (1, [])
+    if reached.name == "anthropic" and fault == "overloaded":
+        error_class = "rate_limit"
+    assert (failure.error_class, failure.retryable) == (error_class, retryable)
+    assert reached.provider.endpoint in str(failure)
+    assert len(results) == 4
+    assert len(reached.emulator.ledger.of("billed")) == 3
+
+
+async def test_a_refusal_is_an_answer_that_is_paid_for(reached: Reached) -> None:
+    reached.emulator.faults.rows = {0: "refused", 1: "blocked"}
+    samples = min(2, reached.model.max_samples)
+    results = await reached.results(await reached.finished(3, samples=samples), samples)
+    reasons = [{answer.finish_reason for answer in one.answers} for one in results]
+    assert [len(one.answers) for one in results] == [samples] * 3
+    assert reasons[0] <= {"refusal", "content_filter"}
+    assert reasons[1] <= {"refusal", "content_filter"}
+    assert not reasons[2] & {"refusal", "content_filter"}
+
+
+async def test_rows_out_of_order_keep_their_answers(reached: Reached) -> None:
+    in_order = await reached.results(await reached.finished())
+    reached.emulator.faults.shuffled = True
+    results = await reached.results(await reached.finished())
+    assert [one.custom_id for one in results] == [key_of(index) for index in (3, 2, 1, 0)]
+    assert results[::-1] == in_order
+
+
+async def test_missing_and_doubled_rows_are_given_as_they_are(reached: Reached) -> None:
+    reached.emulator.faults.missing = [0]
+    reached.emulator.faults.doubled = [2]
+    results = await reached.results(await reached.finished())
+    assert sorted(one.custom_id for one in results) == sorted(key_of(index) for index in (1, 2, 2, 3))
+    assert len({one.answers for one in results if one.custom_id == key_of(2)}) == 1
+
+
+async def test_a_row_that_comes_twice_with_different_contents_is_given_twice(reached: Reached) -> None:
+    reached.emulator.faults.contradicted = [1]
+    results = await reached.results(await reached.finished())
+    assert len({one.answers for one in results if one.custom_id == key_of(1)}) == 2
+
+
+async def test_rows_that_nobody_asked_for_keep_their_names(reached: Reached) -> None:
+    reached.emulator.faults.foreign = 2
+    names = {one.custom_id for one in await reached.results(await reached.finished())}
+    assert names == {*map(key_of, range(4)), "nobody-asked-0", "nobody-asked-1"}
+
+
+async def test_what_is_readable_is_given_before_what_is_not(reached: Reached) -> None:
+    reached.emulator.faults.garbage = 1
+    batch = await reached.finished()
+    given = []
+    with pytest.raises(CallError, match="no JSON"):
+        async for one in reached.provider.results(batch, lambda _: 1):
+            given.append(one)
+    assert len(given) == 4
+
+
+async def test_results_that_are_cut_off_are_a_lost_connection(reached: Reached) -> None:
+    reached.emulator.faults.cut = True
+    failure = await failure_of(reached.results(await reached.finished()))
+    assert (failure.error_class, failure.retryable) == ("connection", True)
+    reached.emulator.faults.cut = False
+    assert (
+        len(
+            await reached.results(
+                (await reached.found(await reached.metadata()))[0]
+                if reached.name != "anthropic"
+                else await _only(reached)
+            )
+        )
+        == 4
+    )
+
+
+async def _only(reached: Reached) -> RemoteBatch:
+    return await reached.provider.look(reached.emulator.batches[0].id)
+
+
+async def test_a_cancelled_batch_keeps_what_was_done(reached: Reached) -> None:
+    batch = await reached.submit(10)
+    reached.emulator.now += 10 + 300
+    await reached.provider.cancel(batch.id)
+    reached.emulator.now += HOUR_S
+    ended = await reached.provider.look(batch.id)
+    assert ended.state == "cancelled"
+    results = await reached.results(ended)
+    done = 0 if reached.name == "google_genai" else 5
+    assert sum(one.failure is None for one in results) == done
+    assert all(one.failure.retryable for one in results if one.failure is not None)
+    assert len(reached.emulator.ledger.of("billed")) == done
+    await reached.provider.cancel(batch.id)
+
+
+async def test_an_expired_batch_keeps_what_was_done(reached: Reached) -> None:
+    reached.emulator.work_s = 100 * HOUR_S
+    batch = await reached.submit(10)
+    reached.emulator.now += 50 * HOUR_S
+    ended = await reached.provider.look(batch.id)
+    assert ended.state == "expired"
+    results = await reached.results(ended)
+    done = sum(one.failure is None for one in results)
+    assert results == [] if reached.name == "google_genai" else 0 < done < 10
+    assert {failure.retryable for failure in failures(results).values()} <= {True}
+    assert len(reached.emulator.ledger.of("billed")) == done
+
+
+async def test_another_accounts_batch_is_not_there(reach_as: Reach) -> None:
+    batch = await reach_as(OTHER_KEY).submit()
+    mine = reach_as()
+    with pytest.raises(NoSuchBatch, match=batch.id):
+        await mine.provider.look(batch.id)
+    assert await mine.found({"nonce": "n1"}) == []
+
+
+async def test_a_wrong_key_is_said_and_nothing_is_taken(reach_as: Reach) -> None:
+    reached = reach_as(WRONG_KEY)
+    failure = await failure_of(reached.provider.submit(reached.rows(1), {"nonce": "n1"}))
+    assert (failure.error_class, failure.retryable) == ("internal", False)
+    assert reached.emulator.batches == []
+
+
+async def test_a_batch_that_the_provider_lost_is_not_there(reached: Reached) -> None:
+    batch = await reached.submit()
+    reached.emulator.faults.lost = True
+    with pytest.raises(NoSuchBatch):
+        await reached.provider.look(batch.id)
+    with pytest.raises(NoSuchBatch):
+        await reached.results(batch)
+
+
+async def test_a_wrong_clock_at_the_provider_changes_nothing(reached: Reached) -> None:
+    reached.emulator.faults.skew = -400 * 24 * HOUR_S
+    metadata = await reached.metadata()
+    batch = await reached.provider.submit(reached.rows(2), metadata)
+    reached.emulator.now += HOUR_S
+    assert [one.id for one in await reached.found(metadata)] == [batch.id]
+    assert len(await reached.results(await reached.provider.look(batch.id))) == 2
+
+
+async def test_a_batch_larger_than_its_limits_is_not_sent(
+    reached: Reached, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = reached.provider
+    rows = reached.rows(3)
+    size = sum(len(provider.encoded(row)) for row in rows)
+    for changes in ({"requests": 2}, {"bytes": size - 1}):
+        limits = type(provider.limits)(**{"requests": 100, "bytes": 10**6, **changes})
+        with monkeypatch.context() as patch:
+            patch.setattr(provider, "limits", limits, raising=False)
+            with pytest.raises(CallError, match="at most"):
+                await provider.submit(rows, {"nonce": "n" * 16})
+    assert not [path for path in reached.emulator.paths if path.startswith("POST")]
+
+
+@pytest.mark.parametrize("status", [503, 0])
+async def test_a_look_that_fails_is_classed(reached: Reached, status: int) -> None:
+    batch = await reached.submit()
+    reached.emulator.faults.look = [status]
+    failure = await failure_of(reached.provider.look(batch.id))
+    assert (failure.error_class, failure.retryable) == ("connection", True)
+    assert (await reached.provider.look(batch.id)).id == batch.id
+
+
+async def test_a_page_of_a_proxy_is_no_batch(reached: Reached) -> None:
+    batch = await reached.submit()
+    reached.emulator.faults.html = 1
+    failure = await failure_of(reached.provider.look(batch.id))
+    assert "reply" in str(failure) or "JSON" in str(failure)
+    assert (await reached.provider.look(batch.id)).id == batch.id
+
+
+async def test_results_are_not_fetched_from_where_they_are_redirected_to(reached: Reached) -> None:
+    batch = await reached.finished()
+    reached.emulator.faults.redirect = "http://127.0.0.1:9/elsewhere"
+    failure = await failure_of(reached.results(batch))
+    assert "redirects" in str(failure) and not failure.retryable
+
+
+async def test_a_batch_is_deleted_with_its_files(reached: Reached) -> None:
+    batch = await reached.finished()
+    await reached.results(batch)
+    await reached.provider.delete(batch)
+    with pytest.raises(CallError):
+        await _results_or_failure(reached, batch)
+    await reached.provider.delete(batch)
+
+
+async def _results_or_failure(reached: Reached, batch: RemoteBatch) -> None:
+    try:
+        await reached.results(batch)
+    except Exception as error:
+        raise classify(error) from error
+
+
+async def test_rows_are_read_once_and_may_be_made_on_the_way(reached: Reached) -> None:
+    rows = iter(reached.rows(3))
+    batch = await reached.provider.submit(rows, await reached.metadata())
+    reached.emulator.now += HOUR_S
+    assert len(await reached.results(await reached.provider.look(batch.id))) == 3
+
+
+async def test_a_body_that_the_online_endpoint_refuses_fails_its_row_alone(reached: Reached) -> None:
+    rows = reached.rows(3)
+    rows[1] = BatchRow(rows[1].custom_id, {**rows[1].body, "no_such_field": 1})
+    batch = await reached.provider.submit(rows, await reached.metadata())
+    reached.emulator.now += HOUR_S
+    results = await reached.results(await reached.provider.look(batch.id))
+    (index,) = failures(results)
+    assert (index, len(results)) == (1, 3)
+
+
+async def test_the_clients_own_exchange_reads_the_same_server(reached: Reached) -> None:
+    backend = connect_online(ModelName(reached.name, MODELS[reached.name]))
+    (server,) = backend.servers
+    (answer,) = await exchange(server, prompt(0), call(backend.constraints[0]), limit_s=10, retries=0)
+    assert answer.server == reached.provider.endpoint
+    assert server.close is not None
+    await server.close()
+
+
+def test_what_is_stored_is_said_in_a_sentence(reached: Reached) -> None:
+    assert "store" in reached.provider.retention or "keeps" in reached.provider.retention
+    assert "\n" not in reached.provider.retention
