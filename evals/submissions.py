@@ -20,6 +20,7 @@ from cases.submissions.bioasq import (
 )
 from cases.submissions.task import Fault, SubmissionTask, TaskName, worst_first
 from cases.submissions.tasks import ARCHEHR, BIOASQ
+from cases.texts import plural
 from evals.bioasq.scores import predictions_of_run
 from evals.scoring.gold import predictions
 from nodes.retrieval.document_settings import DocumentSettings
@@ -291,6 +292,6 @@ def _within_limits(said: BioasqPrediction, kind: QuestionType | None) -> tuple[B
         kept = replace(kept, exact_answer=entries or None)
     words = (said.ideal_answer or "").split()
     if len(words) > MAX_IDEAL_WORDS:
-        report("ideal_answer", f"{len(words)} words, cut to {MAX_IDEAL_WORDS}")
+        report("ideal_answer", f"{plural(len(words), 'word')}, cut to {MAX_IDEAL_WORDS}")
         kept = replace(kept, ideal_answer=" ".join(words[:MAX_IDEAL_WORDS]))
     return kept, cuts

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cases.load import packaged_cases
+from cases.load import CaseSource, packaged_cases
+from cases.locks import FileLock, LockedError
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
 from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
@@ -23,7 +25,7 @@ from ranking.load import load_ranker
 from ranking.prepared import load_acronyms
 from ranking.vectors import shared_vectors
 from retrieval.demonstrations import MANIFEST, DemonstrationPool, build_pool
-from retrieval.embeddings import DEFAULT_EMBEDDING, connect_embedder
+from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, connect_embedder
 from weights.registry import cache_root
 
 
@@ -55,9 +57,34 @@ async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str],
         safe = "".join(letter if letter.isalnum() else "-" for letter in identity)
         folder = cache_root() / "demonstrations" / safe
         if not (folder / MANIFEST).is_file():
+            await _build_once(folder, source, embedder, notify)
+    return DemonstrationPool(folder, embedder)
+
+
+async def _build_once(
+    folder: Path, source: CaseSource, embedder: Embedder, notify: Callable[[str], None]
+) -> None:
+    """Build the pool, or wait for the process that does: the first to end would remove the other's store."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = await _wait_for_lock(folder.with_name(f".{folder.name}.lock"), notify)
+    try:
+        if not (folder / MANIFEST).is_file():
             notify("building the sample pool of demonstrations (once)")
             await build_pool(folder, [case for case in source if isinstance(case, Case)], embedder)
-    return DemonstrationPool(folder, embedder)
+    finally:
+        lock.close()
+
+
+async def _wait_for_lock(path: Path, notify: Callable[[str], None]) -> FileLock:
+    told = False
+    while True:
+        try:
+            return FileLock(path)
+        except LockedError as error:
+            if not told:
+                notify(f"waiting for the sample pool of demonstrations: {error}")
+            told = True
+            await asyncio.sleep(0.1)
 
 
 class Pool(Resource):

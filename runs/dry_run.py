@@ -7,6 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from cases.records import Case, InvalidCase

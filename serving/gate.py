@@ -32,7 +32,6 @@ from serving.policy import (
 )
 
 
-
 @dataclass(slots=True)
 class _State:
     """What binds this process.

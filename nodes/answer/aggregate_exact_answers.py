@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.biomedical import QuestionType
+from cases.texts import plural
 from nodes.answer.exact_reply import MAX_ENTRIES, Exact
 from nodes.answer.exact_settings import ExactSettings, demand_type
 from nodes.core.context import Context
@@ -156,7 +157,7 @@ def _because(result: Aggregated, type_: QuestionType, votes: int, threshold: flo
     kept = len(result.answer)
     if votes == 1:
         return f"{kept} entries of the only vote"
-    named = f"of {len(result.entries)} that {votes} votes name"
+    named = f"of {len(result.entries)} that {plural(votes, 'vote')} name"
     if type_ == "factoid":
         return f"{kept} entries {named}, by the sum of 1/rank"
     if result.disagreed:

@@ -69,7 +69,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with new_run(out / "again", ids[:3], model="scripted:other") as run:
         add(run, ended("c000"))
         add(run, ended("c001", answer="Because of the <b>drain</b>."))
-        add(run, ended("c002", labels={"1": "essential", "2": "essential", "3": "essential"}))
+        labels = dict.fromkeys("123", "essential") | {"4": "not-essential"}
+        add(run, ended("c002", labels=labels))
         finish(run)
     (out / "torn").mkdir()
     (out / "torn" / "run.json").write_text("{")

@@ -214,3 +214,31 @@ def test_a_phone_scrolls_the_table_and_not_the_page(browser: Browser, link: str)
             page.wait_for_selector(READY)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_a_comparison_fits_every_screen(browser: Browser, link: str, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    page = context.new_page()
+    page.goto(link)
+    root = link.partition("?")[0]
+    for path in ("compare?run=plain&run=again", "compare/case?run=plain&run=again&id=c002"):
+        page.goto(root + path)
+        boxes = page.locator("html, .scroll")
+        wide = boxes.evaluate_all("(all) => all.map((one) => one.scrollWidth - one.clientWidth)")
+        assert len(wide) > 1 and max(wide) <= 0
+    context.close()
+
+
+def test_a_comparison_on_a_phone_says_what_each_cell_is(browser: Browser, link: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(link)
+    page.goto(link.partition("?")[0] + "compare?run=plain&run=again")
+    row = page.locator(".stacked tbody tr").filter(has_text="c002")
+    labels = """(row) => [...row.cells].filter((one) => one.checkVisibility()).map((one) =>
+        (one.dataset.label ? getComputedStyle(one, "::before").content : "") + one.textContent)"""
+    assert row.evaluate(labels)[:3] == ["c002", "done", '"essential in B alone "2']
+    box = row.bounding_box()
+    assert box is not None and box["height"] < 100
+    context.close()
