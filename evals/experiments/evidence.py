@@ -68,17 +68,19 @@ def evidence_row(run: RunFolder, resources: MetricResources) -> EvidenceRow:
 def sentence_scores(line: Line) -> Mapping[str, float]:
     """How strongly a case's line speaks for each sentence; empty where it has labels alone.
 
-    The scores of a ranker that stood alone; the model's probabilities where it alone gave one of every
-    sentence; else the votes.
+    The scores of a ranker that stood alone; the probabilities where the model, by itself or with a ranker,
+    gave one of every sentence; else the votes.
     """
-    votes: Mapping[str, int] = line.get("vote_counts") or {}
-    if line.get("ranker_vote") is not None:
-        alone = line["usable_votes"] == 1
-        return line["ranker_scores"] if alone else {id_: float(count) for id_, count in votes.items()}
+    if line.get("ranker_vote") is not None and line["usable_votes"] == 1:
+        ranked: Mapping[str, float] = line["ranker_scores"]
+        return ranked
     confidence: Mapping[str, float | None] = line.get("label_confidence") or {}
     known = {id_: value for id_, value in confidence.items() if value is not None}
-    if known and len(known) == len(confidence):
+    # Beside votes without probabilities a ranker's would stand alone.
+    told_by_model = line.get("ranker_vote") is None or bool(line.get("model_scores"))
+    if told_by_model and known and len(known) == len(confidence):
         return known
+    votes: Mapping[str, int] = line.get("vote_counts") or {}
     return {id_: float(count) for id_, count in votes.items()}
 
 

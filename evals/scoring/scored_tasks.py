@@ -12,6 +12,7 @@ from cases.records import InvalidCase
 from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import read_entries
 from cases.submissions.tasks import ARCHEHR, guess_task
+from cases.texts import plural
 from evals.metrics.text_metric import MetricResources
 from evals.scoring.gold import (
     GoldCase,

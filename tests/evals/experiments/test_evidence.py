@@ -142,8 +142,27 @@ def test_the_order_of_a_cells_cases_does_not_matter() -> None:
             },
             {"1": 3},
         ),
+        (
+            {
+                "vote_counts": {"1": 1},
+                "usable_votes": 2,
+                "ranker_vote": {"essential": []},
+                "ranker_scores": {"1": -2.5},
+                "model_scores": {"1": 0.4},
+                "label_confidence": {"1": 0.3},
+            },
+            {"1": 0.3},
+        ),
     ],
-    ids=["labels alone", "votes", "probabilities", "some probabilities", "ranker alone", "both"],
+    ids=[
+        "labels alone",
+        "votes",
+        "probabilities",
+        "some probabilities",
+        "ranker alone",
+        "both",
+        "both, pointwise",
+    ],
 )
 def test_scores_of_sentences(line: dict[str, object], scores: dict[str, float]) -> None:
     assert sentence_scores({"case_id": "1", **line}) == scores
