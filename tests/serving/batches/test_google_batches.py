@@ -95,6 +95,8 @@ async def test_an_upload_is_not_sent_on_to_another_host(
     reached: Reached, service: GoogleEmulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def elsewhere(request: web.Request) -> web.Response:
+        if request.headers["X-Goog-Upload-Command"] == "start":
+            return await service._upload(request)
         raise web.HTTPTemporaryRedirect("http://127.0.0.1:9/elsewhere")
 
     routes = GoogleEmulator.routes(service)
