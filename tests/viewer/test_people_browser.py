@@ -61,8 +61,8 @@ def test_ana_reviews_and_bert_reads(
     users = Users(tmp_path / "people" / "users.json")
     now = datetime.now(UTC)
     tokens = {
-        name: users.add(name, role, now)[1]
-        for name, role in (("Ana María López-Echeverría", "review"), ("bert", "view"))
+        "Ana María López-Echeverría": users.add("Ana María López-Echeverría", "review", now)[1],
+        "bert": users.add("bert", "view", now)[1],
     }
     faults: list[str] = []
     with with_users(run, users) as link:

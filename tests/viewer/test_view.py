@@ -101,7 +101,7 @@ def test_users_sign_in_over_tls_and_the_link_has_no_key(folder: Path, tmp_path: 
     users = Users(tmp_path / "users.json")
     _, token = users.add("ana", "view", datetime.now(UTC))
     run = shutil.copytree(folder / "again", tmp_path / "run")
-    command = [*COMMAND, "view", run, "--port", "0", "--no-browser", "--host", ANY]
+    command = [*COMMAND, "view", str(run), "--port", "0", "--no-browser", "--host", ANY]
     process = subprocess.Popen(
         [*command, "--users", users.path, "--tls", chain, key],
         stdout=subprocess.PIPE,
