@@ -20,7 +20,7 @@ from viewer.library import Library
 from viewer.listening import configured, link, listen
 from viewer.server import application
 from viewer.signing_in import SigningIn
-from viewer.users import Role, Users
+from viewer.users import Users
 
 pytestmark = needs_browser
 
@@ -54,16 +54,16 @@ def sign_in(page: Page, address: str, token: str) -> None:
     page.keyboard.press("Enter")
 
 
-PEOPLE: tuple[tuple[str, Role], ...] = (("Ana María López-Echeverría", "review"), ("bert", "view"))
-
-
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_ana_reviews_and_bert_reads(
     browser: Browser, run: Path, tmp_path: Path, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     users = Users(tmp_path / "people" / "users.json")
     now = datetime.now(UTC)
-    tokens = {name: users.add(name, role, now)[1] for name, role in PEOPLE}
+    tokens = {
+        "Ana María López-Echeverría": users.add("Ana María López-Echeverría", "review", now)[1],
+        "bert": users.add("bert", "view", now)[1],
+    }
     faults: list[str] = []
     with with_users(run, users) as link:
         for name, token in tokens.items():
