@@ -15,7 +15,7 @@ from cases.errors import InputError
 from cases.files import whole
 from cases.note_sentences import note_sentences
 from cases.records import Case, Sentence
-from cases.texts import one_line, printable
+from cases.texts import one_line, plural, printable
 
 COLUMNS = ("id", "question", "narrative", "note")
 """Of a table; only the note is needed in every line."""
@@ -245,7 +245,7 @@ def _check_header(path: Path, line: int, header: list[str]) -> None:
 def _of_row(line: int, header: list[str], cells: list[str], question: str) -> _Make:
     def make() -> Case:
         if len(cells) > len(header):
-            fault = f"{len(cells)} cells, and the first line names {len(header)} columns"
+            fault = f"{plural(len(cells), 'cell')}, and the first line names {len(header)} columns"
             raise _Fault(fault, "A cell with the delimiter in it needs double quotes around it")
         row: Mapping[str, str] = dict(zip(header, cells, strict=False))
         case_id = row.get("id", "").strip() if "id" in header else str(line)

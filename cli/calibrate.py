@@ -168,7 +168,10 @@ def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
     left = "".join(f"; left out: {count:,} {reason}" for reason, count in data.left_out.items())
     sentences = sum(case.essential.size for case in data.cases)
     console.print(
-        safe(f"{data.origin}: {plural(len(data.cases), 'labelled case')}, {sentences:,} sentences{left}"),
+        safe(
+            f"{data.origin}: {plural(len(data.cases), 'labelled case')},"
+            f" {plural(sentences, 'sentence')}{left}"
+        ),
         soft_wrap=True,
     )
     console.print(safe(f"rule  {made.rule}"), soft_wrap=True)

@@ -162,7 +162,9 @@ def scifact(
     if as_json:
         print_json({"file": str(out), "cases": len(made), "sentences": sentences, "essential": essential})
         return
-    print_line(f"{plural(len(made), 'case')} with {sentences:,} sentences, {essential:,} essential, in {out}")
+    print_line(
+        f"{plural(len(made), 'case')} with {plural(sentences, 'sentence')}, {essential:,} essential, in {out}"
+    )
     print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING", soft_wrap=True)
 
 

@@ -114,7 +114,7 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
             (
                 "not counted",
                 f"retries and corrections; each correction of an answer adds at most about"
-                f" {correction.input_tokens:,} tokens read and {correction.output_tokens:,} written,"
+                f" {plural(correction.input_tokens, 'token')} read and {correction.output_tokens:,} written,"
                 f" and there are at most {correction.most:,}",
             )
         )
@@ -128,7 +128,7 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
                 "whole input",
                 f"{plural(estimate.input_cases, 'case')} at this rate:"
                 f" {plural(estimate.scaled(total.calls), 'call')},"
-                f" {estimate.scaled(total.input_tokens):,} tokens read,"
+                f" {plural(estimate.scaled(total.input_tokens), 'token')} read,"
                 f" {estimate.scaled(total.output_tokens):,} written",
             )
         )
@@ -145,7 +145,7 @@ def _read(total: Tally) -> str:
 
 def _budget(estimate: Estimate) -> list[tuple[str, str]]:
     caps = (
-        (f"{estimate.budget.max_tokens or 0:,} tokens", estimate.cases_within_tokens),
+        (plural(estimate.budget.max_tokens or 0, "token"), estimate.cases_within_tokens),
         (f"a cost of {estimate.budget.max_cost or 0:g}", estimate.cases_within_cost),
     )
     return [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cases.texts import plural
 from cli.options import (
     DataFlags,
     JsonOption,
@@ -91,8 +92,8 @@ def pairs(
 def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None:
 
     print_line(
-        f"{counts.questions:,} questions with {counts.positives:,} relevant and {counts.negatives:,} hard"
-        f" irrelevant documents, in {out}",
+        f"{plural(counts.questions, 'question')} with {counts.positives:,} relevant and"
+        f" {counts.negatives:,} hard irrelevant documents, in {out}",
         soft_wrap=True,
     )
     found = ", ".join(f"{value:.3f} at {depth:,}" for depth, value in counts.recall.items())

@@ -15,8 +15,7 @@ from evals.analysis.sweep import EvidenceScores
 from evals.analysis.voted_cases import Agreement
 from evals.pages.page import FEW_CASES
 from evals.scoring.score import weak_note
-from evals.verdicts.tables import VerdictTables
-from evals.verdicts.tables import score_table as verdict_table
+from evals.verdicts.tables import VerdictTables, narrow_table
 from ranking.measures import PrecisionRecallF1
 
 _NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
@@ -37,9 +36,11 @@ def print_analysis(found: Analysis) -> None:
                 "  votes stopped once labels were settled at the recipe's T; other thresholds saw fewer votes"
             )
         if (tuned := found.tuned) is not None:
-            picks = ", ".join(f"T = {value} for {count:,}" for value, count in tuned.thresholds.items())
+            picks = ", ".join(
+                f"T = {value} for {plural(count, 'case')}" for value, count in tuned.thresholds.items()
+            )
             scores = _scores(tuned.strict_micro)
-            print_line(f"  tuned on {tuned.tuned_on}: {scores} ({picks} cases)")
+            print_line(f"  tuned on {tuned.tuned_on}: {scores} ({picks})")
         _print_few(found.labelled_cases)
         _print_scores("evidence settings", found.by_setting)
     if found.agreement is not None:
@@ -58,7 +59,7 @@ def _print_scores(title: str, rows: Sequence[EvidenceScores], threshold: int | N
     print_line()
     print_table(score_table(rows, threshold), title=title)
     mark = "" if threshold is None else "; * the recipe's"
-    print_line(f"  P, R, F1: strict micro; lenient F1: micro, as in 2026{mark}")
+    print_line(f"  P, R, F1: strict micro; macro: strict F1; lenient: micro F1, as in 2026{mark}")
 
 
 def _print_few(cases: int) -> None:
@@ -75,8 +76,9 @@ def _print_agreement(agreement: Agreement, votes: int) -> None:
     alpha = "not defined: all votes are alike" if agreement.alpha is None else f"{agreement.alpha:.3f}"
     output().print("\n[bold]agreement of votes[/bold]")
     print_line(
-        f"  Krippendorff's alpha {alpha}; {100 * agreement.unanimous:.1f} % of {agreement.sentences:,}"
-        f" sentences unanimous; {100 * agreement.pairwise:.1f} % of pairs of votes agree"
+        f"  Krippendorff's alpha {alpha}; {100 * agreement.unanimous:.1f} % of"
+        f" {plural(agreement.sentences, 'sentence')} unanimous; {100 * agreement.pairwise:.1f} % of pairs of"
+        " votes agree"
     )
     counts = "  ".join(f"{number}:{sentences:,}" for number, sentences in agreement.by_count.items())
     print_line(f"  sentences by essential votes of {votes}:  {counts}")
@@ -85,7 +87,8 @@ def _print_agreement(agreement: Agreement, votes: int) -> None:
 def _print_reflection(changes: ReflectionChanges) -> None:
     output().print("\n[bold]self-reflection[/bold]")
     output().print(
-        f"  changed {changes.changed_votes:,} of {changes.votes:,} votes; labels added {changes.added:,}"
+        f"  changed {changes.changed_votes:,} of {plural(changes.votes, 'vote')}; labels added"
+        f" {changes.added:,}"
         + (f" ({changes.added_right:,} rightly)" if changes.added_right is not None else "")
         + f", removed {changes.removed:,}"
         + (f" ({changes.removed_right:,} rightly)" if changes.removed_right is not None else "")
@@ -119,8 +122,8 @@ def print_attribution(found: AttributionSweep) -> None:
     print_table(attribution_table(found), title="attribution threshold")
     print_line(
         "  weights: lexical/fuzzy/semantic; P, R, F1: cited against essential sentences, strict micro;"
-        " lenient F1: as in 2025; cited F1: against what the clinician's answer cites; uncited: cases without"
-        " a citation; * the recipe's"
+        " macro: strict F1; lenient: micro F1, as in 2025; clin.: F1 against what the clinician's answer"
+        " cites; uncited: cases without a citation; * the recipe's"
     )
     _print_few(found.labelled_cases)
 
@@ -132,10 +135,13 @@ def print_verdicts(found: VerdictTables) -> None:
         print_line(f"few questions ({found.questions}): see the intervals")
     for one in found.tables:
         print_line()
-        table = verdict_table(one)
+        table = narrow_table(one)
         print_table(table, title=table.title.lower())
         if one.left_out:
             print_line(f"  the run did not read far enough for {', '.join(one.left_out)}")
         if one.note:
             print_line(f"  {one.note}")
-    print_line("\n3 and 2: number of answers; macro averages, and the 95 % interval of F1")
+    print_line(
+        "\nread: passages, mean; none: questions without one; answers: yes, no and unknown, or yes and no;"
+        " P, R, F1: macro averages"
+    )

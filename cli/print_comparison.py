@@ -45,7 +45,7 @@ def _runs(console: Console, comparison: Comparison) -> None:
         models = dict.fromkeys(model.name for model in run.manifest.models.values())
         grid.add_row(name, safe(f"{run.name}  ({run.manifest.system}; {', '.join(models) or 'no model'})"))
     changed = sum(change.answer_changed for change in comparison.changes)
-    grid.add_row("cases", f"{len(comparison.changes):,} done in both; {changed:,} answers differ")
+    grid.add_row("cases", f"{len(comparison.changes):,} done in both; {plural(changed, 'answer')} changed")
     console.print(grid)
 
 
@@ -69,7 +69,7 @@ def _labels(console: Console, comparison: Comparison) -> None:
     if labels.sentences:
         kappa = "undefined" if labels.kappa is None else f"{labels.kappa:.3f}"
         console.print(
-            f"labels   {labels.equal:,} of {labels.sentences:,} sentences alike, kappa {kappa};"
+            f"labels   {labels.equal:,} of {plural(labels.sentences, 'sentence')} alike, kappa {kappa};"
             f" essential {labels.essential[0]:,} in A, {labels.essential[1]:,} in B"
         )
     if test is not None:
@@ -105,7 +105,7 @@ def _counts(
     if not counts:
         return
     console.print()
-    console.print(safe(f"{title}: {sum(counts.values()):,} of {cases:,} cases changed", "bold"))
+    console.print(safe(f"{title}: {sum(counts.values()):,} of {plural(cases, 'case')} changed", "bold"))
     for (first, second), count in list(counts.items())[:rows]:
         if first or second:
             console.print(safe(f"{count:6,}  A: {first or '-'}  |  B: {second or '-'}"))
@@ -127,7 +127,7 @@ def _usage(console: Console, comparison: Comparison) -> None:
     console.print()
     for name, usage in zip("AB", comparison.usage, strict=True):
         console.print(
-            f"used in {name}  {plural(usage.calls, 'call')}, {usage.input_tokens:,} tokens read,"
+            f"used in {name}  {plural(usage.calls, 'call')}, {plural(usage.input_tokens, 'token')} read,"
             f" {usage.output_tokens:,} written"
         )
 

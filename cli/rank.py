@@ -175,11 +175,11 @@ def _print(
 
     print_line(
         f"{ranker}, cut-off {cutoff_text(rule)}: {plural(scores.examples, 'example')},"
-        f" {scores.selected:,} of {scores.sentences:,} sentences selected",
+        f" {scores.selected:,} of {plural(scores.sentences, 'sentence')} selected",
         soft_wrap=True,
     )
     if scores.cut_sentences or scores.cut_queries:
-        cut = f"{scores.cut_sentences:,} sentences and {scores.cut_queries:,} queries"
+        cut = f"{plural(scores.cut_sentences, 'sentence')} and {plural(scores.cut_queries, 'query')}"
         print_line(f"over the ranker's limit of length, the end not read: {cut}", "yellow")
     if scores.weak:
         print_line(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cases.texts import plural
 from cli.options import (
     DataFlags,
     HtmlOption,
@@ -131,14 +132,14 @@ def _print(report: SearchReport) -> None:
 
     part = "" if report.part is None else f"part {report.part}: "
     print_line(
-        f"{part}{report.questions:,} questions with {report.relevant:,} relevant documents,"
-        f" {report.documents:,} documents searched",
+        f"{part}{plural(report.questions, 'question')} with {report.relevant:,} relevant documents,"
+        f" {plural(report.documents, 'document')} searched",
         soft_wrap=True,
     )
     if report.missing:
-        print_line(f"relevant, and not in the corpus: {report.missing:,} documents", "yellow")
+        print_line(f"relevant, and not in the corpus: {plural(report.missing, 'document')}", "yellow")
     if report.unjudged:
-        print_line(f"without a relevant document, and left out: {report.unjudged:,} questions")
+        print_line(f"without a relevant document, and left out: {plural(report.unjudged, 'question')}")
     for table in report.tables:
         print_line()
         print_line(table.caption, soft_wrap=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cases.texts import plural
 from cli.options import ExampleFormat, ExamplesArgument, FormatOption, HtmlOption, JsonOption, KeyOption
 from cli.rank import cutoff_rule
 from cli.terminal import print_json, print_line, print_message
@@ -104,7 +105,8 @@ def _print(report: RetrievalReport) -> None:
     from evals.retrieval.report import floor_table, short_table
 
     print_line(
-        f"{report.examples:,} labelled examples; {report.evidence:,} of {report.sentences:,} sentences"
+        f"{report.examples:,} labelled examples; {report.evidence:,} of"
+        f" {plural(report.sentences, 'sentence')}"
         f" are evidence; the longest document has {report.longest:,}",
         soft_wrap=True,
     )

@@ -27,8 +27,8 @@ def list_(
 ) -> None:
     """List the runs below a folder, the last written first. `last` names the first one in every command.
 
-    The score is that of the page of runs, times 100: the strict micro F1 of evidence against the run's key,
-    or the score of the verdicts or the exact answers.
+    The score is that of the page of runs, on the scale of `evigraph score`: the strict micro F1 of evidence
+    against the run's key, the accuracy of verdicts, or BioASQ's measure of the first part that is scored.
 
     Example: evigraph runs tag last baseline
     """
@@ -116,12 +116,15 @@ def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
     from runs.manifest import RunError
     from runs.purged import purged_of
     from runs.reading import open as open_run
+    from viewer.opened_run import answers_of
     from viewer.pages.runs import listed
 
     for path in paths:
         try:
             with open_run(path) as run:
-                row = asdict(listed(path.name, path, run.manifest, run.totals()))
+                found = listed(path.name, path, run.manifest, run.totals(), answers_of(path))
+                answers = [answer._asdict() for answer in found.answers]
+                row = asdict(found) | {"answers": answers, "shown_score": found.shown_score}
             remarks = read_remarks(path)
             purged = purged_of(path)
             also = {"tags": list(remarks.tags), "note": remarks.note, "purged": purged.at if purged else None}
@@ -143,14 +146,14 @@ def _print(rows: list[dict[str, Any]]) -> None:
             continue
         failed = row["failed"]
         cases = f"{row['done']:,}/{row['total']:,}" + (f", {failed:,} failed" if failed else "")
-        score, seconds = row["score"], row["seconds"]
+        seconds = row["seconds"]
         remarks = ["purged"] * (row["purged"] is not None) + [f"[{tag}]" for tag in row["tags"]]
         remarks += [row["note"]] if row["note"] else []
         table.add_row(
             safe(row["path"]),
             safe(row["status"], "" if row["status"] == "finished" and not failed else "yellow"),
             cases,
-            "-" if score is None else f"{score:.1f}",
+            row["shown_score"],
             f"{row['tokens']:,}",
             "-" if seconds is None else duration(seconds),
             safe(" ".join(remarks)),

@@ -60,7 +60,7 @@ def batch_details(progress: CaseCounts, pace: Pace) -> str:
     tokens = usage.input_tokens + usage.output_tokens
     if usage.calls:
         parts.append(f"{plural(usage.calls, 'call')}, {pace.calls_per_second:.2g}/s")
-        parts.append(f"{tokens:,} tokens, {pace.tokens_per_second:,.0f}/s")
+        parts.append(f"{plural(tokens, 'token')}, {pace.tokens_per_second:,.0f}/s")
     parts += [] if usage.cost is None else [f"cost {usage.cost:.4g}"]
     parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
     return ", ".join(parts)

@@ -99,7 +99,7 @@ def _call_counts(step: Line) -> str:
     read = sum(call["input_tokens"] for call in calls)
     written = sum(call["output_tokens"] for call in calls)
     cached = sum(call["cached_tokens"] for call in calls)
-    parts = [f"{plural(len(calls), 'call')}, {read:,} tokens read"]
+    parts = [f"{plural(len(calls), 'call')}, {plural(read, 'token')} read"]
     if cached:
         parts.append(f"{cached:,} of them cached")
     parts.append(f"{written:,} written")
@@ -173,7 +173,9 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
     console.print()
     console.print(table)
     if len(shown) < len(case.sentences):
-        console.print(f"({len(case.sentences) - len(shown):,} sentences that nothing came of are not shown)")
+        console.print(
+            f"(not shown: {plural(len(case.sentences) - len(shown), 'sentence')} that nothing came of)"
+        )
 
 
 def _bar(share: float) -> str:

@@ -81,7 +81,7 @@ class ForkSummary:
         grid.add_row(
             "steps",
             f"{self.inherited} inherited, {self.new} new: {plural(session.calls, 'call')},"
-            f" {session.input_tokens:,} tokens read, {session.output_tokens:,} written",
+            f" {plural(session.input_tokens, 'token')} read, {session.output_tokens:,} written",
         )
         if session.cost is not None:
             grid.add_row("cost", f"{session.cost:.4g}")

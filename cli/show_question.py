@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cases.records import Case
+from cases.texts import plural
 from cli.terminal import safe
 from runs.folder import Line
 from viewer.case_parts.question import read_question
@@ -29,7 +30,7 @@ def print_question(console: Console, line: Line, case: Case | None, steps: Seque
         console.print()
         console.print(table)
         if shown.missed:
-            console.print(f"({shown.missed:,} documents that experts chose are not in the ranking)")
+            console.print(f"(not in the ranking: {plural(shown.missed, 'document')} that experts chose)")
     if shown.documents:
         table = _table("document", "experts", "place", "snippet")
         for document in shown.documents:

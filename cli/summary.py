@@ -213,15 +213,10 @@ class Summary:
             "scored_cases": self.scored_cases,
             "weak_cases": self.weak_cases,
             "reviewed_cases": self.reviewed_cases,
-            "strict_micro": _hundredfold(self.strict_micro),
-            "strict_macro": _hundredfold(self.strict_macro),
-            "lenient_micro": _hundredfold(self.lenient_micro),
+            "strict_micro": self.strict_micro.in_percent(),
+            "strict_macro": self.strict_macro.in_percent(),
+            "lenient_micro": self.lenient_micro.in_percent(),
         }
-
-
-def _hundredfold(scores: PrecisionRecallF1) -> dict[str, float]:
-    """On the scale of `evigraph score`."""
-    return {name: 100 * value for name, value in scores._asdict().items()}
 
 
 def summarise(folder: RunFolder) -> Summary:

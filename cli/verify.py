@@ -192,8 +192,9 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
     cut = sum(line.cut for line in found.lines)
     if found.cut_sentences or cut:
         print_line(
-            f"over the ranker's limit of length, the end not read: {len(found.cut_sentences):,} sentences"
-            f" and {cut:,} lines",
+            "over the ranker's limit of length, the end not read:"
+            f" {plural(len(found.cut_sentences), 'sentence')}"
+            f" and {plural(cut, 'line')}",
             "yellow",
             soft_wrap=True,
         )

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from cases.errors import InputError
 from cases.records import Case, Gold, Sentence
+from cases.texts import plural
 from evals.search.questions import JudgedQuestion, Part, questions_of
 from ranking.examples import Example
 from ranking.readers.load import load_examples
@@ -46,7 +47,7 @@ def scifact_cases(
     examples = load_examples([claims], ScifactOptions(corpus=corpus))
     kept = [one for one in examples if any(one.labels or ()) and len(one.sentences) >= min_sentences]
     if not kept:
-        fault = f"no abstract of {min_sentences} sentences or more has evidence"
+        fault = f"no abstract of {plural(min_sentences, 'sentence')} or more has evidence"
         raise InputError(claims, fault, "Give a smaller --min-sentences")
     if part is not None:
         kept = _part_of(kept, part)

@@ -20,6 +20,7 @@ from cases.submissions.bioasq import (
 )
 from cases.submissions.task import Fault, SubmissionTask, TaskName, worst_first
 from cases.submissions.tasks import ARCHEHR, BIOASQ
+from cases.texts import plural
 from evals.bioasq.scores import predictions_of_run
 from evals.scoring.gold import predictions
 from nodes.retrieval.document_settings import DocumentSettings
@@ -282,13 +283,16 @@ def _within_limits(said: BioasqPrediction, kind: QuestionType | None) -> tuple[B
             short = tuple(names for names in entries if len(names[0]) <= MAX_ENTRY_CHARACTERS)
             if len(short) < len(entries):
                 left_out = len(entries) - len(short)
-                report("exact_answer", f"{left_out} entries above {MAX_ENTRY_CHARACTERS} characters left out")
+                report(
+                    "exact_answer",
+                    f"{plural(left_out, 'entry')} above {MAX_ENTRY_CHARACTERS} characters left out",
+                )
             if len(short) > MAX_LIST_ENTRIES:
-                report("exact_answer", f"{len(short)} entries, cut to {MAX_LIST_ENTRIES}")
+                report("exact_answer", f"{plural(len(short), 'entry')}, cut to {MAX_LIST_ENTRIES}")
             entries = short[:MAX_LIST_ENTRIES]
         kept = replace(kept, exact_answer=entries or None)
     words = (said.ideal_answer or "").split()
     if len(words) > MAX_IDEAL_WORDS:
-        report("ideal_answer", f"{len(words)} words, cut to {MAX_IDEAL_WORDS}")
+        report("ideal_answer", f"{plural(len(words), 'word')}, cut to {MAX_IDEAL_WORDS}")
         kept = replace(kept, ideal_answer=" ".join(words[:MAX_IDEAL_WORDS]))
     return kept, cuts

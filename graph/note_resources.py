@@ -64,7 +64,7 @@ async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str],
 async def _build_once(
     folder: Path, source: CaseSource, embedder: Embedder, notify: Callable[[str], None]
 ) -> None:
-    """Build the pool, or wait for the process that does: whichever ended first would remove the other's store."""
+    """Build the pool, or wait for the process that does: the first to end would remove the other's store."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = await _wait_for_lock(folder.with_name(f".{folder.name}.lock"), notify)
     try:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.texts import plural
 from ranking.measures import DEPTH, average_precision
 
 RRF_K = 60
@@ -90,7 +91,7 @@ class Ranking:
         if self.scores is None:
             return
         if len(self.scores) != len(self.ids) or not np.isfinite(self.scores).all():
-            raise ValueError(f"{len(self.ids)} documents need as many finite scores")
+            raise ValueError(f"{plural(len(self.ids), 'document')} without as many finite scores")
 
 
 def nominate(first: Sequence[str], second: Sequence[str], kept: int, nominated: int = NOMINATED) -> list[str]:

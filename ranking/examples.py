@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cases.records import LabelSource
+from cases.texts import plural
 from ranking.errors import RankerError
 
 
@@ -46,9 +47,14 @@ class Example:
             ValueError: Labels or ids are not as many as sentences.
         """
         if self.labels is not None and len(self.labels) != len(self.sentences):
-            raise ValueError(f"{self.id}: {len(self.labels)} labels for {len(self.sentences)} sentences")
+            raise ValueError(
+                f"{self.id}: {plural(len(self.labels), 'label')} for"
+                f" {plural(len(self.sentences), 'sentence')}"
+            )
         if self.sentence_ids and len(self.sentence_ids) != len(self.sentences):
-            raise ValueError(f"{self.id}: {len(self.sentence_ids)} ids for {len(self.sentences)} sentences")
+            raise ValueError(
+                f"{self.id}: {len(self.sentence_ids)} ids for {plural(len(self.sentences), 'sentence')}"
+            )
 
 
 class Split(NamedTuple):

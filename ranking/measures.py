@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.texts import plural
 from ranking.prefixes import checked_scores, ranking_order
 
 _Item = TypeVar("_Item")
@@ -50,6 +51,10 @@ class PrecisionRecallF1(NamedTuple):
     precision: float
     recall: float
     f1: float
+
+    def in_percent(self) -> dict[str, float]:
+        """By name, between 0 and 100, as people and programs are shown them."""
+        return {name: 100 * value for name, value in self._asdict().items()}
 
 
 def ratio(part: float, whole: float, empty: float = 0.0) -> float:
@@ -169,7 +174,7 @@ def average_precision_of_scores(
     """
     ranked = checked_scores(values)
     if ranked.size != len(labels):
-        raise ValueError(f"{len(labels)} labels for {ranked.size} scores")
+        raise ValueError(f"{plural(len(labels), 'label')} for {ranked.size} scores")
     hits = np.asarray(labels, dtype=bool)[ranking_order(ranked)]
     if not hits.any():
         return None

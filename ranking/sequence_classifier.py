@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cases.texts import plural
 from ranking.cutoffs import Cutoff, TopK
 from ranking.device import Placement, autocast, choose_placement
 from ranking.errors import RankerError
@@ -174,7 +175,7 @@ def _refuse_several_labels(folder: Path) -> None:
     # A configuration without labels stands for two of them.
     count = len(labels) if isinstance(labels, dict) else config.get("num_labels", 2)
     if count != 1:
-        raise RankerError(f"{origin}: it has {count} labels, and a reranker has one; {remedy}")
+        raise RankerError(f"{origin}: it has {plural(count, 'label')}, and a reranker has one; {remedy}")
 
 
 def _encode(loaded: _Loaded, query: str, texts: Sequence[str], limit: int) -> dict[str, list[list[int]]]:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.texts import plural
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
 from ranking.measures import count_sentences, pooled, score_sums
 from ranking.prefixes import (
@@ -52,7 +53,7 @@ class ScoredCase:
 
     def __post_init__(self) -> None:
         if checked_scores(self.scores).size != len(self.labels):
-            raise ValueError(f"{len(self.labels)} labels for {len(self.scores)} scores")
+            raise ValueError(f"{plural(len(self.labels), 'label')} for {len(self.scores)} scores")
 
 
 class Tuned(NamedTuple):
@@ -111,7 +112,7 @@ def leave_one_case_out(
         ValueError: There are fewer than two cases.
     """
     if len(cases) < 2:
-        raise ValueError(f"{len(cases)} cases: leaving one out needs at least two")
+        raise ValueError(f"{plural(len(cases), 'case')}: leaving one out needs at least two")
     table = _count(kind, cases, fallback)
     correct = table.correct.sum(axis=0) - table.correct
     predicted = table.predicted.sum(axis=0) - table.predicted

@@ -110,7 +110,7 @@ async def _classified(
     journal = Journal(folder.with_name(f"{folder.name}.calls.sqlite"))
     client = ModelClient(backends, journal)
     waiting = [case for case in cases if case.gold.intent is None]
-    report(f"classifying the intents of {len(waiting)} cases")
+    report(f"classifying the intents of {plural(len(waiting), 'case')}")
     context = Context(
         cases={case.id: case for case in waiting},
         client=client,
@@ -184,7 +184,7 @@ async def add_reviewed(
         found = reviewed_cases(run)
         new |= {case.id: case for case in found.cases}
         if found.stale:
-            report(f"{path}: {len(found.stale)} cases were reviewed on an earlier result of the run")
+            report(f"{path}: reviewed on an earlier result of the run: {plural(len(found.stale), 'case')}")
     old = await open_pool(pool, embedding, report)
     known = {one.case_id: one.source for one in old.neighbours()}
     cases = {case_id: old.case(case_id) for case_id in known} | new
@@ -228,7 +228,7 @@ def write_weak_key(run: RunFolder, path: Path) -> WeakKey:
     weak = {case_id: line for case_id, line in lines.items() if line.get(_SOURCE) == "weak"}
     failed = tuple(case_id for case_id, line in lines.items() if line["status"] == "failed")
     if not weak:
-        reason = f"{len(failed)} cases failed" if failed else "no case was without labels of people"
+        reason = f"{plural(len(failed), 'case')} failed" if failed else "no case was without labels of people"
         hint = f"see: evigraph show {quoted(run.path)}"
         raise RunError(f"{run.path}: no weak labels in this run: {reason}; {hint}")
     _refuse_other_keys(path)

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cases.private import replacing
+from cases.texts import plural
 from runs.folder import MANIFEST
 from runs.manifest import RunError, quoted
 
@@ -70,7 +71,7 @@ def named_run(name: str, root: Path = ROOT) -> Path:
     tagged = [run for run in runs if name in read_remarks(run).tags]
     if len(tagged) > 1:
         named = ", ".join(str(run) for run in tagged)
-        raise RunError(f"{name}: {len(tagged)} runs have this tag: {named}")
+        raise RunError(f"{name}: {plural(len(tagged), 'run')} have this tag: {named}")
     return next(iter(tagged or [run for run in runs if run.name == name]), path)
 
 

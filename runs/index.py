@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case
+from cases.texts import plural
 from runs.case_summary import (
     CaseSummary,
     given_by,
@@ -280,7 +281,10 @@ class RunIndex:
             body = zlib.compress(orjson.dumps(asdict(case)), 1)
             rows.append((case.id, position, None if wanted is None else _json(wanted), body))
             if len(rows) == _BATCH:
-                report(f"reading the texts of {self.folder.manifest.inputs.cases:,} cases: {position + 1:,}")
+                report(
+                    f"reading the texts of {plural(self.folder.manifest.inputs.cases, 'case')}:"
+                    f" {position + 1:,}"
+                )
                 self._database.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)", rows)
                 rows.clear()
         self._database.executemany("INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)", rows)
@@ -299,7 +303,7 @@ class RunIndex:
                 )
                 after, count = place, count + 1
                 if count % _BATCH == 0:
-                    report(f"reading the trace: {count:,} cases")
+                    report(f"reading the trace: {plural(count, 'case')}")
             if count and after is not None:
                 self._set_fact("trace_end", _json(list(after)))
 

@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from cases.json_border import Identifier, first_fault
+from cases.texts import plural
 from runs.added_lines import AddedLines
 from runs.manifest import RunError
 from runs.reviews import Moment, Review, Reviewer, Reviews, make_independent_review
@@ -102,7 +103,7 @@ def assign(
         RunError: There are fewer reviewers than a case is to have.
     """
     if each > len(reviewers):
-        raise RunError(f"--each {each} needs {each} reviewers, and {len(reviewers)} are named")
+        raise RunError(f"--each {each} needs {plural(each, 'reviewer')}, and {len(reviewers)} are named")
     load = Counter(name for assigned in known.values() for name in assigned)
     # Who shares cases with whom: each pair shares about as many, so that all have someone to agree with.
     met: Counter[frozenset[str]] = Counter()

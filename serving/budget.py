@@ -12,6 +12,7 @@ from typing import NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cases.texts import plural
 from serving.errors import ModelError
 
 _MILLION = 1_000_000
@@ -135,7 +136,7 @@ class Budget:
         """Why the next one is not begun."""
         if self.max_tokens is not None and self.spent.tokens + needed.tokens > self.max_tokens:
             return (
-                f"budget of {self.max_tokens:,} tokens: {self.spent.tokens:,} used,"
+                f"budget of {plural(self.max_tokens, 'token')}: {self.spent.tokens:,} used,"
                 f" and the next {what} may take {needed.tokens:,}"
             )
         return (

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from cases.texts import plural
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
 from serving.budget import Budget, Price, Prices, Spend
@@ -285,12 +286,14 @@ def _fault(ask: Ask[T], answer: Answer) -> str | None:
     if _refused(answer):
         return _REFUSED
     if len(answer.text) > _MAX_CHARACTERS_A_TOKEN * ask.max_tokens:
-        return f"the reply is {len(answer.text):,} characters long, for {ask.max_tokens} tokens at most"
+        allowed = plural(ask.max_tokens, "token")
+        return f"the reply is {len(answer.text):,} characters long, for {allowed} at most"
     if answer.finish_reason == "length" and not reply.may_be_cut:
         blank = len(answer.text) - len("".join(answer.text.split()))
         if answer.text and blank > len(answer.text) // 2:
-            return f"the reply ran into white space and was cut off after {answer.output_tokens} tokens"
-        return f"the reply was cut off after {answer.output_tokens} tokens"
+            written = plural(answer.output_tokens, "token")
+            return f"the reply ran into white space and was cut off after {written}"
+        return f"the reply was cut off after {plural(answer.output_tokens, 'token')}"
     try:
         reply.parse(answer.text)
     except InvalidReply as error:

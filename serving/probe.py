@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from cases.texts import plural
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Server, exchange
 from serving.dispatcher import attempts
 from serving.errors import CallError, ModelError
@@ -53,7 +54,7 @@ class Findings:
 
     def as_rows(self) -> list[tuple[str, str]]:
         """Names and values, for people."""
-        length = "unknown" if self.context_length is None else f"{self.context_length:,} tokens"
+        length = "unknown" if self.context_length is None else plural(self.context_length, "token")
         return [
             ("context", length),
             ("schema", "prompt and parser only" if self.constraint == "none" else self.constraint),

@@ -115,7 +115,7 @@ class _Writer:
     def write(self) -> Bundle:
         for name, (content, _) in assets().items():
             self._put(f"{ASSETS}/{name}", content)
-        rows = [listed(name, run.path, *run.totals()) for name, run in self._runs.items()]
+        rows = [listed(name, run.path, *run.totals(), run.answers()) for name, run in self._runs.items()]
         self._put(INDEX, runs_page(rows, self._seen_from("")).encode())
         for name, run in self._runs.items():
             self._write_run(name, run)
@@ -127,7 +127,9 @@ class _Writer:
             with run.reading() as reading:
                 reading.demand_journal()
         ended, addresses = run.ended(), self._seen_from("../")
-        page = run_page(name, run.path, ended, run.totals()[1], addresses, rows_script=ROWS)
+        page = run_page(
+            name, run.path, ended, run.totals()[1], addresses, rows_script=ROWS, answers=run.answers()
+        )
         self._put(f"{name}/{INDEX}", page.encode())
         self._put(f"{name}/{ROWS}", rows_as_script(rows_document(name, ended, 0, addresses)))
         for figure in figures(ended.summaries).values():

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from cases.texts import plural
 from evals.pages.plots import INK, UP, drawing
 from runs.case_summary import CaseSummary
 from viewer.rendering import duration, number
@@ -95,7 +96,14 @@ def _votes(summaries: Sequence[CaseSummary]) -> Figure:
     most = max((row.votes or 0 for row in summaries), default=0)
     places = range(max([most, *counts], default=0) + 1) if counts else range(0)
     bars = tuple((str(votes), counts[votes]) for votes in places)
-    return Figure("votes", "Votes", "essential votes", "sentences", bars, _listed(bars, " votes"))
+    return Figure(
+        "votes",
+        "Votes",
+        "essential votes",
+        "sentences",
+        bars,
+        _listed((plural(int(votes), "vote"), count) for votes, count in bars),
+    )
 
 
 def _intents(summaries: Sequence[CaseSummary]) -> Figure:
@@ -154,6 +162,6 @@ def _spread(values: Sequence[float], shown: Callable[[float], str]) -> str:
     return f"Median {shown(middle)}, 9 of 10 at most {shown(ninth)}, most {shown(ordered[-1])}."
 
 
-def _listed(bars: Iterable[tuple[str, int]], unit: str = "") -> str:
-    listed = ", ".join(f"{label}{unit}: {count:,}" for label, count in bars)
+def _listed(bars: Iterable[tuple[str, int]]) -> str:
+    listed = ", ".join(f"{label}: {count:,}" for label, count in bars)
     return f"{listed}." if listed else "No case yet."

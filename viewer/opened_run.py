@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from graph.system import find_system
 from runs.case_summary import CaseSummary
-from runs.folder import CASES, MANIFEST
+from runs.folder import CASES, MANIFEST, RunFolder
 from runs.index import Report, Totals
 from runs.manifest import WAITING, Manifest, RunError
 from runs.reading import Run
@@ -23,6 +24,9 @@ from runs.reviewers import ReviewedRun, Standing
 from runs.reviews import Review, is_stale
 from runs.trace_file import Line
 from runs.watcher import Written, read_progress
+
+if TYPE_CHECKING:
+    from evals.bioasq.headlines import Headline
 
 State = Literal["waiting", "reviewed", "stale"]
 _REFRESH_INTERVAL = 1.0
@@ -95,6 +99,7 @@ class OpenedRun:
         self._looked = 0.0
         self._ended: Ended | None = None
         self._totals: tuple[object, Manifest, Totals] | None = None
+        self._answers: tuple[object, tuple[Headline, ...]] | None = None
         self._reviews = ReviewReader(path)
 
     @contextmanager
@@ -163,6 +168,20 @@ class OpenedRun:
                 self._totals = stamp, run.manifest, run.totals()
             return self._totals[1:]
 
+    def answers(self) -> tuple[Headline, ...]:
+        """Scores of answers to BioASQ's questions, computed again when the run's files change.
+
+        Empty for other runs.
+
+        Raises:
+            RunError: It cannot be read.
+        """
+        stamp = [_stamp(self.path / name) for name in (MANIFEST, CASES)]
+        with self._lock:
+            if self._answers is None or self._answers[0] != stamp:
+                self._answers = stamp, answers_of(self.path)
+            return self._answers[1]
+
     def release(self) -> None:
         """Free memory and close files until the next use; does nothing while the run is being read."""
         if self._lock.acquire(blocking=False):
@@ -188,6 +207,21 @@ class OpenedRun:
             raise RunError(f"{self.path}: cannot be read: {error}") from error
         self._looked = time.monotonic()
         return self._run
+
+
+def answers_of(path: Path) -> tuple[Headline, ...]:
+    """Scores of answers to BioASQ's questions; empty for the run of another system.
+
+    Raises:
+        RunError: The run cannot be read.
+    """
+    run = RunFolder(path)
+    if find_system(run.manifest.system).score != "biomedical":
+        return ()
+    # It takes the measures, which no other run needs.
+    from evals.bioasq.headlines import headlines
+
+    return headlines(run)
 
 
 def state_of(line: Line, standing: Standing) -> State:

@@ -92,7 +92,7 @@ class Server:
         if run is None:
             return ListedRun(name, name, fault="the folder is gone")
         try:
-            return listed(name, run.path, *run.totals())
+            return listed(name, run.path, *run.totals(), run.answers())
         except RunError as error:
             return ListedRun(name, str(run.path), fault=str(error))
 
@@ -102,7 +102,15 @@ class Server:
         links = ReviewLinks(
             self._addresses.next_review(name), self._addresses.gold(name), self._addresses.reviewers(name)
         )
-        page = run_page(name, run.path, run.ended(), totals, self._addresses, review_links=links)
+        page = run_page(
+            name,
+            run.path,
+            run.ended(),
+            totals,
+            self._addresses,
+            review_links=links,
+            answers=run.answers(),
+        )
         return HTMLResponse(page)
 
     def _rows_of_run(self, request: Request) -> Response:

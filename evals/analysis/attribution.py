@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from evals.analysis.percent import scores_in_percent
 from evals.scoring.gold import GoldCase, ScoringError
 from nodes.answer.attribute_answer import cited_at
 from nodes.answer.citations import CitationSettings
@@ -76,8 +77,8 @@ class AttributionSweep:
         return [row for row in self.rows if row.weights == self.weights]
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs."""
-        rows = [{**asdict(row), "weights": row.weights.model_dump()} for row in self.rows]
+        """One object for programs; scores are 0 to 100."""
+        rows = [{**scores_in_percent(asdict(row)), "weights": row.weights.model_dump()} for row in self.rows]
         return {**asdict(self), "weights": self.weights.model_dump(), "rows": rows}
 
 

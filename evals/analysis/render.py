@@ -15,16 +15,17 @@ _SCORES = (
     Column("precision", short="P"),
     Column("recall", short="R"),
     Column("F1"),
-    Column("macro F1"),
-    Column("lenient F1"),
+    Column("macro F1", short="macro"),
+    Column("lenient F1", short="lenient"),
 )
 
 
 def score_table(rows: Sequence[EvidenceScores], threshold: int | None = None) -> Table:
     """Evidence scores, a row a choice of sentences; that at the recipe's threshold is marked."""
-    heads = [Column("", "text"), Column("cases"), Column("sentences"), *_SCORES]
+    heads = [Column("", "text"), Column("cases"), Column("sentences", short="sent."), *_SCORES]
     return Table(
-        heads,
+        # Names of intents have up to 31 letters and nowhere to break them: they fit on 80 columns like this.
+        [column._replace(wraps=False) for column in heads],
         [
             [
                 Cell(row.name, marked=row.name == f"T = {threshold}"),
@@ -42,10 +43,10 @@ def attribution_table(found: AttributionSweep) -> Table:
     heads = [
         Column("weights (lexical / fuzzy / semantic)", "text", short="weights"),
         Column("threshold", short="t"),
-        Column("citations"),
+        Column("citations", short="cites"),
         Column("cases without", short="uncited"),
         *_SCORES,
-        Column("clinician\N{RIGHT SINGLE QUOTATION MARK}s F1", short="cited F1"),
+        Column("clinician\N{RIGHT SINGLE QUOTATION MARK}s F1", short="clin."),
     ]
     return Table(
         [column._replace(wraps=False) for column in heads],

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cases.texts import plural
 from evals.analysis.intents import IntentScores, evidence_by_intent, intent_scores
+from evals.analysis.percent import scores_in_percent, shares_in_percent
 from evals.analysis.reflection import ReflectionChanges, reflection_changes
 from evals.analysis.sweep import (
     EvidenceScores,
@@ -60,9 +62,12 @@ class Analysis:
     weak_cases: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs; the confusion is a list of rows."""
-        values = asdict(self)
+        """One object for programs; scores and shares are 0 to 100, the confusion is a list of rows."""
+        values: dict[str, Any] = scores_in_percent(asdict(self))
+        if self.agreement is not None:
+            shares_in_percent(values["agreement"], ("unanimous", "pairwise"))
         if self.intents is not None:
+            shares_in_percent(values["intents"], ("accuracy", "accuracy_with_secondary", "macro_f1"))
             values["intents"]["confusion"] = [
                 {"gold": gold, "predicted": made, "cases": number}
                 for (gold, made), number in sorted(self.intents.confusion.items())
@@ -125,12 +130,13 @@ def _tuned(keyed: list[VotedCase], votes: int, tuning: TuningRun | None) -> Tune
         raise ScoringError(f"{place}: no case is labelled by a key, so no threshold can be tuned")
     if its_votes != votes:
         raise ScoringError(
-            f"{tuning.run.path} has {its_votes} votes a case and this run {votes}; a threshold of one means"
-            " nothing in the other"
+            f"{tuning.run.path} has {plural(its_votes, 'vote')} a case and this run {votes}; a"
+            " threshold of one means nothing in the other"
         )
     shared = {case.case_id for case in others} & {case.case_id for case in keyed}
     if shared:
         raise ScoringError(
-            f"{tuning.run.path} has {len(shared)} cases of this run (such as {min(shared)!r}); tune on others"
+            f"{tuning.run.path} has {plural(len(shared), 'case')} of this run (such as"
+            f" {min(shared)!r}); tune on others"
         )
     return tuned_elsewhere(keyed, votes, tune(others, votes), str(tuning.run.path))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cases.documents import Document
 from cases.files import write_atomically
+from cases.texts import plural
 from evals.bench.abstracts import base_documents, questions, repeated, write_abstracts
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
@@ -84,7 +85,7 @@ def measure(options: Options, report: Report) -> Result:
     base = base_documents(options.data)
     documents = list(repeated(base, options.documents))
     asked = [terms(question) for question in questions(documents, options.queries)]
-    report(f"indexing {len(documents):,} documents twice")
+    report(f"indexing {plural(len(documents), 'document')} twice")
     theirs = _rank_bm25([terms(f"{document.title} {document.text}") for document in documents])
     with scratch_folder() as folder:
         source = write_abstracts(folder / "documents.jsonl", iter(documents))
@@ -168,7 +169,7 @@ def curve(base: Sequence[Document], sizes: Sequence[int], path: Path, report: Re
     """
     rows = []
     for size in sizes:
-        report(f"building and asking {size:,} documents")
+        report(f"building and asking {plural(size, 'document')}")
         rows.append(_measured(base, size))
         report(", ".join(f"{name} {value:,}" for name, value in rows[-1].items()))
     further = extrapolated(rows)

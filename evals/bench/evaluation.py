@@ -17,6 +17,7 @@ from typing import Any
 from cases.load import find_cases, packaged_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
+from cases.texts import plural
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import run_child, scratch_folder
 from evals.bench.workload import ready, repeated_cases, run_cases
@@ -54,7 +55,7 @@ def measure(options: Options, report: Report) -> Result:
         BenchError: A command failed.
     """
     with scratch_folder() as folder:
-        report(f"making two runs of {options.cases:,} cases")
+        report(f"making two runs of {plural(options.cases, 'case')}")
         cases = folder / "cases.jsonl"
         write_jsonl(cases, repeated_cases(options.cases))
         small = asyncio.run(small_run(folder))

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import turns
 from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
@@ -106,11 +107,11 @@ def _time_all(
 ) -> dict[str, Times]:
     document = texts(sentences, _SENTENCE_TOKENS)
     asked = texts(queries, _QUERY_TOKENS)
-    report(f"warming up on {sentences} sentences")
+    report(f"warming up on {plural(sentences, 'sentence')}")
     for model in models.values():
         _time(model, encoder, document, asked[:2], Times())
     times = {name: Times() for name in models}
-    for _, name in turns(list(models), repeats, report, of=f"{sentences} sentences, "):
+    for _, name in turns(list(models), repeats, report, of=f"{plural(sentences, 'sentence')}, "):
         _time(models[name], encoder, document, asked, times[name])
     return times
 

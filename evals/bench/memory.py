@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import resident_mb, run_child, scratch_folder
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
@@ -44,7 +45,7 @@ def measure(options: Options, report: Report) -> Result:
         raise BenchError(f"--cases must be above {options.first}, where growth begins to count")
     with scratch_folder() as folder:
         path = write_cases(folder, options.cases)
-        report(f"running {options.cases:,} cases")
+        report(f"running {plural(options.cases, 'case')}")
         child = run_child("the measured batch", "-m", "evals.bench.memory", str(path), str(options.first))
     return result(json.loads(child.output), options)
 

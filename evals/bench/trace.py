@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
+from cases.texts import plural
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.workload import invented_cases, ready, run_cases, six_calls
@@ -74,7 +75,7 @@ async def _measure(options: Options, folder: Path, report: Report) -> Result:
     for repeat, side in turns((with_trace, without), options.repeats, report):
         traced = side is with_trace
         await _run(cases, folder / f"run-{repeat}-{traced}", traced=traced, times=side)
-    report(f"a run of {2 * options.cases} cases")
+    report(f"a run of {plural(2 * options.cases, 'case')}")
     twice = folder / "twice.jsonl"
     write_jsonl(twice, varied_cases(2 * options.cases))
     await _run(twice, folder / "twice", traced=True)

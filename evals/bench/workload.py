@@ -16,6 +16,7 @@ import httpx
 from cases.load import packaged_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
+from cases.texts import plural
 from evals.bench.benchmark import BenchError
 from evals.bench.instant_server import MODEL
 from graph.recipe import Recipe, load_recipe, make_recipe
@@ -121,7 +122,7 @@ async def run_cases(
     counts = manifest.counts
     if status != "finished" or counts.failed or counts.done != manifest.inputs.cases:
         errors = ", ".join(f"{number} {name}" for name, number in counts.errors.items()) or status
-        raise BenchError(f"{counts.done} of {manifest.inputs.cases} cases were done ({errors})")
+        raise BenchError(f"{counts.done} of {plural(manifest.inputs.cases, 'case')} were done ({errors})")
     return manifest
 
 

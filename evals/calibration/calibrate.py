@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from cases.texts import plural
 from evals.calibration.candidates import Source, Table, count_rules
 from evals.calibration.choice import choose, choose_by_others, held_out, parts_of
 from evals.calibration.errors import CalibrationError
@@ -131,8 +132,8 @@ def calibrate(
     parts = parts_of(fingerprints)
     if parts.size < 2:
         raise CalibrationError(
-            f"{data.origin}: all {len(fingerprints)} cases have the same texts; a rule has to be tested on"
-            " cases that it was not chosen on"
+            f"{data.origin}: all {plural(len(fingerprints), 'case')} have the same texts; a rule has"
+            " to be tested on cases that it was not chosen on"
         )
     if wish is not None and test is None:
         test = 0.5

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cases.load import CaseSource, find_cases
 from cases.records import Case
+from cases.texts import plural
 from evals.calibration.errors import CalibrationError
 from graph.note_resources import EvidenceRanker, PoolRecipe, open_pool
 from graph.recipe import load_recipe, override
@@ -212,7 +213,7 @@ def _voting(run: RunFolder) -> tuple[Recipe, EvidenceSettings]:
         ended = len(run.statuses())
         raise CalibrationError(
             f"{run.path}: the run has not finished ({manifest.status}, {ended:,} of"
-            f" {manifest.inputs.cases:,} cases ended); finish it: evigraph resume {run.path}"
+            f" {plural(manifest.inputs.cases, 'case')} ended); finish it: evigraph resume {run.path}"
         )
     return recipe, evidence
 
@@ -328,6 +329,6 @@ async def _shown_to_others(
     if not twins:
         return []
     return [
-        f"{twins:,} of {len(cases):,} cases are in the pool of demonstrations, so prompts of the others"
-        " showed their labels; calibrate on cases outside of it"
+        f"{twins:,} of {plural(len(cases), 'case')} are in the pool of demonstrations, so prompts of"
+        " the others showed their labels; calibrate on cases outside of it"
     ]

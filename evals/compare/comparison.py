@@ -59,7 +59,7 @@ def _of_selection(scored: Collection[str], settings: Settings) -> Iterator[str]:
     if len(scored) < FEW_CASES:
         yield (
             f"Only {plural(len(scored), 'case')} scored in both runs: intervals are wide, and with fewer than"
-            f" {FEW_CASES} cases they cover less often than they say."
+            f" {plural(FEW_CASES, 'case')} they cover less often than they say."
         )
     if settings.candidates > 1:
         yield (
@@ -109,7 +109,7 @@ def _of_demonstrations(first: RunOutcomes, second: RunOutcomes, scored: Collecti
 
 
 def _cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count:,} cases"
+    return plural(count, "case")
 
 
 def _are(count: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cases.texts import plural
 from evals.experiments.tables import TITLES, Compared, Costs, PaperTable, TableRow, Unit
 from evals.pages.page import render_page
 from evals.pages.plots import interval_plot
@@ -133,7 +134,7 @@ def as_markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
         reasons = [f"{column}: not computed: {reason}." for column, reason in table.not_computed.items()]
         parts += [
             f"## {title_of(table)}\n",
-            f"{table.cases} cases that every row has done.\n",
+            f"{plural(table.cases, 'case')} that every row has done.\n",
             markdown(table_of(table)),
             "",
             *reasons,

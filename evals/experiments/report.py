@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cases.files import write_atomically
 from cases.submissions.archehr import Prediction
+from cases.texts import plural
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
 from evals.bioasq.answer_tables import make_answer_table
@@ -146,7 +147,7 @@ def _notes(experiment: Experiment, cells: Cells, tables: list[PaperTable]) -> li
     smallest = min((table.cases for table in tables), default=0)
     if 0 < smallest < FEW_CASES:
         notes.append(
-            f"{smallest} cases are few: intervals are wide, and the best row of a table is partly luck."
+            f"Few cases ({smallest}): intervals are wide, and the best row of a table is partly luck."
         )
     wanted = {name for names in experiment.tables.values() for name in names}
     missing = sorted(wanted - cells.reported.keys())
@@ -154,7 +155,7 @@ def _notes(experiment: Experiment, cells: Cells, tables: list[PaperTable]) -> li
         notes.append(f"Not finished, and left out: {', '.join(missing)}.")
     for name, run in cells.reported.items():
         if run.manifest.counts.failed:
-            notes.append(f"{name}: {run.manifest.counts.failed} cases failed and count in no row.")
+            notes.append(f"{name}: {plural(run.manifest.counts.failed, 'case')} failed, counted in no row.")
         if run.manifest.counts.waiting:
-            notes.append(f"{name}: {run.manifest.counts.waiting} cases wait and count in no row.")
+            notes.append(f"{name}: {plural(run.manifest.counts.waiting, 'case')} waiting, counted in no row.")
     return notes

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.files import json_bytes, write_atomically
+from cases.texts import plural
 from evals.optimisation.candidates import CandidateRuns, Wanted
 from evals.optimisation.errors import OptimisationError
 from evals.optimisation.instructions import Instruction, most_tokens, proposals, propose
@@ -94,10 +95,11 @@ class Preparation:
     def _note_cases(self) -> None:
         split = self.split
         if split.left_out:
-            self.notes.append(f"{split.left_out} cases without labels or sentences were left out.")
+            self.notes.append(f"Left out: {plural(split.left_out, 'case')} without labels or sentences.")
         if split.weak:
             self.notes.append(
-                f"{split.weak} cases have weak labels, which a model made: a gain on them is no gain on gold."
+                f"Of a weak kind, made by a model: labels of {plural(split.weak, 'case')}: a gain on"
+                " them is no gain on gold."
             )
 
     def _identity(self, pool: DemonstrationPool | None) -> dict[str, Any]:
@@ -126,7 +128,8 @@ class Preparation:
         if least > self.wanted.budget:
             raise OptimisationError(
                 f"--budget {self.wanted.budget:,} is too small: {len(asks)} proposals take up to"
-                f" {proposing:,} tokens, and the given recipe and one candidate on {cases} cases about"
+                f" {plural(proposing, 'token')}, and the given recipe and one candidate on"
+                f" {plural(cases, 'case')} about"
                 f" {least - proposing:,}; give at least {least:,}"
             )
 

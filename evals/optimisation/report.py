@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from cases.files import json_bytes, write_atomically
+from cases.texts import plural
 from evals.compare.differences import MetricDifference, Settings, compare_scores
 from evals.optimisation.candidates import HEADLINE
 from evals.optimisation.run import Outcome
@@ -54,8 +55,9 @@ class Report:
         outcome = self.outcome
         tried = max(0, sum(one.state != "refused" for one in outcome.trials) - 1)
         return (
-            f"{tried} candidates and the given recipe on {len(outcome.split.search.cases)} search cases;"
-            f" {_ENDED_BY[outcome.ended_by]}; {outcome.spent:,} of {outcome.wanted.budget:,} tokens spent."
+            f"{plural(tried, 'candidate')} and the given recipe on {len(outcome.split.search.cases)}"
+            f" search cases; {_ENDED_BY[outcome.ended_by]}; {outcome.spent:,} of"
+            f" {plural(outcome.wanted.budget, 'token')} spent."
         )
 
 
@@ -197,7 +199,8 @@ def _write_recipe(report: Report, out: Path) -> None:
     models = ", ".join(dict.fromkeys(name.identity for name in outcome.wanted.models.values()))
     head = [
         f"{outcome.wanted.given.origin}, optimised: {outcome.space.in_words(outcome.best.choices)}.",
-        f"Found with {models} on {len(outcome.split.search.cases)} cases; another model may need another.",
+        f"Found with {models} on {plural(len(outcome.split.search.cases), 'case')}; another model may"
+        " need another.",
         report.verdict,
     ]
     comment = "".join(f"# {' '.join(line.split())}\n" for line in head)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from cases.texts import plural
 from evals.optimisation.candidates import HEADLINE, CandidateRuns, Wanted, evidence_scores
 from evals.optimisation.errors import OptimisationError
 from evals.optimisation.preparation import Preparation
@@ -172,7 +173,8 @@ class _Work:
         needed = round(each * len(split.search.cases))
         if number and before + needed + kept > self._wanted.budget:
             self._notes.append(
-                f"The next candidate would take about {needed:,} tokens and the held-out cases {kept:,}, and"
+                f"The next candidate would take about {plural(needed, 'token')} and the held-out cases"
+                f" {kept:,}, and"
                 f" {max(0, self._wanted.budget - before):,} are left: the budget ended the search."
             )
             return "budget"
@@ -193,7 +195,8 @@ class _Work:
             scored, failed = evidence_scores(run, split.search, cases)
             if number == 0 and failed == cases:
                 raise OptimisationError(
-                    f"the given recipe failed on each of {cases} cases; see why: evigraph show {folder}"
+                    f"the given recipe failed on each of {plural(cases, 'case')}; see why: evigraph"
+                    f" show {folder}"
                 )
             if attempt.is_behind(cases, scored.values[HEADLINE]):
                 break
@@ -226,7 +229,7 @@ class _Work:
 
 
 def _so_far(ended: Ended, best: Ended | None) -> str:
-    shown = [f"F1 {SHARES.number(ended.score or 0)} on {ended.cases} cases"]
+    shown = [f"F1 {SHARES.number(ended.score or 0)} on {plural(ended.cases, 'case')}"]
     if ended.state == "given up":
         shown.append("given up")
     if best is not None and best != ended:

@@ -11,6 +11,7 @@ from cases.errors import InputError
 from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
+from cases.texts import plural
 from evals.optimisation.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
 from retrieval.demonstrations import fingerprint
@@ -123,7 +124,9 @@ def _labelled(files: CaseFiles) -> tuple[list[Case], str, int]:
     total = summary.cases + summary.invalid
     if not found:
         raise InputError(
-            files, f"none of its {total} cases has labels of its sentences", "Give the key: --key FILE"
+            files,
+            f"none of its {plural(total, 'case')} has labels of its sentences",
+            "Give the key: --key FILE",
         )
     return found, summary.sha256, total - len(found)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cases.files import write_atomically
-from cases.texts import printable
+from cases.texts import plural, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,7 +40,7 @@ def write_page(path: Path, page: str) -> None:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("evals.pages"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -48,3 +48,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
+    made.filters["plural"] = plural
+    return made

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cases.texts import plural
 from evals.pages.page import render_page
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, percent_axes
 from evals.pages.tables import POINTS, Cell, Column, Row, Table, columns, interval_object
@@ -116,7 +117,7 @@ def evaluate(
         raise RankerError("no example is labelled by people: give a key with --key, or labelled data")
     ranked: dict[QueryMode | None, list[Ranking]] = {}
     for mode, of_mode in labelled.items():
-        report(f"ranking {len(of_mode):,} examples" + (f" for the query {mode!r}" if mode else ""))
+        report(f"ranking {plural(len(of_mode), 'example')}" + (f" for the query {mode!r}" if mode else ""))
         ranked[mode] = rank_all(ranker, of_mode)
     own = ranked[query]
     asked = f", query {query}" if query else ""

@@ -83,8 +83,8 @@ def marked_if_weak(scores: TaskScores, matched: Sequence[Matched]) -> TaskScores
 def weak_note(weak: int, cases: int) -> str:
     """What a reader must know of scores against weak labels."""
     return (
-        f"{weak:,} of {cases:,} cases are scored against weak labels, which were made from clinicians'"
-        " answers: not comparable with scores against gold labels."
+        f"{weak:,} of {plural(cases, 'case')} are scored against weak labels, which were made from"
+        " clinicians' answers: not comparable with scores against gold labels."
     )
 
 
@@ -251,7 +251,9 @@ def _nothing(
 ) -> str:
     if not wanted:
         needed = TASKS[task].needs
-        return f"none of the {len(gold)} cases of the key has {needed}, which {task} is scored against"
+        return (
+            f"none of the {plural(len(gold), 'case')} of the key has {needed}, which {task} is scored against"
+        )
     if not made:
         return (
             f"nothing is predicted for {task}; what a recipe lacks for it: evigraph submit RUN --task {task}"

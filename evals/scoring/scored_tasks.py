@@ -210,7 +210,9 @@ def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[s
         return gold
     wanted = only_cases(gold, parse_case_ids(case_ids))
     if not wanted:
-        raise ScoringError(f"--case-ids: none of {case_ids!r} is among the {len(gold)} cases of the key")
+        raise ScoringError(
+            f"--case-ids: none of {case_ids!r} is among the {plural(len(gold), 'case')} of the key"
+        )
     return wanted
 
 
@@ -225,8 +227,8 @@ def _demand_same_cases(
                 fault = f"case {case.id!r} cannot be scored, as it cannot be read: {case.fault}"
                 raise ScoringError(f"{path}: {fault}. Correct the case file")
     faults = [
-        f"{len(ids)} {kind} (such as {ids[0]!r})"
-        for ids, kind in ((missing, "cases of the key are missing"), (extra, "cases are not in the key"))
+        f"{kind}: {plural(len(ids), 'case')} (such as {ids[0]!r})"
+        for ids, kind in ((missing, "missing of the key"), (extra, "not in the key"))
         if ids
     ]
     if faults:

@@ -23,6 +23,7 @@ from cases.json_border import Identifier, Line, not_empty
 from cases.json_lines import UsedIds, read_json_lines
 from cases.load import find_cases
 from cases.records import InvalidCase
+from cases.texts import plural
 from serving.gate import hold_for
 
 _JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -187,7 +188,7 @@ def questions_of(questions: Sequence[JudgedQuestion], part: Part) -> list[Judged
     }
     found = [question for question, group in zip(questions, group_of, strict=True) if group in within]
     if not found:
-        raise InputError(f"part {part}", f"it holds none of {len(questions):,} questions")
+        raise InputError(f"part {part}", f"it holds none of {plural(len(questions), 'question')}")
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cases.texts import plural
 from evals.experiments.render import FORMATS
 from evals.experiments.tables import Unit
 from evals.pages.page import render_page
@@ -57,7 +58,7 @@ def as_markdown(tables: Sequence[StudyTable], notes: Sequence[str]) -> str:
         for block in table.blocks:
             if block.title:
                 parts.append(f"### {block.title}\n")
-            parts.append(f"{block.cases} cases in {block.groups} groups.\n")
+            parts.append(f"{plural(block.cases, 'case')} in {plural(block.groups, 'group')}.\n")
             parts += [markdown(table_of(block, table.unit)), ""]
         if table.unfinished:
             parts.append(f"Not finished, and left out: {', '.join(table.unfinished)}.\n")

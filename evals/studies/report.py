@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.files import json_bytes, write_atomically
+from cases.texts import plural
 from evals.pages.page import FEW_CASES
 from evals.pages.plots import standalone
 from evals.rankings.scores import Curve, curves_plot, read_curve
@@ -67,7 +68,8 @@ def _training(table: TableName, plan: Plan) -> list[str]:
     if any(row.pretrain for row in rows) and pretrained:
         passes = plan.study.pretraining.epochs
         found.append(
-            f"++: before that {passes} epoch{'s' * (passes > 1)} over {max(pretrained)} examples of the"
+            f"++: before that {passes} epoch{'s' * (passes > 1)} over"
+            f" {plural(max(pretrained), 'example')} of the"
             " pre-training data."
         )
     return found
@@ -77,8 +79,8 @@ def _parts(table: TableName, plan: Plan) -> str:
     study = plan.study
     sentence = (
         f"Parts by group, equal for all rows and seeds: {study.split.held_out:.0%} of the groups held out for"
-        f" these figures ({plan.counts[HELD_OUT]} cases), {study.split.tuning:.0%} of the rest for the choice"
-        f" of epoch and cut-off ({plan.counts[TUNING]} cases)."
+        f" these figures ({plural(plan.counts[HELD_OUT], 'case')}), {study.split.tuning:.0%} of the"
+        f" rest for the choice of epoch and cut-off ({plural(plan.counts[TUNING], 'case')})."
     )
     if plan.seen_documents and table != "abridge-3":
         sentence += (

@@ -12,6 +12,7 @@ import numpy as np
 
 from cases.load import find_cases
 from cases.records import Case, Verdict
+from cases.texts import plural
 from evals.scoring.gold import ScoringError, parse_case_ids
 from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, MeanOf, Pooled
@@ -235,7 +236,8 @@ def _notes(questions: Questions, classes: Classes, gold: Sequence[str]) -> tuple
     notes = []
     if classes != verdict.classes:
         notes.append(
-            f"The run answered with {verdict.classes} answers; these are counted again from its readings."
+            f"The run answered with {plural(verdict.classes, 'answer')}; these are counted again from"
+            " its readings."
         )
     if classes == 2:
         notes.append("Questions whose key says unknown are left out; without a majority the answer is no.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cases.texts import plural
 from evals.pages.page import render_page
 from evals.pages.tables import NO_VALUE, Column, Format, Table
 from evals.verdicts.scores import (
@@ -205,7 +206,7 @@ def _caption(run: RunFolder, questions: Questions) -> str:
     reader = manifest.models["label"].name if reading.asks_model else manifest.resources["reader"]["reader"]
     as_of = questions.recipe.section(LiteratureSettings).as_of
     return (
-        f"{len(questions.answered)} questions of {names}, {documents:,} documents,"
+        f"{plural(len(questions.answered), 'question')} of {names}, {plural(documents, 'document')},"
         f" read by {reader}, {', '.join(reading.released) or f'doc_mode={reading.doc_mode}'}, as_of={as_of}."
         " The paper has 1,608 questions of HealthFC, TREC and BioASQ, 20.6 million documents and"
         " DeBERTa-v3-large as reader: the layout is its, the numbers are not comparable."
@@ -245,6 +246,24 @@ def score_table(one: VerdictTable) -> Table:
             cells += [_DIGITS.number(scores.values[name].value) for name in _MACRO]
             cells.append(_DIGITS.bracket(scores.values["macro_f1"]))
         rows.append(cells)
+    return Table(heads, rows, title=f"Table {one.table}: {TITLES[one.table]}")
+
+
+def narrow_table(one: VerdictTable) -> Table:
+    """The same for a terminal: a line with three answers, and one below it with two."""
+    heads = [Column("", "text"), Column("passages", short="read", wraps=False), Column("none", wraps=False)]
+    heads += [Column(name, wraps=False) for name in ("answers", *_MACRO.values())]
+    heads.append(Column("F1, 95 %", "text", wraps=False))
+    rows = []
+    for row in one.rows:
+        first = [row.name, _DIGITS.number(row.passages), str(row.without)]
+        for classes, scores in row.scores.items():
+            values = [NO_VALUE] * len(_MACRO) + [""]
+            if scores is not None:
+                values = [_DIGITS.number(scores.values[name].value) for name in _MACRO]
+                values.append(_DIGITS.bracket(scores.values["macro_f1"]))
+            rows.append([*first, str(classes), *values])
+            first = [""] * len(first)
     return Table(heads, rows, title=f"Table {one.table}: {TITLES[one.table]}")
 
 

@@ -14,6 +14,7 @@ from cases.errors import InputError
 from cases.files import opened
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
+from cases.texts import plural
 from evals.pages.page import render_page
 from ranking.verify import Evidence, Verification
 from runs.folder import RunFolder
@@ -128,7 +129,9 @@ def _find(path: Path, case_id: str | None) -> Case:
     if case_id is not None:
         raise InputError(path, f"no case {case_id!r} in it", f"It has {_named(found)}")
     if len(found) > 1:
-        raise InputError(path, f"has {len(found)} cases", f"Choose one with --case: {_named(found)}")
+        raise InputError(
+            path, f"has {plural(len(found), 'case')}", f"Choose one with --case: {_named(found)}"
+        )
     return _usable(path, only)
 
 

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from pydantic import Field
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.answer_rules import split_sentences
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, share_of
@@ -319,13 +320,13 @@ def _because(whose: AlignedAnswer, aligned: Alignment, demonstrations: int) -> s
     links = sum(map(len, aligned.links.values()))
     owner = "the clinician's answer" if whose == "clinician" else "the answer"
     because = (
-        f"{links} links from {len(aligned.links)} sentences of {owner} to the note,"
-        f" with {demonstrations} demonstrations"
+        f"{plural(links, 'link')} from {plural(len(aligned.links), 'sentence')} of {owner} to the note,"
+        f" with {plural(demonstrations, 'demonstration')}"
     )
     if aligned.dropped:
         because += f"; {aligned.dropped} ids that the note does not have were dropped"
     if aligned.missing:
-        because += f"; {aligned.missing} sentences that the reply left out have no link"
+        because += f"; no link from {plural(aligned.missing, 'sentence')} that the reply left out"
     return because
 
 

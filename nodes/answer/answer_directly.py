@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from pydantic import Field
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.check_answer import BREAKS_RULES
 from nodes.answer.citations import (
@@ -224,8 +225,9 @@ def _because(
     essential: Sequence[str], kept: Sequence[CitedSentence], written: WrittenText, prompt: Fitted
 ) -> str:
     because = (
-        f"{len(essential)} sentences called essential and an answer of {len(kept)} sentences, in one reply"
-        f" with {len(prompt.kept)} demonstrations"
+        f"{plural(len(essential), 'sentence')} called essential and an answer of"
+        f" {plural(len(kept), 'sentence')}, in one reply"
+        f" with {plural(len(prompt.kept), 'demonstration')}"
     )
     if written.cut:
         return f"{because}; accepted with a flag: {'; '.join(written.faults[-1])}"

@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 
 from cases.biomedical import ExactAnswer, QuestionType
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.exact_reply import FIELD, MAX_ENTRIES, Exact, exact_reply, exact_words
 from nodes.answer.exact_settings import ExactSettings, demand_type
 from nodes.answer.question_prompt import (
@@ -116,7 +117,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
         assert ballot.first_error is not None
         raise NodeFailure(
             ballot.first_error.error_class,
-            f"{ballot.usable} of {settings.votes} votes gave an answer, {needed} are needed:"
+            f"{ballot.usable} of {plural(settings.votes, 'vote')} gave an answer, {needed} needed:"
             f" {ballot.first_error}",
             ballot.calls,
         )
@@ -129,8 +130,8 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
         "exact_votes": ballot.votes,
         "decisions": decision(
             "answer_exactly",
-            f"{ballot.usable} of {settings.votes} votes on one prompt of style {settings.style} with"
-            f" {prompt.sources}",
+            f"{ballot.usable} of {plural(settings.votes, 'vote')} on one prompt of style"
+            f" {settings.style} with {prompt.sources}",
             {
                 "question_type": type_,
                 "style": settings.style,

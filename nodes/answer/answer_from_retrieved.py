@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules, all_faults
 from nodes.answer.citations import CitationSettings
 from nodes.answer.generate_answer import Attempt
@@ -128,7 +129,7 @@ def _asked(case: Case, state: RetrievedAnswerInput) -> dict[str, str]:
 
 
 def _because(prompt: FittedSentences, rejected: Sequence[Attempt]) -> str:
-    because = f"attempt {len(rejected) + 1} on {len(prompt.shown)} sentences, the best first"
+    because = f"attempt {len(rejected) + 1} on {plural(len(prompt.shown), 'sentence')}, the best first"
     if prompt.dropped:
         because += f"; {prompt.dropped} more do not fit the context window"
     if rejected:

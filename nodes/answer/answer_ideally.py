@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cases.biomedical import QuestionType
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.answer_exactly import first_synonyms
 from nodes.answer.answer_rules import AnswerRules, find_faults, shorten
 from nodes.answer.check_answer import BREAKS_RULES
@@ -159,7 +160,7 @@ def _hint(context: Context, type_: QuestionType, answer: str) -> str:
 
 def _because(written: WrittenText, prompt: QuestionPrompt, *, hinted: bool) -> str:
     hint = "with the exact answer as a hint" if hinted else "without a hint"
-    words = f"{len(written.text.split())} words from {prompt.sources}, {hint}"
+    words = f"{plural(len(written.text.split()), 'word')} from {prompt.sources}, {hint}"
     if written.cut:
         corrections = len(written.faults) - 1
         return f"{words}; cut after {corrections} corrections: {'; '.join(written.faults[-1])}"

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from cases.texts import plural
 from nodes.core.dry_run import DryCall, made_up_sentences
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import AnswerEvidence
@@ -83,7 +84,7 @@ def find_faults(text: str, rules: AnswerRules) -> list[str]:
         return ["it is empty"]
     faults = []
     if words > rules.max_words:
-        faults.append(f"it has {words} words and the limit is {rules.max_words}")
+        faults.append(f"it has {plural(words, 'word')} and the limit is {rules.max_words}")
     if not rules.min_sentences <= sentences <= rules.max_sentences:
         wanted = f"{rules.min_sentences} to {rules.max_sentences}"
         faults.append(

@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.answer.answer_rules import split_sentences
 from nodes.answer.citations import NO_CITATIONS, CitationSettings, attributes
 from nodes.core.context import VECTORS, Context
@@ -98,7 +99,7 @@ async def attribute_answer(state: AttributeAnswerInput, runtime: Runtime[Context
         "attributions": attributions,
         "decisions": decision(
             "attribute_answer",
-            f"{len(lines)} sentences cite {len(evidence)} of the {len(shown)} shown,"
+            f"{plural(len(lines), 'sentence')} with citations of {len(evidence)} of the {len(shown)} shown,"
             f" from a similarity of {settings.threshold:g} on (weights {settings.weights})",
             {
                 "links": links,

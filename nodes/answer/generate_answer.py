@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules, AnswerSettings, all_faults, made_up_answer
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply
@@ -83,7 +84,7 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
     if isinstance(outcome, Failure):
         raise NodeFailure.of(outcome)
     attempt_number = len(rejected) + 1
-    because = f"attempt {attempt_number} with {len(prompt.kept)} demonstrations"
+    because = f"attempt {attempt_number} with {plural(len(prompt.kept), 'demonstration')}"
     if rejected:
         because += f", after the fault was quoted: {'; '.join(rejected[-1]['faults'])}"
     return {

@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.check_answer import BREAKS_RULES
 from nodes.answer.citations import (
@@ -70,7 +71,7 @@ def citation_faults(read: CitedAnswer, rules: AnswerRules, *, count_citations: b
     words = word_count(sentences, count_citations=count_citations)
     if words > rules.max_words:
         counted = ", citations counted," if count_citations else ""
-        faults.append(f"it has {words} words{counted} and the limit is {rules.max_words}")
+        faults.append(f"it has {plural(words, 'word')}{counted} and the limit is {rules.max_words}")
     if not rules.min_sentences <= len(sentences) <= rules.max_sentences:
         wanted = f"{rules.min_sentences} to {rules.max_sentences}"
         faults.append(f"it has {len(sentences)} sentence{'s' * (len(sentences) > 1)} and needs {wanted}")
@@ -141,7 +142,7 @@ async def validate_citations(
 def _because(
     read: CitedAnswer, kept: Sequence[CitedSentence], evidence: Sequence[str], faults: Sequence[str]
 ) -> str:
-    because = f"{len(kept)} sentences cite {len(evidence)} of the note"
+    because = f"{plural(len(kept), 'sentence')} with citations of {len(evidence)} of the note"
     if faults:
         because = f"accepted with a flag: {'; '.join(faults)}. {because}"
     if read.unknown:

@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import VOTE_COUNTS, Fact, plain, whole
 from nodes.core.node import NodeSpec
@@ -110,7 +111,7 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
         judged = judge(rule, model if votes else None, ranker)
         evidence = same_evidence([sentence_ids[position] for position in judged.chosen])
     chosen = evidence["threshold"]
-    because = f"{len(chosen)} of {len(sentence_ids)} sentences "
+    because = f"{len(chosen)} of {plural(len(sentence_ids), 'sentence')} "
     if rule is not None:
         because += f"by the rule {rule}"
     else:
@@ -126,7 +127,7 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
         facts["ranker_votes"] = weight
     if settings.adaptive:
         saved = settings.most_votes - asked
-        because += f"; asked {asked} of at most {settings.most_votes} votes; {saved} saved"
+        because += f"; asked {asked} of at most {plural(settings.most_votes, 'vote')}; {saved} saved"
         facts |= {"asked_votes": asked, "saved_votes": saved}
     update = AggregateVotesUpdate(vote_counts=counts, usable_votes=usable, evidence=evidence, decisions=[])
     if confidence is not None:
@@ -142,7 +143,7 @@ async def aggregate_votes(state: AggregateVotesInput, runtime: Runtime[Context])
 
 
 def _by_votes(threshold: int, usable: int, asked: int, of_ranker: int) -> str:
-    named = f"{usable} votes" if usable == asked else f"{usable} usable of {asked} votes"
+    named = plural(usable, "vote") if usable == asked else f"{usable} usable of {plural(asked, 'vote')}"
     ranker = f" ({of_ranker} of them the ranker's)" if of_ranker else ""
     return f"have at least {threshold} of {named}{ranker}"
 

@@ -10,6 +10,7 @@ from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, Field
 
 from cases.records import Label
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, id_list, plain, withheld
 from nodes.core.failure import NodeFailure
@@ -74,8 +75,8 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
     }
     reasons = []
     if differs_too_much(settings, counts, usable):
-        sentences = f"{len(open_ids)} of {len(counts)} sentences"
-        reasons.append(f"{usable} votes differ on {sentences} (limit {settings.disagreement})")
+        sentences = f"{len(open_ids)} of {plural(len(counts), 'sentence')}"
+        reasons.append(f"{plural(usable, 'vote')} differ on {sentences} (limit {settings.disagreement})")
     if is_too_uncertain(settings, confidence):
         reasons.append(f"the confidence is {confidence} and has to be {settings.confidence}")
     if settings.confidence is not None:
@@ -90,7 +91,7 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
     essential = [id_ for id_ in sentence_ids if given.labels[id_] == "essential"]
     changed = [id_ for id_ in sentence_ids if (id_ in essential) != (id_ in before)]
     because = (
-        f"{given.reviewer} labelled {len(essential)} of {len(sentence_ids)} sentences essential"
+        f"{given.reviewer} labelled {len(essential)} of {plural(len(sentence_ids), 'sentence')} essential"
         f" and changed {len(changed)}, as {differ}"
     )
     told = facts | {

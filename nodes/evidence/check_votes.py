@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import VOTE_COUNTS, id_list, plain
 from nodes.core.node import NodeSpec
@@ -81,7 +82,7 @@ async def check_votes(state: CheckVotesInput, runtime: Runtime[Context]) -> Chec
 
 
 def _because(asked: int, most: int, undecided: int, more: int) -> str:
-    so_far = f"after {asked} of at most {most} votes"
+    so_far = f"after {asked} of at most {plural(most, 'vote')}"
     if not more:
         return f"{so_far} no further vote can change a label"
     open_ = "too few votes are usable"

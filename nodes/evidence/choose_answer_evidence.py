@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.context import Context
 from nodes.core.facts import plain, whole
@@ -37,7 +38,7 @@ async def choose_answer_evidence(
         "answer_evidence": chosen,
         "decisions": decision(
             "choose_answer_evidence",
-            f"the recipe builds answers on {setting} evidence: {len(chosen)} sentences ({sizes})",
+            f"the recipe builds answers on {setting} evidence: {plural(len(chosen), 'sentence')} ({sizes})",
             {"setting": setting, "chosen": chosen},
         ),
     }

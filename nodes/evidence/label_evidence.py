@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import BALLOT, DROPPED_DEMONSTRATIONS, SHOWN_DEMONSTRATIONS, VOTE_FLAGS, whole
 from nodes.core.failure import NodeFailure
@@ -140,7 +141,7 @@ async def _prompt(state: LabelEvidenceInput, context: Context, case: Case, quest
 def _because(got: int, wanted: int, further: bool, demonstrations: int, dropped: Sequence[str]) -> str:
     left_out = f"; {len(dropped)} left out, the context window is full" if dropped else ""
     votes = f"{got} of {wanted} {'further ' if further else ''}votes"
-    return f"{votes} on one prompt with {demonstrations} demonstrations{left_out}"
+    return f"{votes} on one prompt with {plural(demonstrations, 'demonstration')}{left_out}"
 
 
 def demonstration_keys(recipe: Recipe, tools: Mapping[str, Any]) -> CaseKeys | None:

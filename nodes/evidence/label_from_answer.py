@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict, get_args
 from langgraph.runtime import Runtime
 
 from cases.records import Case, LabelSource
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import BALLOT, VOTE_FLAGS, plain, whole
 from nodes.core.failure import NodeFailure
@@ -104,7 +105,7 @@ async def label_from_answer(state: LabelFromAnswerInput, runtime: Runtime[Contex
 
 def _by_citations(case: Case, cited: list[str]) -> LabelFromAnswerUpdate:
     because = (
-        f"{len(cited)} of {len(case.sentences)} sentences are cited by the clinician's answer;"
+        f"the clinician's answer cites {len(cited)} of {plural(len(case.sentences), 'sentence')};"
         " weak labels from its citations, no model asked"
     )
     facts = {"labels_from": "citations", "label_source": "weak", "essential": cited}
@@ -129,7 +130,7 @@ async def _by_votes(context: Context, case: Case, statements: Sequence[str]) -> 
     ballot = await ask_for_votes(context, case, prompt.messages, range(asked))
     ballot.demand(len(ballot.votes), asked, settings.needed_votes(asked))
     because = (
-        f"{len(ballot.votes)} of {asked} votes on what in the note supports the clinician's answer;"
+        f"{len(ballot.votes)} of {plural(asked, 'vote')} on what in the note supports the clinician's answer;"
         " weak labels from a model"
     )
     facts = {"labels_from": "model", "label_source": "weak", "statements": len(statements), **ballot.facts}

@@ -15,6 +15,7 @@ from string import Template
 from typing import Any
 
 from cases.records import Case, Sentence
+from cases.texts import plural
 from nodes.core.choice_confidence import choice_log_odds
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, share_of
@@ -157,7 +158,9 @@ def _demand(faults: Mapping[str, CallError], sentences: int, calls: Sequence[Cal
         return
     error = (fatal or list(faults.values()))[0]
     got = sentences - len(faults)
-    raise NodeFailure(error.error_class, f"{got} of {sentences} sentences have a label: {error}", calls)
+    raise NodeFailure(
+        error.error_class, f"{got} of {plural(sentences, 'sentence')} with a label: {error}", calls
+    )
 
 
 def prompt_fault(prompt: Prompt, version: str) -> str | None:
@@ -185,7 +188,7 @@ def dry_reply(call: DryCall) -> str:
 def because(weighed: Weighed, sentences: int) -> str:
     """The reason of the decision."""
     named, scored = len(weighed.vote["essential"]), sentences - len(weighed.missing)
-    return f"{scored} of {sentences} sentences weighed one by one, {named} of them essential"
+    return f"{scored} of {plural(sentences, 'sentence')} weighed one by one, {named} of them essential"
 
 
 def facts(weighed: Weighed) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.core.context import Context, Tool
 from nodes.core.facts import Fact, id_list, in_brackets, plain, whole
 from nodes.core.failure import NodeFailure
@@ -109,7 +110,7 @@ def _because(chosen: int, sentences: int, ranker: Ranker, cutoff: Cutoff) -> str
         for field, value in cutoff.model_dump(exclude={"rule"}, exclude_none=True).items()
     )
     rule = f"{cutoff.rule} ({values})" if values else cutoff.rule
-    return f"{chosen} of {sentences} sentences by {name}, cut-off {rule}"
+    return f"{chosen} of {plural(sentences, 'sentence')} by {name}, cut-off {rule}"
 
 
 CUT_BY_RANKER = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.core.records import Vote
@@ -57,7 +58,7 @@ class Ballot:
         assert self.first_error is not None
         raise NodeFailure(
             self.first_error.error_class,
-            f"{got} of {asked} votes came back, {needed} are needed: {self.first_error}",
+            f"{got} of {plural(asked, 'vote')} came back, {needed} needed: {self.first_error}",
             self.calls,
         )
 

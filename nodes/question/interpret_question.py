@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 from pydantic import Field
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.dry_run import WORDS_SHARE, DryCall, as_sentence, made_up_words
 from nodes.core.facts import (
@@ -56,9 +57,9 @@ def find_question_faults(question: str, max_words: int) -> list[str]:
         return ["it is empty"]
     faults = []
     if len(lines) > 1:
-        faults.append(f"it has {len(lines)} lines and must be one line")
+        faults.append(f"it has {plural(len(lines), 'line')} and must be one line")
     if words > max_words:
-        faults.append(f"it has {words} words and the limit is {max_words}")
+        faults.append(f"it has {plural(words, 'word')} and the limit is {max_words}")
     return faults
 
 
@@ -227,7 +228,8 @@ def _demonstration(case: Case) -> dict[str, str]:
 
 
 def _because(written: WrittenText, demonstrations: int, stands_in: bool) -> str:
-    words = f"a question of {len(written.text.split())} words with {demonstrations} demonstrations"
+    shown = plural(demonstrations, "demonstration")
+    words = f"a question of {plural(len(written.text.split()), 'word')} with {shown}"
     if written.cut:
         words += f", cut after {len(written.faults) - 1} corrections: {'; '.join(written.faults[-1])}"
     elif written.faults:

@@ -12,6 +12,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.records import Verdict
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, made_up_sentences
 from nodes.core.facts import plain, withheld
@@ -124,7 +125,7 @@ async def explain_verdict(state: ExplainVerdictInput, runtime: Runtime[Context])
         "explanation": checked.text,
         "decisions": decision(
             "explain_verdict",
-            f"explained from {len(prompt.kept)} passages, {len(checked.cited)} of them cited",
+            f"explained from {plural(len(prompt.kept), 'passage')}, {len(checked.cited)} of them cited",
             {
                 "shown": prompt.kept,
                 "dropped_passages": prompt.dropped,

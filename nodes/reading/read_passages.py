@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.choice_confidence import choice_shares, token_at
 from nodes.core.context import Context, Tool
 from nodes.core.facts import id_list, missing, plain
@@ -129,7 +130,7 @@ async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> 
         assert read.first_error is not None
         raise NodeFailure(
             read.first_error.error_class,
-            f"{len(read.readings)} of {len(passages)} passages could be read, {needed} are needed:"
+            f"{len(read.readings)} of {plural(len(passages), 'passage')} could be read, {needed} needed:"
             f" {read.first_error}",
             read.calls,
         )
@@ -144,7 +145,7 @@ async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> 
         "readings": read.readings,
         "decisions": decision(
             "read_passages",
-            f"{len(read.readings)} of {len(passages)} passages read, each by itself",
+            f"{len(read.readings)} of {plural(len(passages), 'passage')} read, each by itself",
             facts,
             read.calls,
             flags=[*missing, *(["cut_passages"] if read.cut else [])],

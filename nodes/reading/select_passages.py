@@ -10,6 +10,7 @@ import numpy as np
 from langgraph.runtime import Runtime
 from numpy.typing import NDArray
 
+from cases.texts import plural
 from nodes.core.context import VECTORS, Context
 from nodes.core.facts import plain
 from nodes.core.node import NodeSpec
@@ -188,9 +189,11 @@ def _because(
     if settings.doc_mode == "full":
         return f"{len(passages)} abstracts, each read as a whole"
     if settings.doc_mode == "top3":
-        return f"{len(passages)} passages, of each abstract the three sentences nearest to the question"
+        made = plural(len(passages), "passage")
+        return f"{made}, of each abstract the three sentences nearest to the question"
     order = "most similar first" if settings.topj_order == "paper" else "in the order of the documents"
-    return f"{len(passages)} of {len(sentences)} sentences from {len(documents)} documents, {order}"
+    searched = f"{plural(len(sentences), 'sentence')} from {plural(len(documents), 'document')}"
+    return f"{len(passages)} of {searched}, {order}"
 
 
 SELECT_PASSAGES = NodeSpec(

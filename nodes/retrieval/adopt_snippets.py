@@ -8,6 +8,7 @@ from typing import NamedTuple, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.biomedical import Snippet
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import plain
 from nodes.core.node import Column, NodeSpec
@@ -80,12 +81,16 @@ def adopt(given: Sequence[Snippet]) -> Adopted:
 
 def _because(given: int, adopted: Adopted) -> str:
     if not adopted.snippets:
-        reason = f"none of {given} snippets has a text" if given else "the question comes without snippets"
+        reason = (
+            f"none of {plural(given, 'snippet')} has a text"
+            if given
+            else "the question comes without snippets"
+        )
         return f"{reason}: it is answered from what the models know"
     counted = ((adopted.empty, "empty"), (adopted.repeated, "repeated"))
     left_out = [f"{count} {word}" for count, word in counted if count]
     without = f", {' and '.join(left_out)} left out" if left_out else ""
-    return f"the question comes with {given} snippets{without}"
+    return f"the question comes with {plural(given, 'snippet')}{without}"
 
 
 def without_text(snippets: Sequence[ChosenSnippet]) -> object:

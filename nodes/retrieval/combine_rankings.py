@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import plain, whole
 from nodes.core.node import Column, NodeSpec
@@ -40,11 +41,11 @@ async def combine_rankings(state: CombineRankingsInput, runtime: Runtime[Context
     first, second = state["cross_encoder_ranking"], state.get("llm_ranking")
     if second is None:
         made = ranked([one["id"] for one in first], [one["score"] for one in first])[: settings.kept]
-        because = f"{len(made)} documents of the only ranking"
+        because = f"{plural(len(made), 'document')} of the only ranking"
         facts: dict[str, Any] = {"ensemble": None}
     else:
         made = _combined(settings, first, second)
-        because = f"{len(made)} documents {_weighting(settings)}"
+        because = f"{plural(len(made), 'document')} {_weighting(settings)}"
         facts = _facts(settings)
     return {
         "document_ranking": made,

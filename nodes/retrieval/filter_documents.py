@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import Fact, plain
 from nodes.core.node import NodeSpec
@@ -98,7 +99,7 @@ def _too_new(year: int | None, latest: int | None) -> str | None:
 def _too_few(citations: int | None, fewest: int | None) -> str | None:
     if fewest is None or (citations or 0) >= fewest:
         return None
-    counted = "citations unknown" if citations is None else f"{citations} citations"
+    counted = "citations unknown" if citations is None else f"{plural(citations, 'citation')}"
     return f"{counted}, fewer than {fewest}"
 
 
@@ -140,7 +141,7 @@ async def filter_documents(state: FilterDocumentsInput, runtime: Runtime[Context
     found = state["found_documents"]
     filtered = filter_found(found, settings, case.as_of)
     kept = [one["id"] for one in filtered.kept]
-    because = f"{len(kept)} of {len(kept) + len(filtered.dropped)} documents may be evidence"
+    because = f"{len(kept)} of {plural(len(kept) + len(filtered.dropped), 'document')} may be evidence"
     if filtered.dropped:
         because += f"; {len(filtered.dropped)} dropped, the first is {filtered.dropped[0].reason}"
     return {

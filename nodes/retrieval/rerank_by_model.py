@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import Fact, fault_class, plain
 from nodes.core.failure import NodeFailure
@@ -273,11 +274,13 @@ def _candidate(document: FoundDocument, words: int) -> str:
 
 def _because(result: _Outcome, candidates: int, windows: int, kept: int) -> str:
     if not windows:
-        return f"{candidates} documents leave nothing to order"
+        return f"nothing to order in {plural(candidates, 'document')}"
     if len(result.failed) == windows:
-        return f"the order of the cross-encoder stands: the model gave none for {candidates} documents"
+        return (
+            f"the order of the cross-encoder stands: the model gave none for {plural(candidates, 'document')}"
+        )
     prompts = "1 prompt" if windows == 1 else f"{windows} prompts"
-    parts = [f"the best {kept} of {candidates} documents, asked for in {prompts}"]
+    parts = [f"the best {kept} of {plural(candidates, 'document')}, asked for in {prompts}"]
     if result.unknown or result.repeated:
         parts.append(f"{len(result.unknown)} unknown and {result.repeated} repeated ones were dropped")
     if result.padded:

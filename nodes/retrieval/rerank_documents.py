@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
@@ -70,7 +71,7 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
     return _update(
         kept,
         ranking,
-        f"the best {len(kept)} of {len(documents):,} documents by {ranker.identity}",
+        f"the best {len(kept)} of {plural(len(documents), 'document')} by {ranker.identity}",
         {
             "reranker": ranker.identity,
             "scored": len(documents),

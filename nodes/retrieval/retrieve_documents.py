@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import plain
 from nodes.core.node import NodeSpec
@@ -126,12 +127,12 @@ def _because(retriever: str, lists: Sequence[_Found], different: int, kept: int)
     if not kept:
         return f"the search by {_kind(retriever)} found no document"
     if len(lists) == 1:
-        return f"{kept:,} documents by {_kind(retriever)}"
+        return f"{plural(kept, 'document')} by {_kind(retriever)}"
     queries = len({one.query for one in lists})
     asked = "the question" if queries == 1 else f"{queries} queries"
     return (
-        f"the best {kept:,} of {different:,} documents by {_kind(retriever)} for {asked}: {len(lists)} lists,"
-        " fused by rank"
+        f"the best {kept:,} of {plural(different, 'document')} by {_kind(retriever)} for {asked}:"
+        f" {len(lists)} lists, fused by rank"
     )
 
 

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 from pydantic import Field, model_validator
 
 from cases.records import Case
+from cases.texts import plural
 from nodes.core.context import Context, Tool
 from nodes.core.facts import Fact, Facts, Row, plain, whole
 from nodes.core.failure import NodeFailure
@@ -257,7 +258,7 @@ def _because(context: Context, case: Case, ranking: Ranking) -> str:
         _name(ranker) for ranker in (context.find(RETRIEVER), context.find(RERANKER)) if ranker is not None
     ]
     because = (
-        f"{ranking.kept} of {len(case.sentences)} sentences by {', then '.join(rankers)},"
+        f"{ranking.kept} of {plural(len(case.sentences), 'sentence')} by {', then '.join(rankers)},"
         f" cut-off {_rule(settings)}"
     )
     if ranking.unrelated:

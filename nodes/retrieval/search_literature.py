@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import PLAIN
 from nodes.core.node import NodeSpec
@@ -46,7 +47,8 @@ async def search_literature(
         "found_documents": found,
         "decisions": decision(
             "search_literature",
-            f"{len(found)} of {len(literature):,} documents share words with the question; {wanted} wanted",
+            f"{len(found)} of {plural(len(literature), 'document')} share words with the question;"
+            f" {wanted} wanted",
             {
                 "documents": [
                     {name: one[name] for name in ("id", "year", "citations", "rank", "score")}

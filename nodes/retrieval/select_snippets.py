@@ -14,6 +14,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
@@ -102,7 +103,8 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
         "snippets": [_snippet(one) for one in chosen],
         "decisions": decision(
             "select_snippets",
-            f"the best {len(chosen)} of {len(sentences)} sentences and titles of {len(documents)} documents,"
+            f"the best {len(chosen)} of {plural(len(sentences), 'sentence')} and titles of"
+            f" {plural(len(documents), 'document')},"
             f" by {ranker.identity}",
             {
                 "snippets": [

@@ -15,6 +15,7 @@ from cases.errors import InputError
 from cases.json_border import Identifier, Line, not_empty
 from cases.json_lines import JsonLine, json_lines_named, read_json_lines
 from cases.records import LabelSource
+from cases.texts import plural
 from ranking.examples import Example
 from ranking.readers.archehr import ArchehrOptions, read_archehr
 from ranking.readers.evidence_inference import (
@@ -84,7 +85,9 @@ def _labels(line: JsonLine, fields: _Line) -> tuple[bool, ...] | None:
         raise line.fault("labels and evidence: both are given", "Keep one of them")
     if fields.labels is not None:
         if len(fields.labels) != size:
-            raise line.fault(f"labels: {len(fields.labels)} for {size} sentences", "Give one for each")
+            raise line.fault(
+                f"labels: {len(fields.labels)} for {plural(size, 'sentence')}", "Give one for each"
+            )
         return tuple(fields.labels)
     if fields.evidence is None:
         return None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cases.texts import plural
 from ranking.checkpoint import (
     DataRecord,
     EncoderRecord,
@@ -162,7 +163,9 @@ def train(
 def _split(examples: Sequence[Example], recipe: TrainingRecipe) -> Split:
     labelled = sorted((one for one in examples if one.labels is not None), key=lambda one: one.id)
     if not labelled:
-        raise RankerError(f"none of {len(examples)} examples has labels: there is nothing to learn from")
+        raise RankerError(
+            f"none of {plural(len(examples), 'example')} has labels: there is nothing to learn from"
+        )
     try:
         divided = split(labelled, recipe.split.held_out, recipe.split.seed)
     except ValueError as error:
@@ -207,7 +210,7 @@ def _chosen(examples: Sequence[Example], settings: Pretraining, seed: int) -> li
     answered = sorted((one for one in examples if any(one.labels or ())), key=lambda one: one.id)
     if not answered:
         raise RankerError(
-            f"none of {len(examples)} examples for pre-training has evidence: check pretrain.data"
+            f"none of {plural(len(examples), 'example')} for pre-training has evidence: check pretrain.data"
         )
     if settings.max_examples is None or len(answered) <= settings.max_examples:
         return answered
@@ -368,8 +371,8 @@ def _notify(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepa
     for name, part in parts.items():
         record = part.record
         line = (
-            f"{name}: {record.examples} examples on {record.documents} documents,"
-            f" {record.evidence} of {record.sentences} sentences are evidence"
+            f"{name}: {plural(record.examples, 'example')} on {plural(record.documents, 'document')},"
+            f" {record.evidence} of {plural(record.sentences, 'sentence')} are evidence"
         )
         losses = {
             "examples without labels left out": record.unlabelled,
@@ -381,6 +384,6 @@ def _notify(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepa
         watcher.notify("; ".join([line, *(f"{count} {what}" for what, count in losses.items() if count)]))
     if held_out.cut_sentences or held_out.cut_queries:
         watcher.notify(
-            f"held out: {held_out.cut_sentences} sentences and {held_out.cut_queries} queries over the limit"
-            " read in part"
+            f"held out: {plural(held_out.cut_sentences, 'sentence')} and"
+            f" {plural(held_out.cut_queries, 'query')} over the limit read in part"
         )

@@ -15,7 +15,7 @@ from cases.document_files import ReaderName, find_documents, reader_of
 from cases.documents import CitationTable, Document, Skipped, read_citations
 from cases.errors import InputError
 from cases.files import Meter, file_sha256
-from cases.texts import hash64
+from cases.texts import hash64, plural
 from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.finish import finish, scores_name
 from retrieval.corpus.manifest import (
@@ -115,7 +115,9 @@ class _Build:
             (self._folder / MANIFEST).unlink()
             faults = [*self._tally.damaged, *self._tally.faults]
             reason = f"; skipped {faults[0]}" if faults else ""
-            raise InputError(_names(self._files), f"no document in {len(self._files)} files{reason}")
+            raise InputError(
+                _names(self._files), f"no document in {plural(len(self._files), 'file')}{reason}"
+            )
         self._finish()
         return Built(manifest, found, unchanged=False)
 
@@ -130,7 +132,7 @@ class _Build:
             self._manifest.sources = []
         sources = self._manifest.sources
         if len(sources) > len(self._files):
-            fault = f"was built from {len(sources)} files, and {len(self._files)} are given"
+            fault = f"was built from {plural(len(sources), 'file')}, and {len(self._files)} are given"
             raise InputError(self._folder, fault, "Give all of them in the same order, or another folder")
         for number, (source, path) in enumerate(zip(sources, self._files, strict=False)):
             if not _same(source, path):

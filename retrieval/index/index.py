@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cases.errors import InputError
+from cases.texts import plural
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import Embedder, Vectors, connect_embedder
 from retrieval.index.connect_store import connect_store
@@ -124,7 +125,9 @@ def refuse_other_corpus(folder: Path, manifest: Manifest, corpus: Corpus) -> Non
         return
     current = IndexedCorpus.of(corpus)
     if manifest.corpus.grew_to(current):
-        fault = f"the corpus {corpus.folder} was built again since, and has {len(corpus):,} documents now"
+        fault = (
+            f"the corpus {corpus.folder} was built again since, and has {plural(len(corpus), 'document')} now"
+        )
         raise InputError(folder, fault, "Give the command that builds the index once more: it goes on")
     raise InputError(
         folder,

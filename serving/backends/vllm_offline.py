@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cases.texts import plural
 from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server, installed
 from serving.backends.vllm_engine import Engine, answers
 from serving.errors import CallError, ModelError
@@ -82,8 +83,8 @@ def connect_vllm_offline(name: ModelName) -> Backend:
         if len(tokens) + call.max_tokens > context_length:
             raise CallError(
                 "context_length",
-                f"{name}: {len(tokens)} tokens of prompt and {call.max_tokens} of reply exceed the context"
-                f" length of {context_length}",
+                f"{name}: {plural(len(tokens), 'token')} of prompt and {call.max_tokens} of reply"
+                f" exceed the context length of {context_length}",
             )
         return answers(await engine.generate(tokens, call), unwritten)
 

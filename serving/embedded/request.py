@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cases.texts import plural
+
 FinishReason = Literal["stop", "length"]
 
 
@@ -19,7 +21,9 @@ class ContextLengthExceeded(Exception):
 
     def __init__(self, tokens: int, limit: int) -> None:
         """Keep both numbers beside the message."""
-        super().__init__(f"the prompt has {tokens} tokens, the context length of the model is {limit}")
+        super().__init__(
+            f"the prompt has {plural(tokens, 'token')}, the context length of the model is {limit}"
+        )
         self.tokens = tokens
         self.limit = limit
 

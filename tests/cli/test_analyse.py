@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cases.records import INTENTS
+from cli.terminal import print_table
+from evals.analysis.render import score_table
+from evals.analysis.sweep import EvidenceScores
+from ranking.measures import PrecisionRecallF1
 from tests.evals.scoring.submissions import CASES, KEY
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
@@ -35,7 +40,9 @@ def test_every_threshold_has_its_scores(folder: Path) -> None:
     own = found["by_threshold"][found["threshold"] - 1]["strict_micro"]
     assert own == found["by_setting"][0]["strict_micro"]
     scored = evigraph("score", "run", "--task", "2026-2", "--json", folder=folder).summary["tasks"][0]
-    assert 100 * own[2] == pytest.approx(scored["values"]["strict_micro_f1"])
+    assert own == {part: pytest.approx(scored["values"][f"strict_micro_{part}"]) for part in own}
+    assert len(own) == 3 and own["f1"] > 1
+    assert found["agreement"]["pairwise"] > 1
 
 
 def test_reflection_leads_to_the_labels_of_the_run(folder: Path) -> None:
@@ -89,3 +96,16 @@ def test_key_files_may_be_given(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "part.json").write_text(json.dumps(entries))
     found = analyse(folder, "run", "--key", str(tmp_path / "part.json"), "--json").summary
     assert found["labelled_cases"] == 2
+
+
+def test_no_name_of_an_intent_is_broken_on_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    best = PrecisionRecallF1(1, 1, 1)
+    rows = [EvidenceScores(name, 1000, 99_999, best, best, best) for name in INTENTS]
+    print_table(score_table(rows))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(INTENTS)
+    assert all(len(line.split()) == 8 for line in lines[1:])
+    assert max(map(len, lines)) <= 80

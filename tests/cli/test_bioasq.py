@@ -153,3 +153,25 @@ def test_a_system_that_retrieves_nothing_refuses_a_reranker(tmp_path: Path) -> N
     )
     assert ended.code == 2
     assert "recipes of 'tamu' have no field for --reranker" in ended.line
+
+
+def test_lists_and_pages_score_every_part_as_score_does(folder: Path) -> None:
+    scored = evigraph("score", "run", "--json", folder=folder).summary["bioasq"]
+    wanted = {one["part"]: one["groups"]["all"]["values"] for one in scored}
+    assert set(wanted) == {"yesno", "factoid", "list", "ideal"}
+    (row,) = evigraph("runs", "--root", ".", "--json", folder=folder).summary["runs"]
+    assert [(one["name"], one["questions"]) for one in row["answers"]] == [
+        ("accuracy of yes and no", 1),
+        ("MRR of factoids", 1),
+        ("F1 of lists", 1),
+        ("ROUGE-SU4 F1 of ideal answers", 4),
+    ]
+    measures = (("yesno", "accuracy"), ("factoid", "mrr"), ("list", "f1"), ("ideal", "rouge_su4_f1"))
+    values = [one["value"] for one in row["answers"]]
+    assert values == pytest.approx([wanted[part][measure] for part, measure in measures])
+    assert 0 < values[-1] < 1 and row["score"] == values[0]
+    ended = evigraph("view", "run", "--bundle", "pages", folder=folder)
+    assert ended.code == 0, ended.err
+    page, runs = ((folder / "pages" / name).read_text("utf-8") for name in ("run/index.html", "index.html"))
+    assert f"ROUGE-SU4 F1 of ideal answers {values[-1]:.3f}, 4 cases" in page
+    assert f'{values[-1]:.3f} <span class="muted">ROUGE-SU4 F1 of ideal answers, 4 cases</span>' in runs

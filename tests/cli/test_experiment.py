@@ -60,7 +60,7 @@ def test_tables_are_written(folder: Path) -> None:
     text = (folder / "exp" / "tables.md").read_text("utf-8")
     assert "## Table 3." in text and "## Table 7." in text
     assert "voting, T of each case tuned on the others" in text
-    assert "3 cases are few" in text
+    assert "Few cases (3)" in text
     page = (folder / "exp" / "tables.html").read_text("utf-8")
     assert page.count("<svg") == 2
     assert "<script" not in page

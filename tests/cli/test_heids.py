@@ -89,6 +89,8 @@ def test_the_sweep_at_the_runs_threshold_is_its_score(folder: Path) -> None:
         if row["weights"] == found["weights"] and row["threshold"] == found["threshold"]
     ]
     labels = [line["labels"] for line in RunFolder(folder / "later").cases()]
+    scored = evigraph("score", "later", "--task", "2026-2", "--json", folder=folder).summary["tasks"][0]
+    assert own["strict_micro"]["f1"] == pytest.approx(scored["values"]["strict_micro_f1"])
     assert own["cited"] == sum(label == "essential" for one in labels for label in one.values())
 
 

@@ -103,8 +103,8 @@ def test_missing_and_foreign_cases_are_refused_as_the_official_scorer_does(tmp_p
     file.write_text(json.dumps(entries))
     ended = scored(tmp_path, file, "2026-2")
     assert ended.code == 2
-    assert "1 cases of the key are missing (such as '101')" in ended.line
-    assert "1 cases are not in the key (such as '999')" in ended.line
+    assert "missing of the key: 1 case (such as '101')" in ended.line
+    assert "not in the key: 1 case (such as '999')" in ended.line
 
 
 def test_a_submission_without_a_key(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def test_a_vote_that_stays_incomplete_is_completed_and_told(bench: Bench) 
 @pytest.mark.parametrize("failed", [3, 4, 5])
 async def test_a_majority_of_failed_votes_fails_the_case_with_their_class(bench: Bench, failed: int) -> None:
     replies = script(label=failing("timeout", *range(failed), otherwise=labels("2")))
-    with pytest.raises(NodeFailure, match=f"{5 - failed} of 5 votes came back, 3 are needed") as caught:
+    with pytest.raises(NodeFailure, match=f"{5 - failed} of 5 votes came back, 3 needed") as caught:
         await run_node(label_evidence, STATE, bench.context(replies=replies, one_by_one=True))
     assert caught.value.error_class == "timeout"
 
@@ -205,5 +205,5 @@ async def test_a_failed_further_vote_is_named_by_its_number(bench: Bench) -> Non
 async def test_a_majority_is_of_the_votes_asked_so_far(bench: Bench) -> None:
     replies = script(label=failing("timeout", 3, 4, otherwise=labels("2")))
     context = bench.context(evidence=RANGE, replies=replies, one_by_one=True)
-    with pytest.raises(NodeFailure, match="2 of 5 votes came back, 3 are needed"):
+    with pytest.raises(NodeFailure, match="2 of 5 votes came back, 3 needed"):
         await run_node(label_evidence, SECOND_ROUND, context)

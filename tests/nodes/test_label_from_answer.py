@@ -113,7 +113,7 @@ async def test_citations_are_labels_without_a_call(bench: Bench) -> None:
     assert asked(context) == []
     assert set(map(tuple, update["evidence"].values())) == {("1", "3")}
     assert (update["label_source"], facts(update)["labels_from"]) == ("weak", "citations")
-    assert "2 of 3 sentences are cited" in update["decisions"][0]["because"]
+    assert "cites 2 of 3 sentences" in update["decisions"][0]["because"]
     assert "votes" not in update
 
 
@@ -163,7 +163,7 @@ async def test_a_failed_vote_fails_the_case_with_its_class(bench: Bench) -> None
     context = bench.context(
         ANSWERED, system="weak_labels", evidence=ONE_VOTE, replies=script(label=failing("timeout"))
     )
-    with pytest.raises(NodeFailure, match="0 of 1 votes came back") as caught:
+    with pytest.raises(NodeFailure, match="0 of 1 vote came back") as caught:
         await run_node(label_from_answer, STATE, context)
     assert caught.value.error_class == "timeout"
 

@@ -98,7 +98,7 @@ async def test_a_passage_that_cannot_be_read_is_missing_and_never_neutral(bench:
 
 async def test_a_case_with_half_its_readings_missing_has_failed(bench: Bench) -> None:
     context = literature_context(bench, label=failing_on("two"))
-    with pytest.raises(NodeFailure, match="1 of 2 passages could be read, 2 are needed") as failed:
+    with pytest.raises(NodeFailure, match="1 of 2 passages could be read, 2 needed") as failed:
         await run_node(read_passages, {"case_id": "q", "passages": passages("one", "two")}, context)
     assert failed.value.error_class == "timeout"
 

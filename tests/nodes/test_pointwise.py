@@ -112,14 +112,14 @@ async def test_a_refused_sentence_is_missing(bench: Bench) -> None:
 
 @pytest.mark.parametrize("error_class", ["timeout", "connection", "rate_limit"])
 async def test_a_call_that_a_retry_may_answer_fails_the_case(bench: Bench, error_class: ErrorClass) -> None:
-    with pytest.raises(NodeFailure, match="2 of 3 sentences have a label") as caught:
+    with pytest.raises(NodeFailure, match="2 of 3 sentences with a label") as caught:
         await run_node(label_evidence, STATE, pointwise(bench, failing_at("2", error_class)))
     assert caught.value.error_class == error_class
     assert len(caught.value.calls) == 2
 
 
 async def test_a_note_without_a_single_label_fails(bench: Bench) -> None:
-    with pytest.raises(NodeFailure, match="0 of 3 sentences have a label") as caught:
+    with pytest.raises(NodeFailure, match="0 of 3 sentences with a label") as caught:
         await run_node(label_evidence, STATE, pointwise(bench, '{"Perhaps": 1.0}'))
     assert caught.value.error_class == "invalid_output"
     assert "neither Yes nor No is among the likeliest tokens" in str(caught.value)

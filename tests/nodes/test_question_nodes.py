@@ -74,7 +74,7 @@ async def test_most_votes_missing_fails_the_case_with_the_class(bench: Bench) ->
     context = question_context(
         bench, exactly=by_sample(says("yes"), "?", "?"), exact={"votes": 3, "shots": 0}
     )
-    with pytest.raises(NodeFailure, match=r"1 of 3 votes gave an answer, 2 are needed") as caught:
+    with pytest.raises(NodeFailure, match=r"1 of 3 votes gave an answer, 2 needed") as caught:
         await exactly(context)
     assert caught.value.error_class == "invalid_output"
     assert len(caught.value.calls) == 5

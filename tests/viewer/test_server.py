@@ -109,7 +109,7 @@ def test_rows_say_what_the_run_says(client: TestClient) -> None:
 def test_a_chart_follows_the_colours_of_the_screen_and_tells_its_numbers(client: TestClient) -> None:
     assert "prefers-color-scheme:dark" in client.get("/runs/plain/charts/votes.svg").text
     page = client.get("/runs/plain").text
-    assert "0 votes: 240, 1 votes: 240, 2 votes: 240, 3 votes: 240." in page
+    assert "0 votes: 240, 1 vote: 240, 2 votes: 240, 3 votes: 240." in page
 
 
 def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:

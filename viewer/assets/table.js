@@ -75,8 +75,8 @@ var Evigraph = globalThis.Evigraph || {};
   };
   const tell = () => {
     const pages = Math.max(1, Math.ceil(matches.length / PAGE));
-    const all = number.format(rows.length);
-    found.textContent = matches.length === rows.length ? `${all} cases` : `${number.format(matches.length)} of ${all} cases`;
+    const all = `${number.format(rows.length)} ${rows.length === 1 ? "case" : "cases"}`;
+    found.textContent = matches.length === rows.length ? all : `${number.format(matches.length)} of ${all}`;
     place.textContent = `page ${state.page + 1} of ${pages}`;
     for (const button of document.querySelectorAll("[data-page]"))
       button.disabled = button.dataset.page === "-1" ? state.page === 0 : state.page >= pages - 1;

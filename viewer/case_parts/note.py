@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cases.records import Case, Phrase, Sentence
+from cases.texts import plural
 from runs.trace_file import Line
 from viewer.case_parts.answers import Answer
 from viewer.case_parts.ballots import Ballot
@@ -219,7 +220,7 @@ def _own_links(ballot: Ballot, id_: str, link: CallLink) -> list[tuple[str, str]
 def _row(ballot: Ballot, id_: str, links: list[tuple[str, str]]) -> VoteRow:
     name = _name(ballot)
     if ballot.weight > 1:
-        name += f" (counts {ballot.weight} times)"
+        name += f" (counts {plural(ballot.weight, 'time')})"
     unweighed = ballot.weighed is not None and id_ not in ballot.weighed
     before = "missing" if unweighed else _label_of(ballot.before, id_)
     return VoteRow(name, before, _after(ballot, id_), ballot.fault, links)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cases.biomedical import ExactAnswer
 from cases.records import Case
+from cases.texts import plural
 from nodes.answer.exact_reply import exact_words
 from runs.trace_file import Line
 
@@ -176,7 +177,7 @@ def _entries(
 
 
 def _counted(votes: int | None, usable: int | None) -> str:
-    return "" if votes is None or usable in (None, 1) else f"{votes} of {usable} votes"
+    return "" if votes is None or usable in (None, 1) else f"{votes} of {plural(usable, 'vote')}"
 
 
 def _votes(facts: Mapping[str, Any]) -> list[ShownVote]:

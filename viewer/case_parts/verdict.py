@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cases.records import Case
+from cases.texts import plural
 from runs.trace_file import Line
 
 _WORDS = {"supports": "speaks for yes", "neutral": "does not tell", "refutes": "speaks for no"}
@@ -135,7 +136,7 @@ def _tie(verdict: str, counts: Mapping[str, int]) -> str:
 
 
 def _passage(one: Mapping[str, Any]) -> ShownPassage:
-    cited = None if one["citations"] is None else f"cited {one['citations']:,} times"
+    cited = None if one["citations"] is None else f"cited {plural(one['citations'], 'time')}"
     known = (one["source"], one["year"] and str(one["year"]), _KINDS.get(one["strength"] or ""), cited)
     sentences = one["sentences"]
     numbers = ", ".join(str(number + 1) for number in sentences or ())

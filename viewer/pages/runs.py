@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -24,17 +24,16 @@ from viewer.charts import HEIGHT, WIDTH, Figure, figures
 from viewer.opened_run import Ended, ReviewStates
 from viewer.rendering import duration, render
 
+if TYPE_CHECKING:
+    from evals.bioasq.headlines import Headline
+
 ALL_FAILED = "all failed"
 """The status of a run that finished without one good case: no success."""
 PAGE_LENGTH = 100
 """Rows of the table that are drawn at once; without scripts, the first ones."""
 
-SCORES: Mapping[str, str] = {
-    "archehr": "strict micro F1",
-    "verdict": "accuracy of verdicts",
-    "biomedical": "accuracy of yes and no",
-}
-"""What the list of runs shows of each way of scoring; of one answer a case, F1 and accuracy are the same."""
+SCORES: Mapping[str, str] = {"archehr": "strict micro F1", "verdict": "accuracy of verdicts"}
+"""What the index of a run scores, 0 to 100; of one answer a case, F1 and accuracy are the same."""
 
 _Name = TypeVar("_Name", bound=Hashable)
 
@@ -63,6 +62,12 @@ class ListedRun:
     reviewed: int = 0
     score: float | None = None
     score_name: str = ""
+    answers: tuple[Headline, ...] = ()
+
+    @property
+    def shown_score(self) -> str:
+        """On the scale of `evigraph score`: 0 to 1 for BioASQ's measures, 0 to 100 for all others."""
+        return "-" if self.score is None else f"{self.score:.3f}" if self.answers else f"{self.score:.1f}"
 
     @property
     def state(self) -> str:
@@ -70,7 +75,9 @@ class ListedRun:
         return ALL_FAILED if self.status == "finished" and self.failed and not self.done else self.status
 
 
-def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedRun:
+def listed(
+    name: str, path: Path, manifest: Manifest, totals: Totals, answers: tuple[Headline, ...] = ()
+) -> ListedRun:
     """A run's row.
 
     Args:
@@ -78,10 +85,16 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         path: The run folder.
         manifest: Its `run.json`.
         totals: Sums over its ended cases.
+        answers: Scores of answers to BioASQ's questions.
     """
     known = dict(totals.statuses)
     used = manifest.used(totals.calls, totals.input_tokens, totals.output_tokens)
-    counts = Counts(totals.correct, totals.predicted, totals.gold)
+    score: float | None = None
+    scored, score_name = totals.scored, SCORES.get(find_system(manifest.system).score or "", "")
+    if answers:
+        score_name, score, scored = answers[0]
+    elif scored and score_name:
+        score = 100 * scores(Counts(totals.correct, totals.predicted, totals.gold), "perfect").f1
     return ListedRun(
         name=name,
         path=str(path),
@@ -98,10 +111,11 @@ def listed(name: str, path: Path, manifest: Manifest, totals: Totals) -> ListedR
         seconds=manifest.seconds,
         tokens=used.input_tokens + used.output_tokens,
         cost=used.cost,
-        scored=totals.scored,
+        scored=scored,
         reviewed=totals.reviewed,
-        score=100 * scores(counts, "perfect").f1 if totals.scored else None,
-        score_name=SCORES.get(find_system(manifest.system).score or "", ""),
+        score=score,
+        score_name=score_name,
+        answers=answers,
     )
 
 
@@ -207,6 +221,7 @@ def run_page(
     addresses: Addresses,
     rows_script: str | None = None,
     review_links: ReviewLinks | None = None,
+    answers: tuple[Headline, ...] = (),
 ) -> str:
     """The page as HTML.
 
@@ -218,6 +233,7 @@ def run_page(
         addresses: Where links lead.
         rows_script: Address of `rows_as_script` for a page on disk, which cannot fetch JSON.
         review_links: Where reviews are made; None where nothing can be written.
+        answers: Scores of answers to BioASQ's questions.
     """
     manifest = ended.manifest
     return render(
@@ -228,7 +244,8 @@ def run_page(
         manifest=manifest,
         models=models_of(manifest),
         overrides=overrides_of(manifest),
-        evidence=_evidence(totals),
+        evidence=None if answers else _evidence(totals),
+        answers=answers,
         score_name=SCORES.get(find_system(manifest.system).score or "", ""),
         outcomes=_has_outcomes(ended.summaries),
         live=live_facts(manifest, ended.summaries, ended.reviews, ended.progress),
@@ -327,7 +344,7 @@ def _pace(progress: Written) -> str:
     parts = [f"{progress.share:.0%}, {progress.under_way:,} under way"]
     if progress.calls:
         parts.append(f"{plural(progress.calls, 'call')}, {pace.calls_per_second:.2g}/s")
-        parts.append(f"{progress.tokens:,} tokens, {pace.tokens_per_second:,.0f}/s")
+        parts.append(f"{plural(progress.tokens, 'token')}, {pace.tokens_per_second:,.0f}/s")
     parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
     return "; this session: " + ", ".join(parts)
 

@@ -151,7 +151,7 @@ def test_unknown_evidence_in_a_link_is_refused_where_the_note_is_known() -> None
 
 @pytest.mark.parametrize("task", ["2025", "2026-1", "2026-2", "2026-3", "2026-4"])
 def test_a_key_that_has_nothing_for_the_task(task: Task) -> None:
-    with pytest.raises(ScoringError, match="none of the 1 cases of the key has"):
+    with pytest.raises(ScoringError, match="none of the 1 case of the key has"):
         score(task, MADE, {"1": GoldCase("1")})
 
 

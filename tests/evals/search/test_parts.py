@@ -62,5 +62,5 @@ def test_a_part_is_written_as_it_is_read() -> None:
 
 
 def test_a_part_without_a_question_is_refused() -> None:
-    with pytest.raises(InputError, match="part 2/3: it holds none of 1 questions"):
+    with pytest.raises(InputError, match="part 2/3: it holds none of 1 question"):
         questions_of(questions(1), Part(2, 3))
