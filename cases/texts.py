@@ -28,5 +28,7 @@ def hash64(text: str) -> int:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 case`, `2 cases`, `1,234 cases`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    """`1 case`, `2 cases`, `1,234 queries`."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith(("ry", "ty")) else f"{count:,} {noun}s"

@@ -45,7 +45,7 @@ def _runs(console: Console, comparison: Comparison) -> None:
         models = dict.fromkeys(model.name for model in run.manifest.models.values())
         grid.add_row(name, safe(f"{run.name}  ({run.manifest.system}; {', '.join(models) or 'no model'})"))
     changed = sum(change.answer_changed for change in comparison.changes)
-    grid.add_row("cases", f"{len(comparison.changes):,} done in both; {plural(changed, 'answer')} differ")
+    grid.add_row("cases", f"{len(comparison.changes):,} done in both; {plural(changed, 'answer')} changed")
     console.print(grid)
 
 

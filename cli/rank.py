@@ -179,7 +179,7 @@ def _print(
         soft_wrap=True,
     )
     if scores.cut_sentences or scores.cut_queries:
-        cut = f"{plural(scores.cut_sentences, 'sentence')} and {scores.cut_queries:,} queries"
+        cut = f"{plural(scores.cut_sentences, 'sentence')} and {plural(scores.cut_queries, 'query')}"
         print_line(f"over the ranker's limit of length, the end not read: {cut}", "yellow")
     if scores.weak:
         print_line(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow")

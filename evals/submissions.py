@@ -285,9 +285,12 @@ def _within_limits(said: BioasqPrediction, kind: QuestionType | None) -> tuple[B
             short = tuple(names for names in entries if len(names[0]) <= MAX_ENTRY_CHARACTERS)
             if len(short) < len(entries):
                 left_out = len(entries) - len(short)
-                report("exact_answer", f"{left_out} entries above {MAX_ENTRY_CHARACTERS} characters left out")
+                report(
+                    "exact_answer",
+                    f"{plural(left_out, 'entry')} above {MAX_ENTRY_CHARACTERS} characters left out",
+                )
             if len(short) > MAX_LIST_ENTRIES:
-                report("exact_answer", f"{len(short)} entries, cut to {MAX_LIST_ENTRIES}")
+                report("exact_answer", f"{plural(len(short), 'entry')}, cut to {MAX_LIST_ENTRIES}")
             entries = short[:MAX_LIST_ENTRIES]
         kept = replace(kept, exact_answer=entries or None)
     words = (said.ideal_answer or "").split()

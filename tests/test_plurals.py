@@ -18,7 +18,7 @@ COUNTED = (
     *("example", "file", "group", "label", "line", "link", "passage", "question", "reviewer", "row", "run"),
     *("sentence", "session", "snippet", "step", "time", "token", "vote", "word"),
 )
-NOUN = rf"(?:{'|'.join(COUNTED)})s\b"
+NOUN = rf"(?:(?:{'|'.join(COUNTED)})s|entries|queries)\b"
 
 NEVER_ONE = frozenset(
     {
@@ -26,6 +26,8 @@ NEVER_ONE = frozenset(
         *("cases/files.py: times", "cases/submissions/bioasq.py: words", "cases/submissions/texts.py: words"),
         *("evals/metrics/medcon.py: words", "evals/optimisation/instructions.py: words"),
         *("cli/calibrate.py: calls", "cli/calibrate.py: tokens", "evals/search/report.py: documents"),
+        *("cases/submissions/archehr.py: entries", "cases/submissions/bioasq.py: entries"),
+        "nodes/retrieval/retrieve_documents.py: queries",
         *("cases/json_lines.py: files", "evals/bench/live.py: answers", "nodes/evidence/settings.py: runs"),
         *("ranking/examples.py: groups", "ranking/logistic.py: groups"),
         "serving/backends/openai_compatible.py: answers",

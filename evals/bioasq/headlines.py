@@ -12,6 +12,7 @@ from cases.load import find_cases
 from cases.records import Case
 from evals.bioasq.parts import PARTS, Part
 from evals.bioasq.scores import OURS, part_rows, predictions_of_run
+from nodes.core.recipe import RecipeError
 from runs.folder import RunFolder
 
 HEADLINES: Mapping[Part, tuple[str, str]] = {
@@ -41,14 +42,14 @@ class Headline(NamedTuple):
 def headlines(run: RunFolder) -> tuple[Headline, ...]:
     """The scores of what a run gives and its question files have gold for, over the questions that are done.
 
-    Empty where nothing can be scored, or a question file cannot be read any more.
+    Empty where nothing can be scored, or its recipe or a question file cannot be read any more.
     """
-    said = {prediction.id: prediction for prediction in predictions_of_run(run)}
     inputs = run.manifest.inputs
     try:
+        said = {prediction.id: prediction for prediction in predictions_of_run(run)}
         source = islice(find_cases([Path(path) for path in inputs.paths]), inputs.limit)
         cases = [case for case in source if isinstance(case, Case) and case.id in said]
-    except InputError:
+    except (InputError, RecipeError):
         return ()
     found = []
     for part, (measure, name) in HEADLINES.items():

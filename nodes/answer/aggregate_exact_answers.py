@@ -154,15 +154,15 @@ def _because(result: Aggregated, type_: QuestionType, votes: int, threshold: flo
     if type_ == "yesno":
         tie = ", and a tie is yes" if result.tied else ""
         return f"{result.answer}: {result.yes} say yes, {result.no} no{tie}"
-    kept = len(result.answer)
+    kept = plural(len(result.answer), "entry")
     if votes == 1:
-        return f"{kept} entries of the only vote"
-    named = f"of {len(result.entries)} that {plural(votes, 'vote')} name"
+        return f"{kept} of the only vote"
+    named = f"of {len(result.entries)} named by {plural(votes, 'vote')}"
     if type_ == "factoid":
-        return f"{kept} entries {named}, by the sum of 1/rank"
+        return f"{kept} {named}, by the sum of 1/rank"
     if result.disagreed:
-        return f"none {named} is in {threshold:g} of them: the {kept} entries of the first vote stand"
-    return f"{kept} entries {named} are in at least {threshold:g} of them"
+        return f"none {named} is in {threshold:g} of them: {kept} of the first vote instead"
+    return f"{kept} {named}, in at least {threshold:g} of them"
 
 
 def _answer_in_words(line: Mapping[str, Any]) -> str:

@@ -384,6 +384,6 @@ def _notify(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepa
         watcher.notify("; ".join([line, *(f"{count} {what}" for what, count in losses.items() if count)]))
     if held_out.cut_sentences or held_out.cut_queries:
         watcher.notify(
-            f"held out: {plural(held_out.cut_sentences, 'sentence')} and {held_out.cut_queries} queries"
-            " over the limit read in part"
+            f"held out: {plural(held_out.cut_sentences, 'sentence')} and"
+            f" {plural(held_out.cut_queries, 'query')} over the limit read in part"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cases.texts import plural
 from graph.system import find_node
 from runs.manifest import GraphShape
 from runs.trace_file import Line
@@ -41,7 +42,9 @@ def _fact(name: str, value: object, depth: int) -> Fact:
     parts: Iterable[tuple[str, object]] = (
         value.items() if isinstance(value, dict) else ((str(number), one) for number, one in enumerate(value))
     )
-    return Fact(name, "", f"{len(value):,} entries", [_fact(str(key), one, depth + 1) for key, one in parts])
+    return Fact(
+        name, "", plural(len(value), "entry"), [_fact(str(key), one, depth + 1) for key, one in parts]
+    )
 
 
 def _line(name: str, text: str, summary: str) -> Fact:

@@ -68,7 +68,7 @@ def test_list_entries_that_are_too_long_or_too_many_are_left_out_and_said(tmp_pa
     ready = of_first(tmp_path, exact_answer=[["m" * 101], *([f"item {number}"] for number in range(101))])
     assert len(ready.entries[2]["exact_answer"]) == 100
     assert [one.fault for one in ready.faults] == [
-        "1 entries above 100 characters left out",
+        "1 entry above 100 characters left out",
         "101 entries, cut to 100",
     ]
 
