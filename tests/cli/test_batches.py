@@ -60,7 +60,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     one = Service(tmp_path)
     yield one
     one.process.kill()
-    one.process.wait()
+    one.process.communicate()
 
 
 def test_a_run_that_detaches_in_every_round_equals_the_run_online(service: Service) -> None:
@@ -72,7 +72,8 @@ def test_a_run_that_detaches_in_every_round_equals_the_run_online(service: Servi
 
     status = service.ask("status", "run", "--json").summary
     ((batch,), calls) = status["batches"], status["calls_away"]
-    assert (batch["state"], calls, status["open"]) == ("running", 4 * CASES, CASES)
+    assert batch["state"] in ("preparing", "running")
+    assert (calls, status["open"]) == (4 * CASES, CASES)
     assert 0 < batch["left"] <= 24 * 3600
     shown = service.ask("status", "run")
     assert batch["id"][:8] in shown.out and "next: evigraph resume run" in shown.out
