@@ -25,6 +25,13 @@ def test_memory_growth_follows_from_its_printed_parts(tmp_path: Path) -> None:
     assert given["growth_mb"] == pytest.approx(difference, abs=0.001)
 
 
+def test_a_merge_is_measured_beside_a_copy(tmp_path: Path) -> None:
+    given = evigraph("bench", "merge", "--tiny", "--repeats", "1", "--json", folder=tmp_path).summary
+    parts = given["numerator"]["value"] / given["denominator"]["value"]
+    assert given["ratio"] == pytest.approx(parts, rel=0.1)
+    assert (given["details"]["cases"], given["details"]["shards"]) == (24, 8)
+
+
 def test_without_json_a_table_names_both_sides(tmp_path: Path) -> None:
     ended = evigraph("bench", "latency", "--tiny", folder=tmp_path)
     assert ended.code == 0
@@ -43,6 +50,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "memory",
         "evaluation",
         "trace",
+        "merge",
         "fusion",
         "truncation",
         "index",
