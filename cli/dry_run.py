@@ -134,7 +134,7 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
             )
         )
     for number, one in enumerate(estimate.rounds, start=1):
-        tokens = f"{one.input_tokens:,} tokens read, {one.output_tokens:,} written"
+        tokens = f"{plural(one.input_tokens, 'token')} read, {one.output_tokens:,} written"
         notes.append((f"round {number}", f"{plural(one.calls, 'call')}, {tokens}"))
     if estimate.rounds:
         notes.append(("hours", _hours(estimate)))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.selection import Selection, Shard
+from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import peak_mb, processor_seconds, resident_mb, run_child, scratch_folder, turns
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
@@ -100,7 +101,7 @@ def _copied(shards: list[Path], out: Path) -> float:
 def _demand_whole(out: Path, cases: int) -> None:
     found = check(RunFolder(out))
     if found.faults or len(found.statuses) != cases:
-        raise BenchError(f"{len(found.statuses)} of {cases} cases were merged whole {found.faults[:1]}")
+        raise BenchError(f"{len(found.statuses)} of {plural(cases, 'case')} merged whole {found.faults[:1]}")
 
 
 def _timed(out: Path, shards: list[Path]) -> None:

@@ -24,6 +24,9 @@ SEED = 42
 _CHUNK = 2_000_000
 """Weights at once: 16 MB each of draws, counts and weights."""
 
+_ROUNDING = 1e-9
+"""Draws so near to the value are ties with it: processors differ in the last digits of a matrix product."""
+
 Method = Literal["bca", "percentile", "t", "none"]
 
 
@@ -163,7 +166,10 @@ def _bca_tails(value: np.float64, drawn: Floats, left_out: Floats, tails: Floats
 
     Bias comes from the share of draws below the value, ties by half; acceleration from the jackknife.
     """
-    below = (np.count_nonzero(drawn < value) + np.count_nonzero(drawn <= value)) / (2 * len(drawn))
+    slack = _ROUNDING * max(1.0, abs(float(value)))
+    below = (np.count_nonzero(drawn < value - slack) + np.count_nonzero(drawn <= value + slack)) / (
+        2 * len(drawn)
+    )
     spread = left_out.mean() - left_out
     squares = float((spread**2).sum())
     if not 0 < below < 1 or squares <= 0:

@@ -112,3 +112,14 @@ def test_a_wider_level_contains_a_narrower_one() -> None:
     (narrow,) = paired_bootstrap(*sides, [Mean(3)], resamples=2_000, level=0.9)
     (wide,) = paired_bootstrap(*sides, [Mean(3)], resamples=2_000, level=0.99)
     assert wide.difference.low < narrow.difference.low < narrow.difference.high < wide.difference.high
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_digits_of_a_sum_decide_no_tie(seed: int) -> None:
+    exact = np.random.default_rng(seed).integers(0, 4, size=(12, 1)).astype(np.float64)
+    # Thirds are not exact, and their sums end in other digits than those of whole numbers.
+    (found,) = paired_bootstrap(exact / 3, exact / 3, [Mean(0)], resamples=2_000)
+    (expected,) = paired_bootstrap(exact, exact, [Mean(0)], resamples=2_000)
+    assert [3 * found.first.low, 3 * found.first.high] == pytest.approx(
+        [expected.first.low, expected.first.high], abs=1e-9
+    )
