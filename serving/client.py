@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from cases.texts import plural
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
@@ -19,9 +19,6 @@ from serving.journal import Journal, Question, text_hash
 from serving.limits import Limits
 from serving.messages import Answer, Message, max_prompt_tokens
 from serving.model_name import Role
-
-if TYPE_CHECKING:
-    from serving.batches.pool import Pool
 
 logger = logging.getLogger("evigraph.serving")
 
@@ -43,6 +40,30 @@ _BYTES_BESIDE_TEXT = 64
 """An upper bound of what a chat template adds to a turn, in tokens."""
 
 
+class CallPool(Protocol):
+    """Takes calls that are answered later; `serving.batches.pool` has it."""
+
+    def is_new(self, key: str) -> bool:
+        """Whether a call was answered in this session."""
+
+    def expect(self, case_id: str, requests: int) -> None:
+        """So many requests of a case are going to be made at once."""
+
+    def came(self, case_id: str) -> None:
+        """One of them has come to its end."""
+
+    def forget(self, case_id: str) -> None:
+        """The case is not under way any more."""
+
+    def holds(self, questions: Sequence[Question]) -> bool:
+        """Whether one of these calls is away."""
+
+    async def ask(
+        self, backend: Backend, questions: Sequence[Question], call: CallParameters, price: Price | None
+    ) -> NoReturn:
+        """Take a request; whatever becomes of it is raised."""
+
+
 @dataclass(slots=True)
 class ModelClient:
     """Asks models: journal, limits, retries, parsing, correction turn and accounting in one place.
@@ -61,7 +82,7 @@ class ModelClient:
     usage: Usage = field(default_factory=Usage)
     budget: Budget = field(default_factory=Budget)
     prices: Prices = field(default_factory=dict)
-    pool: Pool | None = None
+    pool: CallPool | None = None
     dispatcher: Dispatcher = field(init=False)
     _replays: Counter[str] = field(default_factory=Counter)
     _estimated: set[str] = field(default_factory=set)

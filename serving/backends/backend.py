@@ -7,48 +7,18 @@ import importlib.util
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from serving.backends.call import CallParameters as CallParameters
+from serving.backends.call import Constraint as Constraint
+from serving.batches.provider import BatchModel
 from serving.errors import CallError, classify
 from serving.messages import Answer, Message, with_counts
 from serving.model_name import ModelName
-from serving.reply import JsonSchema
 from serving.traffic import Traffic, count, size
-
-if TYPE_CHECKING:
-    from serving.batches.provider import BatchModel
-
-Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
-"""How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser."""
-
 
 PROBE = "probe"
 """The role of small requests without case text, which only find out what a server can do."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallParameters:
-    """One request: `samples` holds the index of each sample that is asked for.
-
-    With `choices` the log-probabilities of these words at the first token are wanted, and nothing else.
-    """
-
-    role: str
-    case_id: str
-    samples: tuple[int, ...]
-    temperature: float
-    max_tokens: int
-    schema: JsonSchema | None
-    schema_name: str
-    seed: int | None = None
-    constraint: Constraint = "none"
-    logprobs: bool = False
-    choices: tuple[str, ...] = ()
-
-    @property
-    def max_reply_tokens(self) -> int:
-        """Limit of all samples together."""
-        return self.max_tokens * len(self.samples)
 
 
 Arguments = Callable[[CallParameters], dict[str, Any]]
