@@ -1,0 +1,77 @@
+"""A batch of hostile inputs, drawn one by one from its seeds."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+from tests.faults.hostile import files, requests, servers
+from tests.faults.hostile.judging import Outcome
+from tests.faults.hostile.worker import Worker
+
+SHARES = {"files": 0.6, "servers": 0.15, "requests": 0.25}
+"""Of all inputs; one to a server takes seconds, one to the viewer milliseconds."""
+
+
+def outcomes(count: int, first: int = 0) -> Iterator[tuple[int, Outcome]]:
+    """What came of each input, with its seed: the same seed is the same input."""
+    worker = Worker()
+    with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
+        shared = Path(folder) / "shared"
+        shared.mkdir()
+        files.prepare(worker, shared)
+        with requests.Viewer(shared) as viewer:
+            try:
+                for seed in range(first, first + count):
+                    draw = random.Random(seed)
+                    marker = f"MARK{seed:05}Z"
+                    base = Path(folder) / str(seed)
+                    base.mkdir()
+                    (group,) = draw.choices([*SHARES], [*SHARES.values()])
+                    if group == "files":
+                        kind = draw.choice([*files.KINDS])
+                        yield seed, files.play(kind, worker, shared, base, marker, draw)
+                    elif group == "servers":
+                        yield seed, servers.play(worker, shared, base, marker, draw)
+                    else:
+                        yield seed, requests.play(viewer, marker, draw)
+                    shutil.rmtree(base)
+            finally:
+                worker.close()
+
+
+def table(found: list[Outcome]) -> str:
+    """Counts by kind."""
+    ends = ("refused", "failed in part", "taken")
+    counts: dict[str, Counter[str]] = {}
+    for one in found:
+        for row in (one.kind, "all"):
+            counted = counts.setdefault(row, Counter())
+            counted[one.end] += 1
+            counted["inputs"] += 1
+            counted["faults"] += bool(one.faults)
+    columns = ("inputs", *ends, "faults")
+    lines = [f"{'kind':<24}" + "".join(f"{column:>16}" for column in columns)]
+    for row in (*sorted(counts.keys() - {"all"}), "all"):
+        lines.append(f"{row:<24}" + "".join(f"{counts[row][column]:>16}" for column in columns))
+    return "\n".join(lines)
+
+
+def main(count: int, first: int = 0) -> None:
+    """Print a line for each fault, and the table."""
+    found: list[Outcome] = []
+    began = monotonic()
+    for seed, one in outcomes(count, first):
+        found.append(one)
+        for fault in one.faults:
+            sys.stdout.write(f"seed {seed}, {one.kind}, {one.trick}: {fault}\n")
+        sys.stdout.flush()
+        if len(found) % 50 == 0:
+            sys.stderr.write(f"{len(found)} of {count}, {monotonic() - began:.0f} s\n")
+    sys.stdout.write(f"\n{table(found)}\n")
