@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
-# Control characters could drive a terminal, and bidirectional overrides could hide what a text says. Halves of
-# surrogate pairs stand for the bytes of file names that are not UTF-8, and no stream takes them.
+# Control characters could drive a terminal, and bidirectional overrides could hide what a text says. Halves
+# of surrogate pairs stand for bytes of file names that are not UTF-8, and no stream takes them.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -126,7 +126,7 @@ def duration(seconds: float) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output; what could drive a terminal is escaped, as `\\u009b`."""
+    """One JSON object on standard output; what could drive a terminal is escaped in its strings."""
     import json
 
     sys.stdout.write(printable_json(json.dumps(value, ensure_ascii=False)) + "\n")

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cases import unique_yaml
+from cases.files import whole
 from serving.errors import ModelError
 
 _MILLION = 1_000_000
@@ -164,6 +166,9 @@ Prices = dict[str, Price]
 """Prices by model, as `provider:name` without an address."""
 
 
+_MAX_BYTES = 1 << 20
+
+
 class _PriceFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -177,7 +182,7 @@ def load_prices(path: Path) -> Prices:
         ModelError: It cannot be read, or a price is missing or negative.
     """
     try:
-        return _PriceFile.model_validate(yaml.safe_load(path.read_text("utf-8"))).models
+        return _PriceFile.model_validate(unique_yaml.loads(whole(path, _MAX_BYTES))).models
     except OSError as error:
         raise ModelError(f"price file {path}: {error.strerror}") from None
     except ValidationError as error:

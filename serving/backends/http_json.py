@@ -115,7 +115,7 @@ class HttpJson:
 
 @cache
 def _response_class() -> type[aiohttp.ClientResponse]:
-    """aiohttp's responses, with a limit to the interim ones that come before each."""
+    """Aiohttp's responses, with a limit to the interim ones that come before each."""
     import aiohttp
     from aiohttp.connector import Connection
 

@@ -80,7 +80,7 @@ def test_names_that_are_not_utf8_are_printed_and_exported(tmp_path: Path) -> Non
         assert shown.code == 0 and json.loads(shown.out)
         exported = evigraph("export", out, "--csv", "--out", "tables", folder=tmp_path)
         assert exported.code == 0, exported.err
-    os.rename(tmp_path / "cases.jsonl", tmp_path / f"{name}.jsonl")
+    (tmp_path / "cases.jsonl").rename(tmp_path / f"{name}.jsonl")
     refused = evigraph("run", "tamu", f"{name}.jsonl", *given, "--out", "run", folder=tmp_path)
     assert refused.code == 2
     assert refused.line.endswith("run.json cannot name it, as its name is not UTF-8; rename it")

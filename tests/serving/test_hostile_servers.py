@@ -181,7 +181,11 @@ async def test_a_few_interim_responses_come_before_a_reply(raw: Raw) -> None:
 
 async def test_a_probe_waits_no_longer_than_any_request(raw: Raw) -> None:
     never = threading.Event()
-    raw.post = lambda _: never.wait(30) and None
+
+    def wait(_: socket.socket) -> None:
+        never.wait(30)
+
+    raw.post = wait
     async with Connected("vllm", MODEL, raw.url) as backend:
         with pytest.raises(ModelError, match=r"no complete reply in 0\.3 s"):
             await probe(backend, limit_s=0.3)

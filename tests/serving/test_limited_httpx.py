@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,12 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from serving.backends.backend import exchange
 from serving.backends.limited_httpx import client_settings
 from serving.errors import CallError
-from serving.model_name import ModelName
-from tests.serving.asks import PROMPT
-from tests.serving.hosted_models import MODELS, Connected, answers, call
+from tests.serving.hosted_models import answers, call
 
 PROVIDERS = ("openai", "anthropic", "google_genai", "deepseek")
 

@@ -3,6 +3,7 @@
     python -m tests.faults.hostile 1000
 
 prints a table by kind, and each fault with the seed that repeats it: `python -m tests.faults.hostile 1 SEED`.
+A third argument draws only `files`, `servers` or `requests`.
 """
 
 from __future__ import annotations
@@ -12,4 +13,5 @@ import sys
 from tests.faults.hostile.batch import main
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    count, first, only = [*sys.argv[1:], *("0", "")[len(sys.argv) - 2 :]]
+    main(int(count), int(first), only)

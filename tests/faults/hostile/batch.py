@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -19,8 +21,14 @@ SHARES = {"files": 0.6, "servers": 0.15, "requests": 0.25}
 """Of all inputs; one to a server takes seconds, one to the viewer milliseconds."""
 
 
-def outcomes(count: int, first: int = 0) -> Iterator[tuple[int, Outcome]]:
-    """What came of each input, with its seed: the same seed is the same input."""
+def outcomes(count: int, first: int = 0, only: str = "") -> Iterator[tuple[int, Outcome]]:
+    """What came of each input, with its seed: the same seed is the same input.
+
+    Args:
+        count: How many.
+        first: Seed of the first one.
+        only: One of `SHARES`; all of them where it is empty.
+    """
     worker = Worker()
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
         shared = Path(folder) / "shared"
@@ -34,6 +42,7 @@ def outcomes(count: int, first: int = 0) -> Iterator[tuple[int, Outcome]]:
                     base = Path(folder) / str(seed)
                     base.mkdir()
                     (group,) = draw.choices([*SHARES], [*SHARES.values()])
+                    group = only or group
                     if group == "files":
                         kind = draw.choice([*files.KINDS])
                         yield seed, files.play(kind, worker, shared, base, marker, draw)
@@ -63,15 +72,18 @@ def table(found: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def main(count: int, first: int = 0) -> None:
-    """Print a line for each fault, and the table."""
+def main(count: int, first: int = 0, only: str = "") -> None:
+    """Print a line for each fault, and the table; after an interrupt that of the inputs until then."""
     found: list[Outcome] = []
     began = monotonic()
-    for seed, one in outcomes(count, first):
-        found.append(one)
-        for fault in one.faults:
-            sys.stdout.write(f"seed {seed}, {one.kind}, {one.trick}: {fault}\n")
-        sys.stdout.flush()
-        if len(found) % 50 == 0:
-            sys.stderr.write(f"{len(found)} of {count}, {monotonic() - began:.0f} s\n")
+    # Whoever started this in the background can end it as Ctrl-C would.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        for seed, one in outcomes(count, first, only):
+            found.append(one)
+            for fault in one.faults:
+                sys.stdout.write(f"seed {seed}, {one.kind}, {one.trick}: {fault}\n")
+            sys.stdout.flush()
+            if len(found) % 20 == 0:
+                sys.stderr.write(f"{len(found)} of {count}, {monotonic() - began:.0f} s\n")
     sys.stdout.write(f"\n{table(found)}\n")

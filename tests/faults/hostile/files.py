@@ -40,7 +40,7 @@ KEY = [
 ]
 SUBMISSION = [{"case_id": name, "prediction": ["1", "2"]} for name in ("h1", "h2")]
 POLICY = {"name": "Notes", "hosts": ["loopback", "10.0.0.0/8", "*.example.org"], "providers": ["scripted"]}
-PRICES = {"scripted:auto": {"input": 1.0, "output": 2.0}}
+PRICES = {"models": {"scripted:auto": {"input": 1.0, "output": 2.0}}}
 READERS: tuple[tuple[str, ...], ...] = (
     ("show", "r"),
     ("show", "r", "--json"),
@@ -370,7 +370,7 @@ def _run_folders(bench: Bench) -> Ended:
     else:
         packed = path.read_bytes()
         text = gzip.decompress(packed) if name == TRACE else packed
-        first, *rest = [json.loads(line) for line in text.splitlines()]
+        first = json.loads(text.partition(b"\n")[0])
         first.pop("crc32", None)
         bench.trick, content = spoil_json(first, bench.marker, bench.draw)
         if seals and name == CASES and (document := _sound(content)):

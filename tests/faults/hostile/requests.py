@@ -8,6 +8,8 @@ import re
 import shutil
 import socket
 import threading
+import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,16 +19,15 @@ from urllib.parse import quote, urlencode
 import uvicorn
 
 from runs.folder import RunFolder
-from tests.faults.hostile.files import record
+from runs.reviews import Reviews, fingerprint
 from tests.faults.hostile.judging import Found, Outcome, markup_faults
 from tests.faults.hostile.texts import MB, TEXTS, Draw
-from viewer.case_parts.review import fingerprint
 from viewer.library import Library
 from viewer.listening import configured, listen
 from viewer.server import application
 
 KEY = "the-key-of-the-viewer"
-ANSWER_S = 10.0
+ANSWER_S = 60.0
 
 PATHS = (
     *("/", "/runs/run", "/runs/run/rows.json", "/runs/run/charts/votes.svg", "/runs/run/case?id=h1"),
@@ -48,7 +49,7 @@ METHODS = (
     "G\x1bT",
     "X" * 3000,
 )
-HEADERS = {
+HEADERS: dict[str, Callable[[str, int], str]] = {
     "another host": lambda m, port: f"Host: {m}.example.org",
     "a host with another port": lambda m, port: "Host: 127.0.0.1:1",
     "a host that is a path": lambda m, port: f"Host: 127.0.0.1:{port}/../{m}",
@@ -62,7 +63,7 @@ HEADERS = {
         f"Host: 127.0.0.1:{port}\r\nX-Forwarded-Host: {m}\r\nForwarded: host={m}"
     ),
 }
-MORE = {
+MORE: dict[str, Callable[[str], str]] = {
     "an odd cookie": lambda m: f'Cookie: evigraph_x="{m}\\"; $Path=/; =; ;;;\x01',
     "cookies of 60 kB": lambda m: "Cookie: " + "a=b; " * 12_000,
     "another origin": lambda m: f"Origin: http://{m}.example.org",
@@ -132,22 +133,21 @@ class Viewer:
     def cookie(self) -> str:
         return f"evigraph_{self.port}={KEY}"
 
-    def send(self, request: bytes, wait_s: float = 1.0) -> bytes:
+    def send(self, request: bytes, wait_s: float = 2.0) -> bytes:
         """All that comes back until the connection is closed, or for so long."""
         answer = bytearray()
-        with socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_S) as connection:
-            with suppress(OSError):
-                connection.sendall(request)
-                connection.settimeout(wait_s)
-                while part := connection.recv(1 << 16):
-                    answer += part
-                    connection.settimeout(wait_s)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_S)
+        with connection, suppress(OSError):
+            connection.sendall(request)
+            connection.settimeout(wait_s)
+            while part := connection.recv(1 << 16):
+                answer += part
         return bytes(answer)
 
     def sound(self, path: str) -> bytes:
         """The answer to a sound request."""
-        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nCookie: {self.cookie}\r\nConnection: close\r\n"
-        return self.send(f"{head}\r\n".encode(), ANSWER_S)
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nCookie: {self.cookie}\r\n"
+        return self.send(f"{head}Connection: close\r\n\r\n".encode(), ANSWER_S)
 
     def errors(self) -> list[str]:
         """What it has said of itself since the last time."""
@@ -194,7 +194,7 @@ def _form(viewer: Viewer, marker: str, draw: Draw) -> tuple[str, bytes]:
         "comment": "Fine.",
         "labels_right": "1",
         "shown": fingerprint(line),
-        "count": str(viewer.sound("/runs/run/state?id=h2").count(b'"review"')),
+        "count": str(len(Reviews(viewer.run).history("h2"))),
         "label-0": "essential",
         "seconds": "3",
     }
@@ -222,7 +222,10 @@ def draw_request(viewer: Viewer, marker: str, draw: Draw) -> tuple[str, str, byt
         host = HEADERS[what](marker, viewer.port)
     elif kind == "encoding":
         what = "bytes that are not UTF-8"
-        path = f"{path}{'&' if '?' in path else '?'}id=%ff%fe{marker}\xff\xfe&%ff=\xed\xa0\x80"
+        raw = draw.choice(("", "\xff\xfe"))
+        path = (
+            f"{path}{'&' if '?' in path else '?'}{draw.choice(('id', 'x'))}=%ff%fe{marker}{raw}&%ff=%ed%a0%80"
+        )
     elif kind == "form":
         method, path = "POST", "/runs/run/review?id=h2"
         what, body = _form(viewer, marker, draw)
@@ -248,7 +251,8 @@ def draw_request(viewer: Viewer, marker: str, draw: Draw) -> tuple[str, str, byt
             marker,
         )
         chosen = types[0] if kind == "form" else draw.choice(types)
-        more += f"Origin: http://127.0.0.1:{viewer.port}\r\nContent-Type: {chosen}\r\nContent-Length: {len(body)}\r\n"
+        more += f"Origin: http://127.0.0.1:{viewer.port}\r\nContent-Type: {chosen}\r\n"
+        more += f"Content-Length: {len(body)}\r\n"
     cookie = f"Cookie: {viewer.cookie}\r\n" if draw.random() < 0.85 else ""
     head = f"{method} {path} HTTP/1.1\r\n{host}\r\n{cookie}Connection: close\r\n{more}\r\n"
     request = head.encode("latin-1", "replace") + body
@@ -326,4 +330,7 @@ def _judge_answer(answer: bytes, marker: str, found: Found) -> int:
 
 
 def _body(answer: bytes) -> str:
-    return answer.partition(b"\r\n\r\n")[2].decode("utf-8", "replace")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b"content-encoding: gzip" in head.lower():
+        body = zlib.decompressobj(wbits=31).decompress(body)
+    return body.decode("utf-8", "replace")

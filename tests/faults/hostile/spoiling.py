@@ -157,7 +157,8 @@ XML_TRICKS: dict[str, Callable[[str, str, str], str]] = {
     ),
     "XInclude": lambda xml, _, secret: xml.replace(
         "<note_excerpt>",
-        f'<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="{secret}" parse="text"/><note_excerpt>',
+        '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" parse="text"'
+        f' href="{secret}"/><note_excerpt>',
         1,
     ),
     "a stylesheet": lambda xml, m, _: xml.replace(

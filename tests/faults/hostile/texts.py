@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable
 
@@ -22,7 +23,7 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "a formula": lambda m: f'=HYPERLINK("http://evil","{m}")',
     "a command for spreadsheets": lambda m: f"@SUM({m})|' /C calc'!A0",
     "a path upwards": lambda m: f"../../../{m}",
-    "an absolute path": lambda m: f"/tmp/{m}",
+    "an absolute path": lambda m: f"/tmp/{m}",  # noqa: S108 - must not be made
     "a path of Windows": lambda m: f"..\\..\\C:\\{m}",
     "a home and a variable": lambda m: f"~/$HOME/{m};touch {m}",
     "markup of terminals": lambda m: f"[bold red]{m}[/] [link=http://evil]{m}[/link] [/]",
@@ -72,60 +73,31 @@ def hostile_text(marker: str, draw: Draw) -> tuple[str, str]:
     return name, TEXTS[name](marker)
 
 
-BYTES = (
-    *(
-        "cut",
-        "nothing",
-        "random bytes",
-        "a bit flipped",
-        "UTF-16",
-        "invalid UTF-8",
-        "a BOM before",
-        "NULs in it",
+BYTES: dict[str, Callable[[bytes, bytes, int], bytes]] = {
+    "cut": lambda content, _, place: content[:place],
+    "nothing": lambda *_: b"",
+    "random bytes": lambda _, mark, place: mark + random.Random(place).randbytes(4000),
+    "a bit flipped": lambda content, _, place: (
+        content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
     ),
-    *("twice", "blanks before", "10 MB on a line", "lines of CR", "gzip", "a gzip bomb"),
-)
+    "UTF-16": lambda content, *_: content.decode("utf-8", "replace").encode("utf-16"),
+    "invalid UTF-8": lambda content, mark, place: (
+        content[:place] + b"\xff\xfe\xc0\xaf\xed\xa0\x80" + mark + content[place:]
+    ),
+    "a BOM before": lambda content, *_: b"\xef\xbb\xbf" + content,
+    "NULs in it": lambda content, mark, place: content[:place] + b"\0\0\0" + mark + content[place:],
+    "twice": lambda content, *_: content + content,
+    "blanks before": lambda content, *_: b" \n" * MB + content,
+    "10 MB on a line": lambda content, mark, _: mark * (10 * MB // len(mark)) + b"\n" + content,
+    "lines of CR": lambda content, *_: content.replace(b"\n", b"\r"),
+    "gzip": lambda content, *_: gzip.compress(content, 6),
+    "a gzip bomb": lambda *_: gzip.compress(b" " * (300 * MB), 6),
+}
+"""What is left of a file: of its content, a mark, and a place in it."""
 
 
 def spoil_bytes(content: bytes, marker: str, draw: Draw) -> tuple[str, bytes]:
     """Damage to a file of any kind: what it is, and what is left."""
-    name = draw.choice(BYTES)
-    place = draw.randrange(len(content) or 1)
-    mark = marker.encode()
-    match name:
-        case "cut":
-            return name, content[:place]
-        case "nothing":
-            return name, b""
-        case "random bytes":
-            return name, mark + draw.randbytes(4000)
-        case "a bit flipped":
-            return name, content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[
-                place + 1 :
-            ]
-        case "UTF-16":
-            return name, content.decode("utf-8", "replace").encode("utf-16")
-        case "invalid UTF-8":
-            return name, content[:place] + b"\xff\xfe\xc0\xaf\xed\xa0\x80" + mark + content[place:]
-        case "a BOM before":
-            return name, b"\xef\xbb\xbf" + content
-        case "NULs in it":
-            return name, content[:place] + b"\0\0\0" + mark + content[place:]
-        case "twice":
-            return name, content + content
-        case "blanks before":
-            return name, b" \n" * MB + content
-        case "10 MB on a line":
-            return name, mark * (10 * MB // len(mark)) + b"\n" + content
-        case "lines of CR":
-            return name, content.replace(b"\n", b"\r")
-        case "gzip":
-            return name, _packed(content)
-        case _:
-            return name, _packed(b" " * (300 * MB))
-
-
-def _packed(content: bytes) -> bytes:
-    import gzip
-
-    return gzip.compress(content, 6)
+    name = draw.choice([*BYTES])
+    content = content or b" "
+    return name, BYTES[name](content, marker.encode(), draw.randrange(len(content)))
