@@ -266,9 +266,9 @@ def _read_yaml(content: bytes) -> object:
     seen: set[int] = set()
     while nodes:
         one = nodes.pop()
-        if id(one) in seen:
-            # An alias, which may be one of itself.
-            continue
+        if id(one) in seen and not isinstance(one, yaml.ScalarNode):
+            # It may be one of itself, and a few of them can stand for more than fits into memory.
+            raise yaml.YAMLError("a list or mapping is repeated by an alias; write it out")
         seen.add(id(one))
         if isinstance(one, yaml.SequenceNode):
             nodes += one.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -168,6 +169,8 @@ def _chat_model(
     from langchain.chat_models import init_chat_model
     from langchain_core.language_models import BaseChatModel
 
+    # The classes write a reply that breaks its schema all the same; we count for ourselves what is odd in it.
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     # Retries and the time limit belong to the client's own loop; the SDK's would multiply with them.
     settings: dict[str, Any] = {"max_retries": 0, "timeout": None, **facts.settings()}
     if url is not None:
