@@ -13,7 +13,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cases import unique_yaml
-from cases.files import whole
 from serving.errors import ModelError
 
 _MILLION = 1_000_000
@@ -175,6 +174,14 @@ class _PriceFile(BaseModel):
     models: Prices
 
 
+def _short(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"is longer than {_MAX_BYTES >> 20} MB")
+    return content
+
+
 def load_prices(path: Path) -> Prices:
     """Read a YAML file: `models: {"openai:gpt-x": {input: 1.25, output: 10, cached_input: 0.13}}`.
 
@@ -182,7 +189,7 @@ def load_prices(path: Path) -> Prices:
         ModelError: It cannot be read, or a price is missing or negative.
     """
     try:
-        return _PriceFile.model_validate(unique_yaml.loads(whole(path, _MAX_BYTES))).models
+        return _PriceFile.model_validate(unique_yaml.loads(_short(path))).models
     except OSError as error:
         raise ModelError(f"price file {path}: {error.strerror}") from None
     except ValidationError as error:

@@ -27,7 +27,7 @@ def worker(shared: Path) -> Iterator[Worker]:
     worker = Worker()
     files.prepare(worker, shared)
     yield worker
-    worker.close()
+    worker.end()
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def outcomes(count: int, first: int = 0, only: str = "") -> Iterator[tuple[int, 
                         yield seed, requests.play(viewer, marker, draw)
                     shutil.rmtree(base)
             finally:
-                worker.close()
+                worker.end()
 
 
 def table(found: list[Outcome]) -> str:

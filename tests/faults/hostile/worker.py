@@ -82,6 +82,11 @@ class Worker:
                     stream.close()
         self._process = None
 
+    def end(self) -> None:
+        """End the process for good, and delete its files."""
+        self.close()
+        self._streams.cleanup()
+
     def _start(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, self._streams.name],
