@@ -18,7 +18,12 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cases import unique_yaml
+
 Schema = TypeVar("Schema", bound=BaseModel)
+
+_MAX_BYTES = 1 << 20
+"""Of a file; the longest that people write have some thousand, and YAML of 10 MB takes a minute to read."""
 
 
 class Section(BaseModel):
@@ -78,14 +83,14 @@ class DefinitionKind:
                 text = self.packaged.joinpath(f"{name_or_path}.yaml").read_text("utf-8")
             else:
                 folder = Path(name_or_path).parent
-                text = Path(name_or_path).read_text("utf-8")
+                text = _short_text(Path(name_or_path))
         except (OSError, ValueError) as error:
             near = difflib.get_close_matches(name_or_path, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"packaged {self.plural}: {', '.join(known)}"
             reason = getattr(error, "strerror", None) or str(error)
             raise self.fault(name_or_path, f"{reason}; {hint}") from None
         try:
-            values = yaml.safe_load(text)
+            values = unique_yaml.loads(text)
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             # A ValueError is that of a value which looks like a date and is none.
             raise self.fault(name_or_path, " ".join(str(error).split())) from None
@@ -154,6 +159,20 @@ def values_sha256(definition: BaseModel) -> str:
     """Of all values of a definition, defaults included; comments and order do not count."""
     text = json.dumps(definition.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _short_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        ValueError: It is longer than any definition, or no text in UTF-8.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"is longer than {_MAX_BYTES >> 20} MB")
+    return content.decode()
 
 
 def _first_fault(error: ValidationError, schema: type[BaseModel]) -> str:

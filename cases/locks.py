@@ -18,7 +18,7 @@ import socket
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from cases.disks import disk_of
 from cases.private import open_here
@@ -34,11 +34,12 @@ class LockedError(Exception):
 class FileLock:
     """A lock, until it is closed or the process ends."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, wait_s: float = 0.0) -> None:
         """Take it.
 
         Args:
             path: The file that is locked; beside it may stand files of owners, `NAME.owner-*`.
+            wait_s: How long to wait for another process.
 
         Raises:
             LockedError: Another process has it.
@@ -46,6 +47,18 @@ class FileLock:
         """
         self._path = path
         self._owner: Path | None = None
+        end = time.monotonic() + wait_s
+        while True:
+            try:
+                self._take()
+                return
+            except LockedError:
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(random.uniform(0.005, 0.05))  # noqa: S311
+
+    def _take(self) -> None:
+        path = self._path
         self._file: IO[bytes] = open_here(path, "wb")
         try:
             works = self._flock() and disk_of(path.parent).locks == "shared"
@@ -117,6 +130,12 @@ class FileLock:
             f"{who} is writing{since}; {kind} has no lock that would end with it, so if it has ended, delete"
             f" {owners[0]}"
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give it back."""

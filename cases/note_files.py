@@ -30,6 +30,8 @@ _MAX_NOTE = 1 << 20
 """Characters; a book has as many."""
 _MAX_TABLE = 1 << 28
 _MAX_ID = 128
+_MAX_FAULTS = 1000
+"""After so many a file is not what it was given for, and is read no further."""
 
 _UNSAFE_ID = re.compile(r"^-|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -42,11 +44,13 @@ class ImportedNotes:
         cases: In the order of the files and of their lines.
         faults: What is wrong, by file and line; nothing should be written where there are some.
         unused: Columns that are not read, by table.
+        given_up: Whether so much was wrong that the rest was not read.
     """
 
     cases: list[Case] = field(default_factory=list)
     faults: list[InputError] = field(default_factory=list)
     unused: dict[Path, list[str]] = field(default_factory=dict)
+    given_up: bool = False
 
 
 class _Fault(Exception):
@@ -87,6 +91,9 @@ def import_notes(inputs: Sequence[Path], *, question: str = "", encoding: str = 
                 found.faults.append(error)
             else:
                 found.cases.append(case)
+            if len(found.faults) >= _MAX_FAULTS:
+                found.given_up = True
+                return found
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
-# Control characters could drive a terminal, and bidirectional overrides could hide what a text says.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters could drive a terminal, and bidirectional overrides could hide what a text says. Halves
+# of surrogate pairs stand for bytes of file names that are not UTF-8, and no stream takes them.
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
@@ -15,6 +16,11 @@ def printable(text: str) -> str:
     Line breaks and tabs stay. Terminals, logs, traces and pages show nothing that has not been through this.
     """
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def printable_json(text: str) -> str:
+    """JSON whose strings say the same, and which holds nothing that `printable` would replace."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:

@@ -71,7 +71,8 @@ def import_(
         for fault in found.faults[:_FAULTS]:
             print_message(f"evigraph: {fault}", soft_wrap=True)
         more = len(found.faults) - _FAULTS
-        left = f"... and {more:,} more; " if more > 0 else ""
+        least = "at least " if found.given_up else ""
+        left = f"... and {least}{more:,} more; " if more > 0 else ""
         print_message(f"{left}nothing was written", soft_wrap=True)
         raise typer.Exit(2)
     if out is not None:

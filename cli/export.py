@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cases.texts import printable
 from cli.options import CasesOption, JsonOption, KeyOption, run_folder
 from cli.terminal import plural, print_json, print_line, print_message
 
@@ -131,7 +132,7 @@ def _export_tables(
             # The inputs may have moved since; everything but the key's columns is in the run.
             print_message(f"without a key: {error}")
             gold = {}
-        named.append(NamedRun(str(run.path), run, gold))
+        named.append(NamedRun(printable(str(run.path)), run, gold))
     rows = export(named, folder, with_csv=with_csv)
     logs = [write_inspect_log(one, folder) for one in named] if inspect else []
     if not quiet:

@@ -205,6 +205,17 @@ def main() -> None:
         sys.exit(code)
 
 
+_MAX_LINE = 3000
+"""Characters of an error: a name in a file may be as long as the file."""
+
+
+def _shortened(line: str) -> str:
+    """Both ends of a line, as the file stands at one and the remedy at the other."""
+    if len(line) <= _MAX_LINE:
+        return line
+    return f"{line[: 2 * _MAX_LINE // 3]} ... {line[-_MAX_LINE // 3 :]}"
+
+
 def _explain(error: Exception) -> tuple[str, int]:
     """The line to print and the code to exit with."""
     from cases.errors import InputError
@@ -225,7 +236,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     from weights.registry import WeightsError
 
     # Whatever it quotes: file names and servers' words come from others.
-    line = printable(" ".join(str(error).split()))
+    line = _shortened(printable(" ".join(str(error).split())))
     if isinstance(error, RunStopped):
         return line, 1
     of_input = (InputError, OSError, RecipeError, PromptError)

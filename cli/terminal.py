@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from cases.texts import plural as plural
-from cases.texts import printable
+from cases.texts import printable, printable_json
 
 if TYPE_CHECKING:
     from evals.pages.tables import Table
@@ -126,7 +126,7 @@ def duration(seconds: float) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output."""
+    """One JSON object on standard output; what could drive a terminal is escaped in its strings."""
     import json
 
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(printable_json(json.dumps(value, ensure_ascii=False)) + "\n")

@@ -17,7 +17,7 @@ from string import Template
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 Variables = Mapping[str, str]
 
@@ -52,6 +52,9 @@ class Contract:
 
 
 _DEFAULT = "default"
+
+_MAX_BYTES = 1 << 20
+"""Of a file; YAML of 10 MB takes a minute to read."""
 
 
 class Turn(BaseModel):
@@ -237,14 +240,44 @@ def _load_or_default(folder: Traversable, contract: Contract, version: str) -> P
 
 def _load(source: Traversable, contract: Contract, version: str) -> Prompt:
     try:
-        content = source.read_bytes()
-        file = PromptFile.model_validate(yaml.safe_load(content))
+        content = _short_bytes(source)
+        file = PromptFile.model_validate(_read_yaml(content))
     except FileNotFoundError:
         raise PromptError(f"prompts {version!r} lack {source.name}") from None
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError, RecursionError, OSError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
         raise PromptError(f"prompt {source}: {' '.join(str(error).split())}") from None
     _check(file, contract, str(source))
     return Prompt(contract.name, version, hashlib.sha256(content).hexdigest(), file)
+
+
+def _short_bytes(source: Traversable) -> bytes:
+    with source.open("rb") as file:
+        content: bytes = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise PromptError(f"prompt {source}: is longer than {_MAX_BYTES >> 20} MB")
+    return content
+
+
+def _read_yaml(content: bytes) -> object:
+    """The value of a YAML text in which no mapping has a key twice; PyYAML would take the last one."""
+    loader = yaml.SafeLoader(content)
+    node = loader.get_single_node()
+    nodes: list[yaml.Node] = [node] if node is not None else []
+    seen: set[int] = set()
+    while nodes:
+        one = nodes.pop()
+        if id(one) in seen and not isinstance(one, yaml.ScalarNode):
+            # It may be one of itself, and a few of them can stand for more than fits into memory.
+            raise yaml.YAMLError("a list or mapping is repeated by an alias; write it out")
+        seen.add(id(one))
+        if isinstance(one, yaml.SequenceNode):
+            nodes += one.value
+        elif isinstance(one, yaml.MappingNode):
+            keys = [key.value for key, _ in one.value]
+            nodes += [value for _, value in one.value]
+            if twice := next((key for place, key in enumerate(keys) if key in keys[:place]), None):
+                raise yaml.YAMLError(f"key {twice!r} stands twice; keep one of them")
+    return loader.construct_document(node) if node is not None else None
 
 
 def _check(file: PromptFile, contract: Contract, source: str) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from cases import unique_yaml
 from cases.errors import InputError
 from ranking.cutoffs import Cutoff
 from ranking.ranker import Ranked, Ranker
@@ -123,7 +124,7 @@ def _pattern(acronyms: tuple[str, ...]) -> re.Pattern[str]:
 
 def _read(text: str, path: object) -> _AcronymFile:
     try:
-        return _AcronymFile.model_validate(yaml.safe_load(text))
+        return _AcronymFile.model_validate(unique_yaml.loads(text))
     except yaml.YAMLError as error:
         raise InputError(path, f"is no YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import importlib.metadata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from cases.errors import InputError
 from cases.files import opened, write_atomically
 from cases.json_border import first_fault
+from cases.locks import FileLock, LockedError
 
 LOCK = ".lock"
 
@@ -130,15 +130,14 @@ def building(folder: Path, what: What, manifest: str, others: Iterable[str] = ()
         if folder.exists() and not folder.is_dir():
             raise InputError(folder, "is a file", f"Name a folder for the {what}")
         entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-        if manifest not in entries and entries - {LOCK, *others}:
+        foreign = {name for name in entries if not name.startswith(LOCK)}.difference(others)
+        if manifest not in entries and foreign:
             raise InputError(folder, "is a folder of something else", f"Name a new folder for the {what}")
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOCK).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(folder, "is being built by another process", "Wait for its end") from error
+        with FileLock(folder / LOCK):
             yield
+    except LockedError as error:
+        raise InputError(folder, f"is being built: {error}", "Wait for its end") from error
     except OSError as error:
         remedy = "Build again once it can be written: what is finished stays"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -7,7 +7,8 @@ import json
 import secrets
 import shutil
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -90,13 +91,10 @@ class DemonstrationPool:
         self._embedder = embedder
         if not (folder / MANIFEST).is_file():
             raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
-        try:
+        with _whole(folder):
             self.metadata: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
             client = _client(folder / self.metadata["store"])
-            self._views = {view: client.get_collection(view) for view in get_args(View)}
-        except (ValueError, KeyError, TypeError, ChromaError) as error:
-            fault = str(error).splitlines()[0]
-            raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
+            self._views = {view: _Stored(folder, client.get_collection(view)) for view in get_args(View)}
         made_by = self.metadata.get("embedder")
         if made_by != embedder.identity:
             raise ModelError(
@@ -209,7 +207,8 @@ class DemonstrationPool:
         for view in self._views.values():
             found = view.get(ids=[case_id], include=["documents"])
             if found["documents"]:
-                return _CASE.validate_json(found["documents"][0])
+                with _whole(self.folder):
+                    return _CASE.validate_json(found["documents"][0])
         raise KeyError(case_id)
 
     def _approximate(
@@ -227,11 +226,41 @@ class DemonstrationPool:
         return [_neighbour(i, d, dict(m)) for d, i, m in sorted(kept, key=lambda row: row[:2])[:count]]
 
 
+@contextmanager
+def _whole(folder: Path) -> Iterator[None]:
+    """Reading a pool, of which any part may be damaged.
+
+    Raises:
+        ModelError: It is.
+    """
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, ChromaError) as error:
+        fault = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
+
+
+class _Stored:
+    """A view as Chroma keeps it."""
+
+    def __init__(self, folder: Path, collection: chromadb.Collection) -> None:
+        self._folder = folder
+        self._collection = collection
+
+    def get(self, **wanted: Any) -> chromadb.GetResult:
+        with _whole(self._folder):
+            return self._collection.get(**wanted)
+
+    def query(self, **wanted: Any) -> chromadb.QueryResult:
+        with _whole(self._folder):
+            return self._collection.query(**wanted)
+
+
 class _Matrix:
     """The vectors of one view in memory, or those with some ids."""
 
-    def __init__(self, collection: chromadb.Collection, ids: list[str] | None = None) -> None:
-        found = collection.get(ids, include=["embeddings", "metadatas"])
+    def __init__(self, collection: _Stored, ids: list[str] | None = None) -> None:
+        found = collection.get(ids=ids, include=["embeddings", "metadatas"])
         metadatas = found["metadatas"] or []
         order = sorted(range(len(found["ids"])), key=lambda index: found["ids"][index])
         self._ids = [found["ids"][index] for index in order]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from cases.files import end_of_whole_lines
 from cases.json_border import first_fault
+from cases.locks import FileLock, LockedError
 from cases.private import open_here
 from cases.unique_keys import RepeatedKey, unique
 from runs.manifest import RunError
 
 Record = TypeVar("Record", bound=BaseModel)
+
+_WAIT_S = 10.0
+"""For another process, which has a few lines to write."""
 
 
 class AddedLines(ABC, Generic[Record]):
@@ -62,7 +63,7 @@ class AddedLines(ABC, Generic[Record]):
         """
         content = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
         try:
-            with self._locked() as file:
+            with self._lock(), open_here(self.path, "a+b") as file:
                 end = end_of_whole_lines(file)
                 # What follows the last whole line was left by a writer that was killed.
                 file.truncate(end)
@@ -74,6 +75,8 @@ class AddedLines(ABC, Generic[Record]):
                 except OSError:
                     file.truncate(end)
                     raise
+        except LockedError as error:
+            raise RunError(f"{self.path}: {error}") from None
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
@@ -99,11 +102,9 @@ class AddedLines(ABC, Generic[Record]):
                 self._take(self._parsed(content))
                 self._read += len(content)
 
-    @contextmanager
-    def _locked(self) -> Iterator[IO[bytes]]:
-        with open_here(self.path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+    def _lock(self) -> FileLock:
+        # A file of its own: the other ways of locking leave files beside it.
+        return FileLock(self.path.with_name(f".{self.path.name}.lock"), wait_s=_WAIT_S)
 
     def _size(self) -> int:
         try:

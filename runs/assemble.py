@@ -29,7 +29,7 @@ from serving.errors import CallError, ModelError
 from serving.gate import hold_for, public_hosts, take_cases
 from serving.model_name import ModelName, Role
 from serving.policy import HeldPolicy
-from serving.probe import Findings, probe
+from serving.probe import TIMEOUT_S, Findings, probe
 
 
 def graph_shape(graph: Graph) -> GraphShape:
@@ -117,6 +117,7 @@ async def assemble(
     *,
     probing: bool = True,
     max_retries: int = 0,
+    limit_s: float = TIMEOUT_S,
     recorded: Mapping[Role, Model] | None = None,
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
@@ -127,6 +128,7 @@ async def assemble(
         servers: Start what is missing.
         probing: Whether servers may be asked what they can do.
         max_retries: Further attempts of such a request that failed in a way that may pass.
+        limit_s: Seconds for each of them.
         recorded: The models of the run that goes on.
 
     Raises:
@@ -153,7 +155,7 @@ async def assemble(
     )
     # Last, because a model may take minutes to load, and is to be closed by the run.
     try:
-        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries)
+        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries, limit_s)
         _check_log_probabilities(system, recipe, backends)
     except BaseException:
         await close_backends(connected.values())
@@ -270,6 +272,7 @@ async def _probe_roles(
     recorded: Mapping[Role, Model] | None,
     report: Report,
     max_retries: int = 0,
+    limit_s: float = TIMEOUT_S,
 ) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
     """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
     probed: dict[int, tuple[Backend, Findings]] = {}
@@ -280,7 +283,12 @@ async def _probe_roles(
             await _start(backend, report)
         seed = _recorded_seed(recorded, role, backend.takes_seed) if role in (recorded or {}) else None
         able, findings = await probe(
-            backend, takes_seed=seed, requests=probing, max_retries=max_retries, report=report
+            backend,
+            takes_seed=seed,
+            requests=probing,
+            max_retries=max_retries,
+            limit_s=limit_s,
+            report=report,
         )
         probed[id(backend)] = able, findings
         if findings.tried:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from cases.disks import disk_of
 from cases.files import end_of_whole_lines
@@ -403,9 +404,30 @@ def locked(path: Path) -> Iterator[None]:
         lock.close()
 
 
+def _not_utf8(value: object) -> Iterator[str]:
+    """Texts that stand for the bytes of names that are not UTF-8."""
+    if isinstance(value, str):
+        if value.encode(errors="ignore").decode() != value:
+            yield value
+    elif isinstance(value, Mapping):
+        for one in value.items():
+            yield from _not_utf8(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _not_utf8(one)
+
+
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write `run.json` of a folder in one step, and its copy."""
-    content = seal_document(manifest.model_dump_json(indent=2).encode() + b"\n")
+    """Write `run.json` of a folder in one step, and its copy.
+
+    Raises:
+        RunError: It would name a file by bytes that are not UTF-8, which JSON cannot hold.
+    """
+    try:
+        content = seal_document(manifest.model_dump_json(indent=2).encode() + b"\n")
+    except PydanticSerializationError:
+        name = next(_not_utf8(manifest.model_dump()))
+        raise RunError(f"{name}: {MANIFEST} cannot name it, as its name is not UTF-8; rename it") from None
     for name in (MANIFEST, COPY):
         with replacing(path / name) as file:
             file.write(content)

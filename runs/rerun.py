@@ -98,6 +98,7 @@ async def rerun(
             servers,
             probing=probe,
             max_retries=limits.max_retries,
+            limit_s=limits.timeout,
             recorded=_unchanged_models(original, wanted),
         )
         try:

@@ -72,6 +72,7 @@ async def start(
             started,
             probing=options.probe,
             max_retries=options.limits.max_retries,
+            limit_s=options.limits.timeout,
         )
         try:
             _demand_prices(options.budget, assembly.manifest)
@@ -298,6 +299,7 @@ async def _assemble_again(
         servers,
         probing=options.probe,
         max_retries=options.limits.max_retries,
+        limit_s=options.limits.timeout,
         recorded=folder.manifest.models,
     )
     try:

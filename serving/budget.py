@@ -12,6 +12,7 @@ from typing import NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cases import unique_yaml
 from cases.texts import plural
 from serving.errors import ModelError
 
@@ -197,10 +198,21 @@ Prices = dict[str, Price]
 """Prices by model, as `provider:name` without an address."""
 
 
+_MAX_BYTES = 1 << 20
+
+
 class _PriceFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     models: Prices
+
+
+def _short(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"is longer than {_MAX_BYTES >> 20} MB")
+    return content
 
 
 def load_prices(path: Path) -> Prices:
@@ -210,7 +222,7 @@ def load_prices(path: Path) -> Prices:
         ModelError: It cannot be read, or a price is missing or negative.
     """
     try:
-        return _PriceFile.model_validate(yaml.safe_load(path.read_text("utf-8"))).models
+        return _PriceFile.model_validate(unique_yaml.loads(_short(path))).models
     except OSError as error:
         raise ModelError(f"price file {path}: {error.strerror}") from None
     except ValidationError as error:

@@ -98,8 +98,8 @@ def classify(error: BaseException) -> CallError:
     Google), if not on the exception then on its cause, and name their classes alike, so both are read
     without importing a provider.
     """
-    if isinstance(error, CallError):
-        return error
+    if (ours := _own(error)) is not None:
+        return ours
     redirect = _redirect(error)
     if redirect is not None:
         return redirect
@@ -163,6 +163,16 @@ def _status(error: BaseException) -> tuple[int | None, BaseException]:
                 return status, holder
         holder = holder.__cause__
     return None, error
+
+
+def _own(error: BaseException) -> CallError | None:
+    """Our own failure; a provider's client may have wrapped that of a hook."""
+    holder: BaseException | None = error
+    while holder is not None:
+        if isinstance(holder, CallError):
+            return holder
+        holder = holder.__cause__
+    return None
 
 
 def _redirect(error: BaseException) -> CallError | None:

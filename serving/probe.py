@@ -75,6 +75,7 @@ async def probe(
     takes_seed: bool | None = None,
     requests: bool = True,
     max_retries: int = 0,
+    limit_s: float = TIMEOUT_S,
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Backend, Findings]:
     """Find out what a model can do, and use it accordingly.
@@ -87,6 +88,7 @@ async def probe(
         takes_seed: What a run has recorded: its seed stays as it was.
         requests: Whether the server may be asked.
         max_retries: Further attempts of a request that failed in a way that may pass, as of any call.
+        limit_s: Seconds for each request, of which there are never more than `TIMEOUT_S`.
         report: Called with a line about an attempt that failed, and about a server that is left out.
 
     Raises:
@@ -95,7 +97,7 @@ async def probe(
     servers = backend.servers
     if backend.probes and requests:
         asked = [
-            _Asked(server, max_retries, report, takes_seed is None and backend.may_try_seed)
+            _Asked(server, max_retries, limit_s, report, takes_seed is None and backend.may_try_seed)
             for server in servers
             if server.reached
         ]
@@ -157,6 +159,7 @@ class _Asked:
 
     server: Server
     max_retries: int
+    limit_s: float
     report: Callable[[str], None]
     try_seed: bool
 
@@ -173,8 +176,9 @@ class _Asked:
                 with attempt:
                     number = attempt.retry_state.attempt_number
                     try:
+                        limit_s = min(self.limit_s, TIMEOUT_S)
                         return await exchange(
-                            self.server, messages, call, limit_s=TIMEOUT_S, retries=number - 1
+                            self.server, messages, call, limit_s=limit_s, retries=number - 1
                         )
                     except CallError as error:
                         if error.retryable and number <= self.max_retries:

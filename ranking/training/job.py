@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import get_args
 
 from cases.definitions import Section
 from cases.files import json_bytes, write_atomically
+from cases.locks import FileLock, LockedError
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256
 from ranking.readers.load import ReaderName, load_examples
@@ -117,11 +117,11 @@ def alone(folder: Path) -> Iterator[None]:
     Raises:
         RankerError: There is one already.
     """
-    with (folder / WORKPLACE / ".lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RankerError(f"{folder}: another process is training in it") from None
+    try:
+        lock = FileLock(folder / WORKPLACE / ".lock")
+    except LockedError as error:
+        raise RankerError(f"{folder}: a training is under way in it: {error}") from None
+    with lock:
         yield
 
 

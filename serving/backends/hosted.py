@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,14 +48,15 @@ class HostedProvider:
         takes_seed: Whether it has a seed; whether that repeats a reply is for the probe to find out.
         logprobs: Whether it has log-probabilities and its LangChain class passes them on.
         settings: Further arguments of its LangChain class; `http_async_client` is closed with the server.
-        own_client: Gives a model of a class that takes no client one that follows no redirects, and returns
-            that.
+        own_client: Gives a model of a class that takes no client one that follows no redirects and takes no
+            reply of any size, and returns that.
         other_keys: Variables that can hold a key instead.
         checks_key: Whether its LangChain class refuses to be made without a key.
         speaks_openai: Whether an address in a model's name is that of a server with OpenAI's protocol.
         tool_url: The address for requests that force a tool, None where they go where all others go.
         service: Its address.
         service_variables: Environment variables with which its LangChain class takes another one.
+        other_service: Where requests go instead, as far as other variables say so; None where they do not.
     """
 
     name: str
@@ -73,9 +75,12 @@ class HostedProvider:
     tool_url: Callable[[], str | None] = lambda: None
     service: str
     service_variables: tuple[str, ...] = ()
+    other_service: Callable[[], str | None] = lambda: None
 
     def services(self) -> tuple[str, ...]:
         """Where requests go that name no address."""
+        if (other := self.other_service()) is not None:
+            return (other,)
         return (next(filter(None, map(os.environ.get, self.service_variables)), self.service),)
 
 
@@ -95,11 +100,14 @@ def own_http_client() -> dict[str, Any]:
     """A setting for the classes that are built on OpenAI's client.
 
     By default LangChain's models share one for the life of the process, whatever event loop they are used
-    in, some would end every request after ten minutes, and all would follow redirects to any host.
+    in, some would end every request after ten minutes, and all would follow redirects to any host and take
+    replies of any size.
     """
     from openai import DefaultAsyncHttpxClient
 
-    return {"http_async_client": DefaultAsyncHttpxClient(timeout=None, follow_redirects=False)}
+    from serving.backends.limited_httpx import client_settings
+
+    return {"http_async_client": DefaultAsyncHttpxClient(**client_settings())}
 
 
 def _connect(facts: HostedProvider, name: ModelName) -> Backend:
@@ -169,6 +177,8 @@ def chat_model(
     from langchain.chat_models import init_chat_model
     from langchain_core.language_models import BaseChatModel
 
+    # The classes write a reply that breaks its schema all the same; we count for ourselves what is odd in it.
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     # Retries and the time limit belong to the client's own loop; the SDK's would multiply with them.
     settings: dict[str, Any] = {"max_retries": 0, "timeout": None, **facts.settings()}
     if url is not None:

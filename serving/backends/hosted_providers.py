@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 from serving.backends.backend import CallParameters, Entry
 from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
+from serving.backends.limited_httpx import client_settings
 from serving.backends.openai_protocol import logprob_fields, schema_fields
 from serving.backends.reply_schemas import without_keywords
+from serving.gate import demand_host
 
 
 def openai_arguments(call: CallParameters) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def _own_anthropic_client(model: Any) -> Any:
     """LangChain's class takes no HTTP client; its own is shared by all event loops and follows redirects."""
     from anthropic import DefaultAsyncHttpxClient
 
-    client = DefaultAsyncHttpxClient(timeout=None, follow_redirects=False)
+    client = DefaultAsyncHttpxClient(**client_settings())
     # A cached property: what is stored under its name is what it gives.
     vars(model)["_async_client"] = model._async_client.copy(http_client=client)
     return client
@@ -102,10 +103,34 @@ def _google_arguments(call: CallParameters) -> dict[str, Any]:
 
 
 def _google_settings() -> dict[str, Any]:
-    # langchain-core reads the response of a failure as if it were httpx's; Google's is aiohttp's.
-    warnings.filterwarnings("ignore", "coroutine 'ClientResponse.json' was never awaited", RuntimeWarning)
-    # Its client is aiohttp's where that is installed, else httpx's; each takes what it knows.
-    return {"client_args": {"allow_redirects": False, "follow_redirects": False}}
+    # The class makes a client for requests without an event loop, too, which none are sent by.
+    return {"client_args": {"follow_redirects": False}}
+
+
+def _own_google_client(model: Any) -> Any:
+    """Google's own client is aiohttp's, where that is installed, and takes replies of any size.
+
+    Raises:
+        PolicyError: Requests would go to a host that may see no text.
+    """
+    import httpx
+
+    requests = model.client._api_client
+    # What its variables and files have led to, which the gate has asked about as far as it knew them.
+    demand_host(str(requests._http_options.base_url), "model of google_genai")
+    client = httpx.AsyncClient(**client_settings())
+    requests._http_options.httpx_async_client = requests._async_httpx_client = client
+    return client
+
+
+def _vertex() -> str | None:
+    """The address of Vertex AI where its variables choose that, as Google's client reads them."""
+    chosen = os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE") or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "")
+    if chosen.lower() not in ("true", "1", "yes"):
+        return None
+    place = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    host = "aiplatform.googleapis.com" if place == "global" else f"{place}-aiplatform.googleapis.com"
+    return os.environ.get("GOOGLE_VERTEX_BASE_URL") or f"https://{host}"
 
 
 GOOGLE_GENAI_FACTS = HostedProvider(
@@ -119,8 +144,10 @@ GOOGLE_GENAI_FACTS = HostedProvider(
     max_samples=8,
     takes_seed=True,
     settings=_google_settings,
+    own_client=_own_google_client,
     service="https://generativelanguage.googleapis.com",
     service_variables=("GOOGLE_GEMINI_BASE_URL",),
+    other_service=_vertex,
 )
 GOOGLE_GENAI = hosted(GOOGLE_GENAI_FACTS)
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from serving.errors import CallError, classify, of_status, redirected
@@ -31,6 +32,9 @@ CONNECT_TIMEOUT_S = 10.0
 _KEEP_ALIVE_S = 4.0
 
 _MAX_MESSAGE = 500
+
+_MAX_INTERIM = 20
+"""Interim responses (1xx) before a reply. A server may send them without end, and is never late by them."""
 
 
 @dataclass(slots=True)
@@ -100,12 +104,43 @@ class HttpJson:
 
             self._session = aiohttp.ClientSession(
                 headers=self.headers,
+                response_class=_response_class(),
                 # The limiter sets their number; a proxy comes from the environment as everywhere.
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
                 trust_env=any(name.lower().endswith("_proxy") for name in os.environ),
             )
         return self._session
+
+
+@cache
+def _response_class() -> type[aiohttp.ClientResponse]:
+    """Aiohttp's responses, with a limit to the interim ones that come before each."""
+    import aiohttp
+    from aiohttp.connector import Connection
+
+    class Response(aiohttp.ClientResponse):
+        async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+            protocol = connection.protocol
+            assert protocol is not None
+            read, interim = protocol.read, 0
+
+            async def counted() -> Any:
+                nonlocal interim
+                message, payload = await read()
+                interim += 100 <= message.code < 200
+                if interim > _MAX_INTERIM:
+                    raise CallError("connection", f"more than {_MAX_INTERIM} interim responses and no reply")
+                return message, payload
+
+            # aiohttp drops them itself, and tells nobody.
+            vars(protocol)["read"] = counted
+            try:
+                return await super().start(connection)
+            finally:
+                del vars(protocol)["read"]
+
+    return Response
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:

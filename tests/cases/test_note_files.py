@@ -172,3 +172,11 @@ def test_a_note_without_a_question_says_where_to_write_it(tmp_path: Path) -> Non
     write(tmp_path, a__txt="One.", t__csv="id,note\n1,One.\n")
     faults = [str(one) for one in import_notes([tmp_path / "a.txt", tmp_path / "t.csv"]).faults]
     assert "a.question.txt beside it" in faults[0] and "t.csv: line 2" in faults[1]
+
+
+def test_a_table_of_nothing_but_faults_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,question,note\n" + "\n".join(f"{n},Why?," for n in range(3000)))
+    found = import_notes([tmp_path / "t.csv"])
+    assert len(found.faults) == 1000 and found.given_up
+    _, _, error = run(tmp_path / "t.csv")
+    assert "... and at least 990 more; nothing was written" in error

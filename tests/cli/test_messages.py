@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import pytest
+
+from cli.terminal import print_json
 from tests.evals.scoring.runs import done, make_run
-from tests.evigraph import evigraph, write_cases
+from tests.evigraph import evigraph, write_cases, write_recipe
 
 
 def test_brackets_of_a_requirement_are_printed(tmp_path: Path) -> None:
@@ -48,3 +52,35 @@ def test_one_of_a_thing_is_not_called_several(tmp_path: Path) -> None:
     make_run(tmp_path, "7", [done("7")], labels=labels)
     out = evigraph("score", "run", "--task", "2026-2", folder=tmp_path).out
     assert "2026, subtask 2: evidence  1 case\n" in out
+
+
+def test_json_says_the_same_and_drives_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a\x1b[31m\u202eb\u2066\x9b2J\x7f\u0085é\U0001f600"
+    print_json({"answer": text})
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"answer": text}
+    assert not set(said.rstrip("\n")) & set("\x1b\u202e\u2066\x9b\x7f\u0085") and "é\U0001f600" in said
+
+
+def test_names_that_are_not_utf8_are_printed_and_exported(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    write_cases(tmp_path / "cases.jsonl", 1)
+    write_recipe(tmp_path)
+    given = ("--recipe", "lexical.yaml", "--model", "scripted:auto", "--no-probe")
+    for language in ("C.UTF-8", "C"):
+        out = f"{name}{language}"
+        ran = evigraph(
+            *("run", "tamu", "cases.jsonl", *given, "--out", out),
+            folder=tmp_path,
+            environment={"LC_ALL": language},
+        )
+        assert ran.code == 0, ran.err
+        assert f"caf\N{REPLACEMENT CHARACTER}{language}" in ran.out
+        shown = evigraph("show", out, "--json", folder=tmp_path, environment={"LC_ALL": language})
+        assert shown.code == 0 and json.loads(shown.out)
+        exported = evigraph("export", out, "--csv", "--out", "tables", folder=tmp_path)
+        assert exported.code == 0, exported.err
+    (tmp_path / "cases.jsonl").rename(tmp_path / f"{name}.jsonl")
+    refused = evigraph("run", "tamu", f"{name}.jsonl", *given, "--out", "run", folder=tmp_path)
+    assert refused.code == 2
+    assert refused.line.endswith("run.json cannot name it, as its name is not UTF-8; rename it")

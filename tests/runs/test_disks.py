@@ -9,14 +9,21 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cases import disks
-from runs.folder import CALLS, RunWriter
+from cases.errors import InputError
+from cases.locks import FileLock
+from ranking.errors import RankerError
+from ranking.training.job import WORKPLACE, alone
+from retrieval.building import building
+from runs.folder import CALLS, RunFolder, RunWriter
 from runs.manifest import RunError
+from runs.reviews import Reviews, make_review
 from serving.journal import Journal, JournalError, Question
 from serving.journal_files import flush_log, take_back
 from serving.messages import Answer, Message
@@ -144,6 +151,46 @@ def test_two_writers_where_flock_does_nothing(
         (run / "run.json").write_bytes(b"[")
         with pytest.raises(RunError, match="is writing since"):
             RunWriter(run)
+
+
+def test_builds_and_reviews_where_flock_does_nothing(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(made / "whole", tmp_path / "run"))
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    with (
+        building(tmp_path / "corpus", "corpus", "corpus.json"),
+        pytest.raises(InputError, match=r"is being built: process \d+ on .* is writing since"),
+        building(tmp_path / "corpus", "corpus", "corpus.json"),
+    ):
+        pass
+    # What the lock left is nothing foreign.
+    with building(tmp_path / "corpus", "corpus", "corpus.json"):
+        pass
+    (tmp_path / "ranker" / WORKPLACE).mkdir(parents=True)
+    with (
+        alone(tmp_path / "ranker"),
+        pytest.raises(RankerError, match="is writing since"),
+        alone(tmp_path / "ranker"),
+    ):
+        pass
+    reviews = Reviews(run)
+    review = make_review(next(iter(RunFolder(run).cases())), reviewer="Ann", comment="Fine.")
+    monkeypatch.setattr("runs.added_lines._WAIT_S", 0.05)
+    with FileLock(run / ".reviews.jsonl.lock"), pytest.raises(RunError, match="is writing since"):
+        reviews.add(review)
+    reviews.add(review)
+    assert sum(map(len, Reviews(run).histories().values())) == 1
+
+
+def test_a_review_waits_for_another(made: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(made / "whole", tmp_path / "run"))
+    reviews = Reviews(run)
+    review = make_review(next(iter(RunFolder(run).cases())), reviewer="Ann", comment="Fine.")
+    lock = FileLock(run / ".reviews.jsonl.lock")
+    threading.Timer(0.2, lock.close).start()
+    reviews.add(review)
+    assert sum(map(len, Reviews(run).histories().values())) == 1
 
 
 def read_only(folder: Path, *commands: list[str]) -> list[tuple[int, str, str]]:

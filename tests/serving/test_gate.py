@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
 import pytest
+from google.genai._base_url import set_default_base_urls as google_base_urls
 
 from cases.load import find_cases
 from cases.scans import ScanRecord, digests, keep_scan, now
@@ -217,3 +219,36 @@ def test_a_run_keeps_its_policy() -> None:
     gate.choose("physionet", allow_hosted=False)
     with pytest.raises(PolicyError, match="held to policy 'theirs'"):
         gate.hold_for([], [recorded])
+
+
+@pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"])
+@pytest.mark.parametrize(
+    ("place", "base", "host"),
+    [
+        ("", "", "aiplatform.googleapis.com"),
+        ("europe-west4", "", "europe-west4-aiplatform.googleapis.com"),
+        ("europe-west4", "https://elsewhere.example.org", "elsewhere.example.org"),
+    ],
+)
+def test_vertex_is_judged_by_its_own_host(
+    monkeypatch: pytest.MonkeyPatch, variable: str, place: str, base: str, host: str
+) -> None:
+    monkeypatch.setenv(variable, "true")
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", place)
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", base)
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    name = parse_model_name("google_genai:gemini-2.5-flash")
+    hold(hosts=["generativelanguage.googleapis.com"])
+    with pytest.raises(PolicyError, match=re.escape(host)):
+        connect(name)
+
+
+def test_what_googles_client_has_chosen_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "k")
+    google_base_urls("https://elsewhere.example.org", None)
+    try:
+        hold(hosts=["generativelanguage.googleapis.com"])
+        with pytest.raises(PolicyError, match=r"elsewhere\.example\.org"):
+            connect(parse_model_name("google_genai:gemini-2.5-flash"))
+    finally:
+        google_base_urls(None, None)

@@ -159,9 +159,37 @@ def test_a_list_of_models_that_never_comes_is_given_up(
 async def test_a_reply_that_is_always_to_come_is_given_up(raw: Raw) -> None:
     raw.post = continue_for_ever
     async with Connected("vllm", MODEL, raw.url) as backend:
-        with pytest.raises(CallError, match=r"no complete reply in 0\.3 s") as caught:
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=0.3, retries=0)
-    assert caught.value.error_class == "timeout"
+        # Long before the time limit.
+        with pytest.raises(CallError, match="more than 20 interim responses and no reply") as caught:
+            await exchange(backend.servers[0], PROMPT, call(), limit_s=600, retries=0)
+        with pytest.raises(ModelError, match="more than 20 interim responses"):
+            await probe(backend)
+    assert (caught.value.error_class, caught.value.retryable) == ("connection", True)
+
+
+async def test_a_few_interim_responses_come_before_a_reply(raw: Raw) -> None:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 5)
+        choice = {"index": 0, "message": {"content": "yes"}, "finish_reason": "stop"}
+        send(connection, json.dumps({"model": MODEL, "choices": [choice]}).encode())
+
+    raw.post = answer
+    async with Connected("vllm", MODEL, raw.url) as backend:
+        (found,) = await exchange(backend.servers[0], PROMPT, call(), limit_s=60, retries=0)
+    assert found.text == "yes"
+
+
+async def test_a_probe_waits_no_longer_than_any_request(raw: Raw) -> None:
+    never = threading.Event()
+
+    def wait(_: socket.socket) -> None:
+        never.wait(30)
+
+    raw.post = wait
+    async with Connected("vllm", MODEL, raw.url) as backend:
+        with pytest.raises(ModelError, match=r"no complete reply in 0\.3 s"):
+            await probe(backend, limit_s=0.3)
+    never.set()
 
 
 async def test_a_probe_whose_reply_never_ends_is_soon_given_up(

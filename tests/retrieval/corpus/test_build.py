@@ -210,7 +210,7 @@ def test_two_builds_of_one_corpus_do_not_meet(tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
     with (tmp_path / "corpus" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="is being built by another process"):
+        with pytest.raises(InputError, match="is being built: another process is writing"):
             build([SAMPLE], tmp_path / "corpus")
 
 

@@ -175,7 +175,7 @@ def test_two_builds_do_not_meet(corpus: Path, tmp_path: Path) -> None:
     made(corpus, tmp_path / "index")
     with (tmp_path / "index" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="is being built by another process"):
+        with pytest.raises(InputError, match="is being built: another process is writing"):
             made(corpus, tmp_path / "index")
 
 
