@@ -25,6 +25,11 @@ def client_settings() -> dict[str, Any]:
     }
 
 
+def take_any_size(client: Any) -> None:
+    """Take the limit off: replies of batches are files, read piece by piece within limits of their own."""
+    client.event_hooks = {"response": []}
+
+
 async def limit_reply(response: Any) -> None:
     """Let a response be read up to the limit, at once or as a stream; called before its body is read.
 

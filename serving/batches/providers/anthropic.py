@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_arguments
 from serving.backends.hosted_providers import ANTHROPIC_FACTS
+from serving.backends.limited_httpx import take_any_size
 from serving.batches.provider import (
     Asked,
     BatchLimits,
@@ -112,6 +113,7 @@ class AnthropicBatches:
         self._model: ChatAnthropic = model
         self._arguments = model_arguments(ANTHROPIC_FACTS, model)
         self._client: AsyncAnthropic = model._async_client.with_options(timeout=_REQUEST_S)
+        take_any_size(self._client._client)
 
     def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
         """The request as a row."""

@@ -110,6 +110,9 @@ class GoogleBatches:
         assert model.client is not None
         self._client = model.client.aio
         self._own = _NoService(model.client._api_client)
+        self._http = model.client._api_client._async_httpx_client
+        # The limit of one reply is not that of a file of results, which has its own.
+        self._http.event_hooks = {"response": [_stay]}
 
     def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
         """The request as a row."""
@@ -131,7 +134,6 @@ class GoogleBatches:
 
     async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
         """Upload a file and start its batch; the file is deleted again where that is refused."""
-        await self._guard()
         with file_of(map(self.encoded, rows), self.limits) as content:
             uploaded = await self._client.files.upload(
                 file=cast(BufferedRandom, _plain(content)),
@@ -153,7 +155,6 @@ class GoogleBatches:
 
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
         """Batches with these metadata, in the service's order."""
-        await self._guard()
         seen: set[str] = set()
         async for batch in await self._client.batches.list(config={"page_size": _PAGE}):
             one = _remote(batch)
@@ -189,7 +190,6 @@ class GoogleBatches:
 
     async def delete(self, batch: RemoteBatch) -> None:
         """Delete its files, and the batch itself."""
-        await self._guard()
         for name in batch.files:
             await self._delete_file(name)
         try:
@@ -201,9 +201,9 @@ class GoogleBatches:
     async def aclose(self) -> None:
         """Close connections."""
         await self._client.aclose()
+        await self._http.aclose()
 
     async def _get(self, batch_id: str) -> BatchJob:
-        await self._guard()
         try:
             batch: BatchJob = await self._client.batches.get(name=batch_id)
         except Exception as error:
@@ -221,11 +221,6 @@ class GoogleBatches:
             # It is gone, or was never to be deleted: of files that are not there it says both.
             if getattr(error, "code", None) not in (403, 404):
                 raise
-
-    async def _guard(self) -> None:
-        """Follow no redirects and send nothing twice: the client would, whatever it is told."""
-        session = await self._client._api_client._get_aiohttp_session()
-        session._middlewares = (_once,)
 
     def _result(self, line: Mapping[str, Any], asked: Asked) -> RowResult:
         custom_id = str(line.get("key") or "")
@@ -312,24 +307,14 @@ class _Bounded:
         return self.file.write(part)
 
 
-async def _once(request: Any, handler: Any) -> Any:
-    """Send a request a single time, to its own host.
+async def _stay(response: Any) -> None:
+    """Refuse a redirect, whose host the user did not name.
 
     Raises:
-        CallError: The connection is lost, or the service redirects.
+        CallError: The service redirects.
     """
-    import aiohttp
-
-    try:
-        response = await handler(request)
-    except aiohttp.ClientError as error:
-        # By itself the client would send it again, and pay for a second batch.
-        raise classify(error) from error
-    if 300 <= response.status < 400:
-        location = response.headers.get("Location")
-        response.close()
-        raise redirected(response.status, str(request.url), location)
-    return response
+    if 300 <= response.status_code < 400:
+        raise redirected(response.status_code, str(response.url), response.headers.get("Location"))
 
 
 def _plain(file: IO[bytes]) -> Any:

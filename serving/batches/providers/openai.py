@@ -14,6 +14,7 @@ from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_arguments
 from serving.backends.hosted_providers import OPENAI_FACTS
+from serving.backends.limited_httpx import take_any_size
 from serving.backends.openai_compatible import connect_server as reach_server
 from serving.backends.openai_protocol import answers, request_body
 from serving.batches.provider import (
@@ -103,6 +104,7 @@ def connect_openai(name: ModelName) -> BatchModel:
         return answers_of_chat(model._create_chat_result(ChatCompletion.construct(**body)), asked)
 
     client = model.root_async_client.with_options(timeout=_REQUEST_S)
+    take_any_size(client._client)
     return BatchModel(
         OpenAIBatches(name.provider, client, write, read, hosted=True),
         max_samples=OPENAI_FACTS.max_samples,
