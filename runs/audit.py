@@ -15,6 +15,7 @@ import platform
 import pwd
 import re
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +32,11 @@ AUDIT = "audit.jsonl"
 PERSON_VARIABLE = "EVIGRAPH_USER"
 """Names the person where several share an account of the system."""
 
-Event = Literal["started", "ended", "opened", "reviewed", "exported", "bundled", "repaired", "purged"]
+Event = Literal[
+    "started", "ended", "opened", "reviewed", "exported", "bundled", "repaired", "purged", "cancelled"
+]
+
+_acting: ContextVar[str] = ContextVar("acting", default="")
 
 _FIRST = "0" * 64
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
@@ -51,6 +56,11 @@ class AuditLine(NamedTuple):
     number: int
     fields: dict[str, Any] | None
     fault: str = ""
+
+
+def act_for(person: str) -> None:
+    """Let what this task and those that it starts record be this person's; a process may act for several."""
+    _acting.set(person)
 
 
 def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
@@ -155,7 +165,7 @@ def _who(person: str) -> dict[str, str]:
     except KeyError:
         # An account without a name, as in many a container.
         user = str(os.getuid())
-    named = person or os.environ.get(PERSON_VARIABLE, "")
+    named = person or _acting.get() or os.environ.get(PERSON_VARIABLE, "")
     return {"user": user, "machine": platform.node(), **({"person": named[:200]} if named else {})}
 
 

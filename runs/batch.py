@@ -36,7 +36,7 @@ from runs.ordering import OrderedCases, window_size
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.trace_file import Line, Successors
-from runs.watcher import Progress, Watcher
+from runs.watcher import NodeWatcher, Progress, Watcher
 from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient
 from serving.journal import Journal, JournalDamaged, JournalError
@@ -295,7 +295,8 @@ class _Batch:
         review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
             results = self.assembly.system.results
-            result = await run_case(self.assembly.graph, context, case, following, results, review)
+            tell = self.watcher.node if isinstance(self.watcher, NodeWatcher) else None
+            result = await run_case(self.assembly.graph, context, case, following, results, review, tell)
         except BudgetSpent as error:
             spent = error
             raise
