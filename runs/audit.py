@@ -31,7 +31,10 @@ AUDIT = "audit.jsonl"
 PERSON_VARIABLE = "EVIGRAPH_USER"
 """Names the person where several share an account of the system."""
 
-Event = Literal["started", "ended", "opened", "reviewed", "exported", "bundled", "repaired", "purged"]
+Event = (
+    Literal["started", "ended", "opened", "reviewed", "assigned", "exported", "bundled", "repaired", "purged"]
+    | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
+)
 
 _FIRST = "0" * 64
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
