@@ -22,7 +22,7 @@ class Listener:
 
 
 class Hub:
-    """All streams, by run. `tell` may be called from any thread, everything else in the loop of the streams."""
+    """All streams, by run. Any thread may call `tell`, and the loop of the streams everything else."""
 
     def __init__(self) -> None:
         """Nobody listens."""

@@ -241,8 +241,8 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
 
         `decision` is a line of the run's trace: what a node chose, from what, and why; `case` says how a case
         ended. Both are sent once they are on disk, and have ids: with `Last-Event-ID` a client goes on where
-        it was, also after a restart of the service. `step` tells at once that a node has begun or ended; it has
-        no id and is not repeated. `end` has the status of the run.
+        it was, also after a restart of the service. `step` tells at once that a node has begun or ended; it
+        has no id and is not repeated. `end` has the status of the run.
         """
         job, last_event_id = found
         async for event in events(

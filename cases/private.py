@@ -107,6 +107,19 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             temporary.unlink()
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file by one that its owner alone may read, whatever the environment says of others.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with replacing(path) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _unnamed(folder: Path) -> int | None:
     """A new file without a name; None where the system has none."""
     flag = getattr(os, "O_TMPFILE", None)

@@ -72,7 +72,7 @@ def ask(
     from runs.manifest import quoted
     from runs.sessions import start
     from serving.model_name import assign_roles
-    from serving.policy import find_policies, keep_beside
+    from serving.policy import NotScanned, find_policies, keep_beside
 
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
@@ -101,10 +101,14 @@ def ask(
         run, interrupted = until_signal(
             lambda stop, watcher: start(request, folder / _RUN, options, stop=stop, watcher=watcher)
         )
-    finally:
+    except NotScanned:
+        # The case is what has to be scanned, and it is the same one when it is asked again.
+        raise
+    except BaseException:
         if not (folder / _RUN).exists():
             # Nothing was asked, so nothing is lost.
             shutil.rmtree(folder)
+        raise
     line = run.case(_CASE)
     if line is None:
         print_message(f"not answered; go on: evigraph resume {quoted(run.path)}", soft_wrap=True)

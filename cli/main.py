@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _PANELS = {
     "Run cases": ("ask", "run", "resume", "retry", "rerun", "review", "check", "purge"),
-    "Look at runs and systems": ("show", "runs", "view", "audit", "export", "card", "graph", "recipes"),
+    "Look at runs and systems": (
+        *("show", "runs", "view", "users", "audit"),
+        *("export", "card", "graph", "recipes"),
+    ),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
         *("submit", "validate", "bench"),

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption, LimitOption
+from cli.options import JsonOption, LimitOption, NewKeyOption
 from cli.terminal import plural, print_json, print_line
 
 
 def scan(
     cases: Annotated[list[Path], typer.Argument(help="Case files, or folders of them.", metavar="CASES...")],
+    key: NewKeyOption = None,
     limit: LimitOption = None,
     rows: Annotated[int, typer.Option(min=0, help="Most findings to list.")] = 50,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with 1 where something was found.")] = False,
@@ -24,6 +25,8 @@ def scan(
     Findings are places, not texts. This is a warning and never a promise: patterns miss names without a
     title and much else, and find numbers that are none. Nothing is sent anywhere.
 
+    That all cases of a file were scanned is remembered, by a hash of the file, for policies that want it.
+
     Exit codes: 0, also with findings; 1 findings and --fail; 2 wrong input.
 
     Example: evigraph scan notes.xml --json
@@ -31,9 +34,15 @@ def scan(
     from itertools import islice
 
     from cases.load import find_cases
+    from cases.scans import digests
+    from evals.identifiers import keep
     from evals.identifiers import scan as scan_cases
 
-    found = scan_cases(islice(find_cases(cases, []), limit))
+    source = find_cases(cases, key or [])
+    before = digests(source)
+    found = scan_cases(islice(source, limit))
+    if limit is None and digests(source) == before:
+        keep(found, before)
     kinds = Counter(one.kind for one in found.findings)
     if as_json:
         print_json(

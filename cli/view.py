@@ -14,6 +14,7 @@ from cli.terminal import plural, print_line, print_message
 
 if TYPE_CHECKING:
     from viewer.library import Library
+    from viewer.users import Users
 
 _DEFAULT = Path("out")
 
@@ -57,6 +58,18 @@ def view(
         str | None,
         typer.Option(help="With --blind: the one reviewer whom the pages are for.", metavar="NAME"),
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            help="People sign in with the tokens of this file, which `evigraph users` writes.", metavar="FILE"
+        ),
+    ] = None,
+    tls: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--tls", help="Encrypt pages: PEM files of a certificate and of its key.", metavar="CERT KEY"
+        ),
+    ] = None,
     going_on: Annotated[
         bool,
         typer.Option(
@@ -84,14 +97,18 @@ def view(
 
     A case that waited for a person goes on by itself once its labels are saved, and asks the run's models.
 
+    With `--users` the link has no key: each person signs in with a token of their own, and has a role.
+
     Example: evigraph view out/2026-11-21T10-15-tamu-ab12
     """
-    if redact and bundle is None:
-        raise typer.BadParameter("--redact needs --bundle DIR")
-    if blind and bundle is not None:
-        raise typer.BadParameter("--blind pages take reviews: leave out --bundle")
-    if by is not None and not blind:
-        raise typer.BadParameter("--by needs --blind")
+    _check(
+        bundle is not None,
+        redact=redact,
+        blind=blind,
+        by=by is not None,
+        users=users is not None,
+        tls=tls is not None,
+    )
     if bundle is not None:
         _bundle(_roots(runs), bundle, redact=redact, with_calls=calls)
         return
@@ -102,8 +119,10 @@ def view(
     from serving.policy import is_loopback, plain_host
     from viewer.blind_handlers import Blind
     from viewer.library import Library
-    from viewer.listening import forget, has_display, listen, open_page, serve
+    from viewer.listening import Certificate, forget, has_display, listen, open_page, serve
 
+    certificate = None if tls is None else Certificate.checked(*tls)
+    known = None if users is None else _known(users)
     roots = _roots(runs)
     beyond = not is_loopback(plain_host(host))
     if beyond:
@@ -114,9 +133,7 @@ def view(
     library = Library(roots, lambda text: print_message(text))
     bound = listen(host, port)
     if beyond:
-        print_message(
-            f"{host}: whoever has the link can now read case texts over the network, unencrypted.", "bold"
-        )
+        print_message(_warning(host, with_users=known is not None, encrypted=certificate is not None), "bold")
     _read_first(library)
     opened: list[Path | None] = []
 
@@ -136,6 +153,8 @@ def view(
             located(ranker),
             _resume_command if going_on else None,
             Blind(by) if blind else None,
+            known,
+            certificate,
         )
     except KeyboardInterrupt:
         # The usual end of a server is no failure.
@@ -145,6 +164,49 @@ def view(
         library.close()
         for folder in opened:
             forget(folder)
+
+
+def _check(bundle: bool, *, redact: bool, blind: bool, by: bool, users: bool, tls: bool) -> None:
+    """Refuse options that say nothing together.
+
+    Raises:
+        BadParameter: Names them.
+    """
+    refused = {
+        "--redact needs --bundle DIR": redact and not bundle,
+        "--blind pages take reviews: leave out --bundle": blind and bundle,
+        "--by needs --blind": by and not blind,
+        "--by is for one person: with --users each signs in": by and users,
+        "nobody signs in to files: leave out --users and --tls, or --bundle": bundle and (users or tls),
+    }
+    for words, wrong in refused.items():
+        if wrong:
+            raise typer.BadParameter(words)
+
+
+def _known(path: Path) -> Users:
+    """Who may sign in.
+
+    Raises:
+        InputError: Nobody may, or the file cannot be used.
+    """
+    from cases.errors import InputError
+    from runs.manifest import quoted
+    from viewer.users import Users
+
+    known = Users(path)
+    if not known.all():
+        raise InputError(
+            path, "nobody may sign in", f"evigraph users add NAME --role admin --users {quoted(path)}"
+        )
+    return known
+
+
+def _warning(host: str, *, with_users: bool, encrypted: bool) -> str:
+    who = "users who sign in" if with_users else "whoever has the link"
+    tokens = " Their tokens travel with them: encrypt by --tls." if with_users and not encrypted else ""
+    how = "encrypted" if encrypted else "unencrypted"
+    return f"{host}: {who} can now read case texts over the network, {how}.{tokens}"
 
 
 def _resume_command(run: Path) -> list[str]:

@@ -6,12 +6,15 @@ No model is loaded, so names are found by their titles alone.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import NamedTuple, Protocol
 
 from cases.errors import InputError
 from cases.records import Case, InvalidCase
+from cases.scans import ScanRecord, keep_scan, now
 
 _LOWEST = 0.3
 """Score of Presidio from which on a match counts; phone numbers without context have 0.4."""
@@ -91,6 +94,26 @@ def scan(cases: Iterable[Case | InvalidCase]) -> Scan:
                 Finding(case.id, field, kind, start, end) for kind, start, end in _found(text, recognisers)
             ]
     return Scan(count, findings, unreadable)
+
+
+def keep(found: Scan, files: Sequence[str]) -> None:
+    """Remember that files were scanned, without a text of theirs.
+
+    Args:
+        found: What was found in all of them.
+        files: SHA-256 of each.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    by, at = f"presidio-analyzer {version('presidio-analyzer')}", now()
+    kinds = dict(Counter(one.kind for one in found.findings).most_common())
+    for sha256 in files:
+        keep_scan(
+            ScanRecord(
+                sha256=sha256, at=at, by=by, cases=found.cases, unreadable=len(found.unreadable), kinds=kinds
+            )
+        )
 
 
 def _texts(case: Case) -> Iterator[tuple[str, str]]:

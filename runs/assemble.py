@@ -26,7 +26,7 @@ from runs.servers import Servers
 from serving.backends import Backend, addresses, connect, demand_allowed
 from serving.client import ModelClient
 from serving.errors import CallError, ModelError
-from serving.gate import hold_for, public_hosts
+from serving.gate import hold_for, public_hosts, take_cases
 from serving.model_name import ModelName, Role
 from serving.policy import HeldPolicy
 from serving.probe import Findings, probe
@@ -211,6 +211,7 @@ def _held(request: Request) -> tuple[HeldPolicy, ...]:
     policies = hold_for(
         (*request.inputs, *request.keys, *request.places.values()), request.policies, request.hosted
     )
+    take_cases(request.inputs, request.keys)
     for name in request.models.values():
         demand_allowed(name)
     return policies

@@ -32,9 +32,10 @@ AUDIT = "audit.jsonl"
 PERSON_VARIABLE = "EVIGRAPH_USER"
 """Names the person where several share an account of the system."""
 
-Event = Literal[
-    "started", "ended", "opened", "reviewed", "exported", "bundled", "repaired", "purged", "cancelled"
-]
+Event = (
+    Literal["started", "ended", "opened", "reviewed", "assigned", "exported", "bundled", "repaired", "purged"]
+    | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed", "cancelled"]
+)
 
 _acting: ContextVar[str] = ContextVar("acting", default="")
 

@@ -29,7 +29,7 @@ from runs.reviewed_gold import reviewed_cases
 from runs.servers import Servers
 from serving.backends import Backend
 from serving.client import ModelClient
-from serving.gate import hold_for
+from serving.gate import demand_scanned, hold_for, take_cases
 from serving.journal import Journal
 from serving.model_name import Role, assign_roles
 from serving.policy import keep_beside
@@ -73,6 +73,8 @@ async def build_from_files(
         PolicyError: The cases may not be sent to one of them.
     """
     policies = hold_for((*inputs, *keys))
+    take_cases(inputs, keys)
+    demand_scanned(inputs, keys, "whoever is shown the pool")
     embedder = connect_embedder(embedding)
     files = find_cases(inputs, keys)
     summary = files.check()
@@ -181,6 +183,9 @@ async def add_reviewed(
     for path in runs:
         run = RunFolder(path)
         policies += run.manifest.policies
+        inputs = run.manifest.inputs
+        files = [Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys]
+        demand_scanned(*files, "whoever is shown the pool")
         found = reviewed_cases(run)
         new |= {case.id: case for case in found.cases}
         if found.stale:

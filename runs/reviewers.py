@@ -168,6 +168,12 @@ class Standing:
         """Whether reviewers differ, and there is no decision between them."""
         return self.adjudication is None and bool(self.differing)
 
+    def seen_by(self, name: str) -> Standing:
+        """What one of several reviewers may see: until all have labelled the case, their own reviews."""
+        if not self.missing:
+            return self
+        return Standing(self.assigned, [one for one in self.history if one.reviewer == name])
+
     @property
     def counting(self) -> Review | None:
         """The review whose labels count: of an assigned case only once all agree, or it is adjudicated."""

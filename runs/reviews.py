@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -357,6 +358,9 @@ def _verdict(answer: str | None, shown: str | None) -> str | None:
     return "confirmed" if shown is not None and answer.strip() == shown.strip() else "corrected"
 
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
 class Reviews(AddedLines[Review]):
     """The reviews of a run."""
 
@@ -365,8 +369,12 @@ class Reviews(AddedLines[Review]):
         super().__init__(run / REVIEWS, Review)
         self._reviews: dict[str, list[Review]] = {}
 
-    def add(self, *records: Review) -> None:
+    def add(self, *records: Review, noted: Mapping[str, str] = _NOTHING) -> None:
         """Add reviews for good, and note them in the run's audit log.
+
+        Args:
+            records: The reviews.
+            noted: More for their lines in that log.
 
         Raises:
             RunError: They cannot be written.
@@ -375,7 +383,12 @@ class Reviews(AddedLines[Review]):
         for review in records:
             parts = [part for part in ("labels", "answer") if getattr(review, part) is not None]
             record_if_possible(
-                self.path.parent, "reviewed", person=review.reviewer, case=review.case_id, parts=parts
+                self.path.parent,
+                "reviewed",
+                person=review.reviewer,
+                case=review.case_id,
+                parts=parts,
+                **noted,
             )
 
     def latest(self, part: Part | None = None) -> dict[str, Review]:

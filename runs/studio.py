@@ -23,7 +23,7 @@ from prompts import load_prompts
 from runs.assemble import connect_roles, tools_of
 from runs.folder import CALLS
 from serving.client import ModelClient
-from serving.gate import hold_for
+from serving.gate import hold_for, take_cases
 from serving.journal import Journal
 from serving.model_name import assign_roles
 from serving.privacy import switch_off_telemetry
@@ -74,7 +74,9 @@ def _load(context: StudioContext) -> Context:
     check_prompts(system, recipe, prompts, context.recipe)
     cases = find_cases([Path(context.case_file)]) if context.case_file else packaged_cases(system.samples)
     places = {name: Path(place) for name in _PLACES if (place := getattr(context, name))}
-    hold_for([*([Path(context.case_file)] if context.case_file else []), *places.values()])
+    case_files = [Path(context.case_file)] if context.case_file else []
+    hold_for([*case_files, *places.values()])
+    take_cases(case_files)
     _FOLDER.mkdir(parents=True, exist_ok=True)
     backends = connect_roles(assign_roles([context.model], recipe.models))
     # One question runs at a time; the others may be demonstrations.

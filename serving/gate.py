@@ -9,8 +9,9 @@ A process serves one user, so what is held is the process's.
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from serving.policy import (
     FILE,
     Action,
     HeldPolicy,
+    NotScanned,
     PolicyError,
     find_policies,
     is_loopback,
@@ -28,6 +30,9 @@ from serving.policy import (
     load_policy,
     plain_host,
 )
+
+BATCH = "batch"
+"""The provider of models that are asked by batches; the rest of the string names the model."""
 
 
 @dataclass(slots=True)
@@ -41,6 +46,7 @@ class _State:
         passed: Hosts that have been found allowed.
         looked_up: Whether an allowed name was looked up, so that its address may be any.
         listens: The host on which pages are served to others.
+        cases: Case files, with their keys, whose texts this process may send.
     """
 
     held: dict[str, HeldPolicy] = field(default_factory=dict)
@@ -50,6 +56,7 @@ class _State:
     passed: set[str] = field(default_factory=set)
     looked_up: bool = False
     listens: str | None = None
+    cases: dict[tuple[tuple[Path, ...], tuple[Path, ...]], None] = field(default_factory=dict)
     walled: bool = False
 
 
@@ -128,6 +135,45 @@ def demand(action: Action) -> None:
     _raise_first(policy.fault_of(action) for policy in _state.held.values())
 
 
+def take_cases(cases: Sequence[Path], keys: Sequence[Path] = ()) -> None:
+    """Know the cases whose texts may be sent, which a policy may want scanned before a public host sees them.
+
+    Args:
+        cases: Case files, and folders of them.
+        keys: Of these cases.
+    """
+    if cases:
+        _state.cases[tuple(cases), tuple(keys)] = None
+        # What was allowed was allowed for other cases.
+        _state.passed.clear()
+
+
+def demand_scanned(cases: Sequence[Path], keys: Sequence[Path], host: str) -> None:
+    """Ask before texts of cases go where a host outside of private networks may see them.
+
+    Args:
+        cases: Case files, and folders of them.
+        keys: Of these cases.
+        host: Who may see them, for the message.
+
+    Raises:
+        NotScanned: A policy wants them scanned first.
+        InputError: A file cannot be read.
+    """
+    wanting = [policy for policy in _state.held.values() if policy.rules.scan_before_hosted]
+    if not wanting:
+        return
+    # Readers of case files take longer to import than most commands take.
+    from cases.load import find_cases
+    from cases.scans import unscanned
+
+    missing = unscanned(find_cases(cases, keys))
+    command = shlex.join(["evigraph", "scan", *map(str, cases), *(f"--key={key}" for key in keys)])
+    fault = next(filter(None, (policy.fault_of_scan(host, missing, command) for policy in wanting)), None)
+    if fault is not None:
+        raise NotScanned(fault)
+
+
 def demand_listening(host: str) -> None:
     """Ask before pages are served on an address; runs that are opened later have to allow it, too.
 
@@ -150,7 +196,12 @@ def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
     Raises:
         PolicyError: A policy forbids it, or no policy is known and the user has not allowed hosted models.
     """
-    _raise_first(policy.fault_of_provider(name.provider) for policy in _state.held.values())
+    provider = name.provider
+    if provider == BATCH:
+        demand("batches")
+        # `batch:openai:gpt-5` is a model of OpenAI.
+        provider = name.name.partition(":")[0]
+    _raise_first(policy.fault_of_provider(provider) for policy in _state.held.values())
     for address in addresses:
         demand_host(address, f"model {redacted(str(name))!r}")
 
@@ -161,7 +212,8 @@ def demand_host(address: str, what: str, *, consent: bool = True) -> None:
     Args:
         address: An URL.
         what: What is there, for the message.
-        consent: Whether data without a policy need the user's word for a public host.
+        consent: Whether data without a policy need the user's word for a public host, and a policy may want
+            cases scanned.
 
     Raises:
         PolicyError: A policy forbids it, or the user has not allowed it.
@@ -175,6 +227,9 @@ def demand_host(address: str, what: str, *, consent: bool = True) -> None:
             f"{what}: texts of cases would go to {host}, and no policy says whether they may; put a {FILE}"
             " beside the cases, name one by --policy, or pass --allow-hosted if their agreement permits it"
         )
+    if consent and is_public(host):
+        for cases, keys in _state.cases:
+            demand_scanned(cases, keys, host)
     if consent or _state.held:
         _state.passed.add(host)
 

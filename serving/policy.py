@@ -33,7 +33,7 @@ _PRIVATE_NAMES = (".local", ".localdomain", ".internal", ".lan", ".home.arpa", "
 Action = Literal["batches", "export_payloads", "bundle_texts", "view_from_other_hosts"]
 
 _FORBIDDEN: dict[Action, str] = {
-    "batches": "texts of cases may not go into a provider's batches",
+    "batches": "texts of cases may not go into a provider's batches; leave batch: out of --model",
     "export_payloads": "texts of cases may not be exported; leave --payloads out",
     "bundle_texts": "texts of cases may not be written into a bundle; pass --redact",
     "view_from_other_hosts": "pages with texts of cases may be served on loopback only; leave --host out",
@@ -42,6 +42,10 @@ _FORBIDDEN: dict[Action, str] = {
 
 class PolicyError(ModelError):
     """What a data policy forbids, or a policy that cannot be used, in one line."""
+
+
+class NotScanned(PolicyError):
+    """Cases that a policy wants scanned before they are sent."""
 
 
 class Policy(Section):
@@ -61,6 +65,11 @@ class Policy(Section):
     )
     zero_retention_hosts: tuple[str, ...] = Field(
         (), description="Such hosts that have agreed to keep nothing, in the forms of `hosts`."
+    )
+    scan_before_hosted: bool = Field(
+        False,
+        description="Whether `evigraph scan` must have looked at the cases before a host outside of private"
+        " networks sees them.",
     )
     batches: bool = Field(False, description="Whether batches of providers may hold texts.")
     export_payloads: bool = Field(False, description="Whether `export --payloads` is allowed.")
@@ -117,6 +126,20 @@ class HeldPolicy(Section):
             return ""
         shown = ", ".join(allowed) or "none"
         return self._fault("providers", f"{provider} may see no text of a case (allowed: {shown})")
+
+    def fault_of_scan(self, host: str, files: Sequence[Path], command: str) -> str:
+        """Why files that nobody has scanned may not be sent to a host; empty if they may.
+
+        Args:
+            host: The host.
+            files: Those of the cases and keys that were not scanned as they are now.
+            command: What scans all of them.
+        """
+        if not self.rules.scan_before_hosted or not files:
+            return ""
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        what = f"{files[0]}{more} must be scanned as it is now before {host} may see it: {command}"
+        return self._fault("scan_before_hosted", what)
 
     def fault_of(self, action: Action) -> str:
         """Why something is forbidden; empty if it is allowed."""

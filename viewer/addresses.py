@@ -127,6 +127,14 @@ class ServedAddresses(Addresses):
         """The reviewed cases as a file."""
         return f"{self.run(run)}/gold.jsonl"
 
+    def sign_in(self) -> str:
+        """The page on which people sign in, and where its form is sent."""
+        return "/sign-in"
+
+    def sign_out(self) -> str:
+        """Where signing out is sent."""
+        return "/sign-out"
+
     def compare(self, one: str, other: str, *, kind: str | None = None, page: int | None = None) -> str:
         """Differences between two runs; `run` stands twice, as the form on the list of runs sends it."""
         wanted = [("run", one), ("run", other), ("kind", kind), ("page", page)]

@@ -21,11 +21,20 @@ from runs.reading import Run
 from runs.reviewers import Queue, Standing, names, queue_of
 from runs.reviews import make_independent_review
 from viewer.addresses import ServedAddresses
-from viewer.case_handlers import fields_of, open_case, parameter, remember_reviewer, reviewer_of
+from viewer.case_handlers import (
+    demand_own_name,
+    demand_role,
+    fields_of,
+    open_case,
+    parameter,
+    remember_reviewer,
+    reviewer_of,
+)
 from viewer.going_on import GoingOn
 from viewer.library import Library, named
 from viewer.opened_run import OpenedRun
 from viewer.pages.blind import BlindForm, blind_case_page, blind_runs_page, queue_page, read_blind_form
+from viewer.sessions import session_fact, signed_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,7 @@ class BlindServer:
 
     def _queue(self, request: Request) -> Response:
         name, opened = self._asked(request)
+        demand_own_name(opened.path, request.query_params.get("by", "").strip(), "a list of cases")
         reviewer, fault = self._reviewer(request), ""
         if reviewer:
             try:
@@ -85,7 +95,7 @@ class BlindServer:
             queue if reviewer else None,
             assigned,
             self._addresses,
-            fixed=self._blind.reviewer is not None,
+            fixed=self._blind.reviewer is not None or signed_in() is not None,
             saved=request.query_params.get("saved"),
             fault=fault,
         )
@@ -116,6 +126,10 @@ class BlindServer:
     def _take(self, request: Request, sent: list[tuple[str, str]]) -> Response:
         name, opened = self._asked(request)
         case_id, reviewer = parameter(request, "id"), self._reviewer(request)
+        demand_role("review", opened.path, "a review", case=case_id)
+        for field, value in (*sent, *request.query_params.multi_items()):
+            if field in ("reviewer", "by"):
+                demand_own_name(opened.path, value.strip(), "a review", case=case_id)
         if not reviewer:
             raise HTTPException(404, "The form names no reviewer: begin at the list of cases.")
         queue, _ = self._queue_of(opened, reviewer)
@@ -133,7 +147,7 @@ class BlindServer:
                     unsure=form.unsure,
                     seconds=form.seconds,
                 )
-                reviewed.reviews.add(made)
+                reviewed.reviews.add(made, noted=session_fact())
             except RunError as error:
                 fault = str(error).partition(": ")[2] or str(error)
                 page = blind_case_page(name, case, queue, form, self._addresses, fault=fault)
@@ -169,6 +183,8 @@ class BlindServer:
     def _reviewer(self, request: Request) -> str:
         if self._blind.reviewer is not None:
             return self._blind.reviewer
+        if signed_in() is not None:
+            return reviewer_of(request)
         return request.query_params.get("by", "").strip() or reviewer_of(request)
 
     def _asked(self, request: Request) -> tuple[str, OpenedRun]:

@@ -12,7 +12,7 @@ from runs.audit import record_if_possible
 from runs.folder import RunFolder
 from runs.manifest import RunError
 from runs.reading import Run
-from runs.reviewers import ReviewedRun
+from runs.reviewers import ReviewedRun, Standing
 from runs.trace_file import Line
 from runs.without_text import (
     case_without_text,
@@ -141,8 +141,9 @@ class _Writer:
 
     def _write_case(self, run: Run, name: str, case_id: str, number: int, reviews: ReviewedRun) -> None:
         addresses = self._seen_from("../../")
-        shown = None if isinstance(run, RedactedRun) else reviews
-        page = case_page(run, name, case_id, addresses, shown, name_of=self._name_of)
+        redacted = isinstance(run, RedactedRun)
+        standing = Standing((), ()) if redacted else reviews.standing(case_id)
+        page = case_page(run, name, case_id, addresses, standing, name_of=self._name_of)
         self._put(f"{name}/{CASES}/{case_file(number)}", page.encode())
         if self._with_calls:
             keys = dict.fromkeys(call["key"] for step in run.trace(case_id) for call in step.get("calls", ()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -23,7 +24,7 @@ from runs.folder import RunFolder
 from runs.manifest import WAITING, RunError
 from runs.reading import Run
 from runs.reviewed_gold import reviewed_cases
-from runs.reviewers import ReviewedRun, queue_of
+from runs.reviewers import ReviewedRun, Standing, queue_of
 from runs.reviews import MAX_REVIEWER
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.review import Outdated, Typed, Visit, read_form, review_of
@@ -31,6 +32,8 @@ from viewer.going_on import GoingOn
 from viewer.guard import INLINE_STYLE_POLICY
 from viewer.opened_run import Ended, OpenedRun
 from viewer.pages.case import NameOf, case_page
+from viewer.sessions import Person, session_fact, signed_in
+from viewer.users import Role
 
 MAX_FORM = 4_000_000
 """Bytes; the longest answer and comment, at nine bytes a letter, and ten thousand sentences take less."""
@@ -73,7 +76,42 @@ def open_case(run: Run, case_id: str, person: str) -> None:
         HTTPException: The run has no such case.
     """
     demand_case(run, case_id)
-    record_if_possible(run.path, "opened", person=person, case=case_id)
+    record_if_possible(run.path, "opened", person=person, case=case_id, **session_fact())
+
+
+def demand_role(role: Role, run: Path, what: str, **facts: str) -> None:
+    """Require that whoever has signed in may do something; where nobody has to sign in, everybody may.
+
+    Raises:
+        HTTPException: They may not; the run's audit log says so.
+    """
+    person = signed_in()
+    if person is not None and not person.may(role):
+        told = f"Your role is {person.role}, and {what} needs the role {role}."
+        raise _refused(run, person, what, told, **facts)
+
+
+def demand_own_name(run: Path, name: str, what: str, **facts: str) -> None:
+    """Require that nobody who has signed in gives another name than theirs.
+
+    Raises:
+        HTTPException: They do; the run's audit log says so.
+    """
+    person = signed_in()
+    if person is not None and name not in ("", person.name):
+        told = f"You are signed in as {person.name}: nothing is saved under another name."
+        raise _refused(run, person, what, told, named=name[:MAX_REVIEWER], **facts)
+
+
+def _refused(run: Path, person: Person, what: str, told: str, **facts: str) -> HTTPException:
+    record_if_possible(run, "refused", person=person.name, what=what, **facts, session=person.session)
+    return HTTPException(403, told)
+
+
+def seen(standing: Standing) -> Standing:
+    """What the one who asks may see of a case's reviews; until all have labelled it, no one else's."""
+    person = signed_in()
+    return standing if person is None or person.may("admin") else standing.seen_by(person.name)
 
 
 class Reviewing:
@@ -115,7 +153,10 @@ class Reviewing:
     def gold(self, request: Request) -> Response:
         """The reviewed cases as JSON lines."""
         run = self._named(request.path_params["run"])
-        record_if_possible(run.path, "exported", person=reviewer_of(request), what="reviewed cases")
+        demand_role("admin", run.path, "an export of reviews")
+        record_if_possible(
+            run.path, "exported", person=reviewer_of(request), what="reviewed cases", **session_fact()
+        )
         content = b"".join(jsonl(reviewed_cases(RunFolder(run.path)).cases))
         headers = {"content-disposition": 'attachment; filename="gold.jsonl"'}
         return Response(content, media_type="application/jsonl", headers=headers)
@@ -125,7 +166,7 @@ class Reviewing:
         case_id = parameter(request, "id")
         with self._named(name).reviewing() as (run, reviews):
             open_case(run, case_id, reviewer_of(request))
-            saved = reviews.reviews.history(request.query_params.get("saved", ""))
+            saved = seen(reviews.standing(request.query_params.get("saved", ""))).history
             visit = Visit(reviewer_of(request), opened, saved=saved[-1] if saved else None)
             return HTMLResponse(self._page(run, name, case_id, reviews, visit))
 
@@ -142,13 +183,25 @@ class Reviewing:
 
     def _page(self, run: Run, name: str, case_id: str, reviews: ReviewedRun, visit: Visit) -> str:
         going = self._going_on.progress(run.path)
-        visit = replace(visit, going=going, resumes=self._going_on.possible)
-        return case_page(run, name, case_id, self._addresses, reviews, visit, self._name_of)
+        person = signed_in()
+        visit = replace(
+            visit,
+            going=going,
+            resumes=self._going_on.possible,
+            writes=person is None or person.may("review"),
+            names=person is None or person.may("admin"),
+        )
+        standing = seen(reviews.standing(case_id))
+        return case_page(run, name, case_id, self._addresses, standing, visit, self._name_of)
 
     def _take(self, request: Request, typed: Typed) -> Response:
         name: str = request.path_params["run"]
         case_id = parameter(request, "id")
         opened = self._named(name)
+        demand_role("review", opened.path, "a review", case=case_id)
+        demand_own_name(opened.path, typed.reviewer, "a review", case=case_id)
+        if signed_in() is not None:
+            typed = replace(typed, reviewer=reviewer_of(request))
         with opened.reviewing(now=True) as (run, reviews):
             demand_case(run, case_id)
             try:
@@ -191,7 +244,8 @@ class Reviewing:
 def _save(run: Run, reviewed: ReviewedRun, case_id: str, typed: Typed) -> bool:
     """Add the review; whether the case waited for it."""
     line = run.line(case_id)
-    reviewed.reviews.add(review_of(line, reviewed.reviews.history(case_id), typed))
+    made = review_of(line, seen(reviewed.standing(case_id)).history, typed)
+    reviewed.reviews.add(made, noted=session_fact())
     return bool(line["status"] == WAITING)
 
 
@@ -205,26 +259,44 @@ async def fields_of(request: Request) -> list[tuple[str, str]]:
     Raises:
         HTTPException: It is something else, or too large.
     """
-    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
-        raise HTTPException(415, "A review is sent as a form.")
-    length = request.headers.get("content-length", "")
-    # The server takes no more bytes than are announced.
-    if not length.isdecimal() or int(length[:12]) > MAX_FORM:
-        raise HTTPException(413, "The form is too large.")
+    demand_form(request, MAX_FORM)
     form = await request.form(max_fields=_MAX_FIELDS)
     return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
 
 
+def demand_form(request: Request, most: int) -> None:
+    """Require that a form was sent.
+
+    Args:
+        request: The request.
+        most: Bytes that it may have.
+
+    Raises:
+        HTTPException: It is something else, or too large.
+    """
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "This is sent as a form.")
+    length = request.headers.get("content-length", "")
+    # The server takes no more bytes than are announced.
+    if not length.isdecimal() or int(length[:12]) > most:
+        raise HTTPException(413, "The form is too large.")
+
+
 def reviewer_of(request: Request) -> str:
-    """The name that the browser's last review was given under; empty for none."""
+    """Who is signed in; else the name that the browser's last review was given under, empty for none."""
+    person = signed_in()
+    if person is not None:
+        return person.name
     return unquote(request.cookies.get(_REVIEWER, ""))[:MAX_REVIEWER]
 
 
 def remember_reviewer(answer: Response, name: str) -> None:
     """Let the next form start with a name.
 
-    It belongs to a person, not to one server: the next viewer starts with it too.
+    It belongs to a person, not to one server: the next viewer starts with it too. Who signs in needs none.
     """
+    if signed_in() is not None:
+        return
     answer.set_cookie(
         _REVIEWER, quote(name, safe=""), max_age=_YEAR, path="/runs", httponly=True, samesite="strict"
     )
@@ -254,7 +326,7 @@ class Verifying:
         """
         run, case_id = request.path_params["run"], parameter(request, "id")
         with self._named(run).reading() as reading:
-            demand_case(reading, case_id)
+            open_case(reading, case_id, reviewer_of(request))
             answer, case = reading.line(case_id).get("answer"), reading.case(case_id)
         lines, source = answer_and_note(run, case_id, answer, case)
         with self._lock:

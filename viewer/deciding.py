@@ -13,15 +13,19 @@ from viewer.addresses import ServedAddresses
 from viewer.case_handlers import (
     Named,
     demand_case,
+    demand_own_name,
+    demand_role,
     fields_of,
     open_case,
     parameter,
     remember_reviewer,
     reviewer_of,
+    seen,
 )
 from viewer.going_on import GoingOn
 from viewer.pages.blind import BlindForm, read_blind_form
 from viewer.pages.reviewers import adjudicate_page, reviewers_page
+from viewer.sessions import session_fact, signed_in
 
 
 class Deciding:
@@ -40,16 +44,21 @@ class Deciding:
         self._going_on = going_on
 
     def reviewers(self, request: Request) -> Response:
-        """Everybody's queue, and how far they agree."""
+        """Everybody's queue, and how far they agree; but for an admin, one's own and finished cases."""
         name: str = request.path_params["run"]
         opened = self._named(name)
         ids = [row.case_id for row in opened.ended().summaries]
         with opened.reviewing(now=True) as (_, reviewed):
-            standings = dict(reviewed.standings())
+            every = dict(reviewed.standings())
+        person = signed_in()
+        shown = queues(ids, every)
+        if person is not None and not person.may("admin"):
+            shown = [one for one in shown if one.reviewer == person.name]
+        standings = {id_: seen(one) for id_, one in every.items()}
         page = reviewers_page(
             name,
             opened.path,
-            queues(ids, standings),
+            shown,
             standings,
             reviewer_agreement(standings),
             self._addresses,
@@ -69,7 +78,7 @@ class Deciding:
     def _page(self, name: str, case_id: str, form: BlindForm, reviewer: str, fault: str = "") -> str:
         with self._named(name).reviewing() as (run, reviewed):
             open_case(run, case_id, reviewer)
-            standing, case = reviewed.standing(case_id), run.case(case_id)
+            standing, case = seen(reviewed.standing(case_id)), run.case(case_id)
         return adjudicate_page(
             name, case_id, case, standing, form, self._addresses, reviewer=reviewer, fault=fault
         )
@@ -78,9 +87,18 @@ class Deciding:
         name: str = request.path_params["run"]
         case_id, opened = parameter(request, "id"), self._named(name)
         reviewer = next((value.strip() for field, value in sent if field == "reviewer"), "")
+        demand_role("review", opened.path, "a decision", case=case_id)
+        demand_own_name(opened.path, reviewer, "a decision", case=case_id)
+        if signed_in() is not None:
+            reviewer = reviewer_of(request)
         with opened.reviewing(now=True) as (run, reviewed):
             demand_case(run, case_id)
             line, standing = run.line(case_id), reviewed.standing(case_id)
+            if standing.missing:
+                # Until all have labelled it, a decision would show what the others say.
+                demand_role(
+                    "admin", opened.path, "a decision before all have labelled the case", case=case_id
+                )
             form = read_blind_form(sent, standing.sentence_ids)
             fault = ""
             try:
@@ -92,10 +110,10 @@ class Deciding:
                     comment=form.comment,
                     seconds=form.seconds,
                 )
-                reviewed.reviews.add(made)
+                reviewed.reviews.add(made, noted=session_fact())
             except RunError as error:
                 fault = str(error)
-            undecided = [id_ for id_, one in reviewed.standings().items() if one.undecided]
+            undecided = [id_ for id_, one in reviewed.standings().items() if seen(one).undecided]
         if fault:
             return HTMLResponse(self._page(name, case_id, form, reviewer, fault), 422)
         if line["status"] == WAITING:

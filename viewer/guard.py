@@ -1,8 +1,8 @@
-"""Access control: only this machine's user, from pages that the server itself has sent.
+"""Access control: only those who are let in, from pages that the server itself has sent.
 
 Loopback is shared with every other user and with every web page open in a browser. So a request must name one
-of our addresses as its host (which a rebound DNS name is not), carry the cookie that the printed link sets,
-and come from our own page if it writes.
+of our addresses as its host (which a rebound DNS name is not), come from our own page if it writes, and pass
+a door: the cookie that the printed link sets, or that of somebody who has signed in.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
+from typing import Protocol
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,6 +43,7 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
+_PORTS = {"http": 80, "https": 443}
 _OWN_FETCH = ("same-origin", "none")
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 _NO_LINK = (
@@ -50,24 +52,31 @@ _NO_LINK = (
 )
 
 
+class Door(Protocol):
+    """Lets those in who may come in, and answers everybody else."""
+
+    async def __call__(
+        self, app: ASGIApp, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
+    ) -> None:
+        """Serve a request by the application, or refuse it."""
+
+
 class Guard:
     """An ASGI middleware that refuses strangers and sets headers on every response."""
 
-    def __init__(self, app: ASGIApp, port: int, token: str, names: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, port: int, door: Door, names: Iterable[str] = ()) -> None:
         """Guard an application.
 
         Args:
             app: The guarded application.
             port: The port that it is served on.
-            token: The key in the link; see `new_token`.
+            door: Who may come in.
             names: Host names besides those of loopback; `*` is any numeric address.
         """
         self._app = app
         self._port = port
-        self._token = token.encode()
+        self._door = door
         self._names = {"127.0.0.1", "localhost", "[::1]", *names}
-        # Cookies do not tell ports apart.
-        self._cookie = f"evigraph_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -89,15 +98,11 @@ class Guard:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if refusal := self._refusal(scope, headers):
             await _answer(send_with_headers, 403, refusal)
-        elif (given := _token_of(scope)) is not None and self._is_token(given):
-            await self._let_in(scope, headers, send_with_headers)
-        elif not self._is_token(_cookie(headers.get("cookie", ""), self._cookie)):
-            await _answer(send_with_headers, 403, _NO_LINK)
         else:
-            await self._app(scope, receive, send_with_headers)
+            await self._door(self._app, scope, headers, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> str:
-        if not self._is_ours(headers.get("host", "")):
+        if not self._is_ours(headers.get("host", ""), scope["scheme"]):
             return (
                 "This server answers to the address that `evigraph view` has printed, and to no other name."
             )
@@ -109,19 +114,42 @@ class Guard:
         if scope["method"] != "POST":
             return "Pages are read, and reviews are sent; nothing else is done here."
         origin = headers.get("origin")
-        from_us = origin is None or (
-            origin.startswith("http://") and origin.removeprefix("http://") == headers.get("host")
-        )
+        from_us = origin is None or origin == f"{scope['scheme']}://{headers.get('host')}"
         fetched_by_us = site is None or site == "same-origin"
         identified = origin is not None or site is not None
         return "" if from_us and fetched_by_us and identified else "Only this page itself may write."
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_ours(self, host: str, scheme: str) -> bool:
         found = _HOST.fullmatch(host)
-        if found is None or int(found["port"] or 80) != self._port:
+        if found is None or int(found["port"] or _PORTS.get(scheme, 80)) != self._port:
             return False
         name = found["name"].lower()
         return name in self._names or ("*" in self._names and _is_numeric(name))
+
+
+class LinkDoor:
+    """Lets those in who have the link that is printed when the server starts."""
+
+    def __init__(self, port: int, token: str) -> None:
+        """Open to one key.
+
+        Args:
+            port: The port that is served on.
+            token: The key in the link; see `new_token`.
+        """
+        self._token = token.encode()
+        self._cookie = cookie_name(port)
+
+    async def __call__(
+        self, app: ASGIApp, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
+    ) -> None:
+        """Serve a request."""
+        if (given := _token_of(scope)) is not None and self._is_token(given):
+            await self._let_in(scope, headers, send)
+        elif not self._is_token(cookie_of(headers, self._cookie)):
+            await _answer(send, 403, _NO_LINK)
+        else:
+            await app(scope, receive, send)
 
     def _is_token(self, given: str | None) -> bool:
         return given is not None and hmac.compare_digest(given.encode(errors="replace"), self._token)
@@ -130,16 +158,45 @@ class Guard:
         """Move the key from the address into a cookie."""
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([pair for pair in pairs if pair[0] != TOKEN])
-        # Exactly one leading slash: two would name another host.
-        path = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/\\")
+        path = own_path(scope["raw_path"].decode("latin-1").partition("?")[0])
         target = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        if scope["scheme"] == "https":
+            cookie += "; Secure"
         extra = {"set-cookie": cookie}
-        if headers.get("sec-fetch-site", "none") in _OWN_FETCH:
-            await _answer(send, 303, "", {**extra, "location": target})
+        if is_from_elsewhere(headers):
+            await answer_from_our_page(send, target, extra)
         else:
-            # A link in another program's page: the browser sends strict cookies from our own page only.
-            await _answer(send, 200, "", extra, head=_refresh(target))
+            await _answer(send, 303, "", {**extra, "location": target})
+
+
+def cookie_name(port: int) -> str:
+    """The name of the cookie of a server: cookies do not tell ports apart."""
+    return f"evigraph_{port}"
+
+
+def cookie_of(headers: Mapping[str, str], name: str) -> str | None:
+    """The value of a cookie; None where the request has none."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def own_path(path: str) -> str:
+    """A path of this server: exactly one leading slash, as two would name another host."""
+    return "/" + path.lstrip("/\\")
+
+
+def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Whether a link in another program's page leads here: browsers send no strict cookies with those."""
+    return headers.get("sec-fetch-site", "none") not in _OWN_FETCH
+
+
+async def answer_from_our_page(send: Send, target: str, headers: Mapping[str, str] | None = None) -> None:
+    """Answer by a page that goes on to a path, with the strict cookies that links of others come without."""
+    await _answer(send, 200, "", headers, head=_refresh(target))
 
 
 def new_token() -> str:
@@ -159,14 +216,6 @@ def _token_of(scope: Scope) -> str | None:
     if scope["method"] not in ("GET", "HEAD"):
         return None
     return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get(TOKEN)
-
-
-def _cookie(header: str, name: str) -> str | None:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
 
 
 def _refresh(target: str) -> str:

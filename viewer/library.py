@@ -65,8 +65,8 @@ class Library:
             roots: Run folders, or folders that hold some.
             report: Called with a line about anything that takes long.
         """
-        self._roots = roots
-        self._report = report
+        self.roots = roots
+        self.report = report
         self._lock = threading.Lock()
         self._paths: dict[str, Path] = {}
         self._runs: dict[str, OpenedRun] = {}
@@ -77,7 +77,7 @@ class Library:
         """Names of the runs that exist now, in the order of their paths."""
         with self._lock:
             if not self._searched or time.monotonic() - self._searched > _SEARCH_INTERVAL:
-                found = dict.fromkeys(find_runs(self._roots))
+                found = dict.fromkeys(find_runs(self.roots))
                 self._paths = name_runs(found, self._paths)
                 self._searched = time.monotonic()
             return list(self._paths)
@@ -90,7 +90,7 @@ class Library:
             path = self._paths.get(name)
             if path is None:
                 return None
-            run = self._runs.setdefault(name, OpenedRun(path, self._report))
+            run = self._runs.setdefault(name, OpenedRun(path, self.report))
             self._used[name] = None
             self._used.move_to_end(name)
             past = [self._used.popitem(last=False)[0] for _ in range(len(self._used) - _MAX_OPEN)]

@@ -7,15 +7,18 @@ import html
 import os
 import shutil
 import socket
+import ssl
 import sys
 import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from cases.errors import InputError
 from serving.gate import demand_listening
 from serving.policy import is_loopback, plain_host
 from viewer.guard import TOKEN, new_token
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from viewer.blind_handlers import Blind
     from viewer.going_on import Command
+    from viewer.users import Users
 
 DEFAULT_PORT = 8377
 MAX_HEAD_BYTES = 1 << 16
@@ -61,12 +65,41 @@ def listen(host: str, port: int | None) -> socket.socket:
         return _bound(host, 0)
 
 
-def link(host: str, port: int, token: str) -> str:
-    """The link that opens the page; it contains the key."""
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What pages are encrypted with: PEM files of a certificate, with its chain, and of its key."""
+
+    chain: Path
+    key: Path
+
+    @classmethod
+    def checked(cls, chain: Path, key: Path) -> Certificate:
+        """Two files that can be used.
+
+        Raises:
+            InputError: They cannot.
+        """
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                # A password would be asked for on the terminal, by a server that nobody may be watching.
+                chain,
+                key,
+                password=lambda: b"",
+            )
+        except OSError as error:
+            # Such as one that is missing, not PEM, or of another key.
+            said = error.strerror or str(error)
+            raise InputError(chain, f"cannot be used with {key}: {said}") from None
+        return cls(chain, key)
+
+
+def link(host: str, port: int, token: str | None, *, encrypted: bool = False) -> str:
+    """The link that opens the page; it contains the key, where there is one."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - shown, not bound
     if ":" in shown and not shown.startswith("["):
         shown = f"[{shown}]"
-    return f"http://{shown}:{port}/?{urlencode({TOKEN: token})}"
+    end = "" if token is None else f"?{urlencode({TOKEN: token})}"
+    return f"{'https' if encrypted else 'http'}://{shown}:{port}/{end}"
 
 
 def serve(
@@ -77,6 +110,8 @@ def serve(
     ranker: str = "support",
     command: Command | None = None,
     blind: Blind | None = None,
+    users: Users | None = None,
+    certificate: Certificate | None = None,
 ) -> None:
     """Serve until the process is interrupted.
 
@@ -88,26 +123,32 @@ def serve(
         ranker: Verifies answers: a packaged ranker, or the folder of one.
         command: Resumes the reviewed cases of a run; None leaves them waiting.
         blind: Serve the pages of blind reviews, and no others.
+        users: Who may sign in; None lets everybody in who has the link.
+        certificate: Encrypts the pages.
     """
     import uvicorn
 
     from viewer.going_on import GoingOn
     from viewer.server import application
+    from viewer.signing_in import SigningIn
 
     port = bound.getsockname()[1]
     token = new_token()
+    signing_in = None if users is None else SigningIn(users, port, library.roots, library.report)
     names = ["*", socket.gethostname()] if not is_loopback(plain_host(host)) else []
     going_on = GoingOn(command)
-    app = application(library, port, token, [*names, host], ranker, going_on, blind)
+    app = application(library, port, token, [*names, host], ranker, going_on, blind, signing_in)
     threading.Thread(target=library.warm, name="warm", daemon=True).start()
-    started(link(host, port, token))
+    started(link(host, port, token if users is None else None, encrypted=certificate is not None))
     try:
-        uvicorn.Server(configured(app)).run(sockets=[bound])
+        uvicorn.Server(configured(app, certificate)).run(sockets=[bound])
     finally:
+        if signing_in is not None:
+            signing_in.close()
         going_on.close()
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
+def configured(app: ASGIApp, certificate: Certificate | None = None) -> uvicorn.Config:
     """How the application is served."""
     import uvicorn
 
@@ -124,6 +165,8 @@ def configured(app: ASGIApp) -> uvicorn.Config:
         proxy_headers=False,
         ws="none",
         timeout_graceful_shutdown=_LAST_ANSWERS,
+        ssl_certfile=None if certificate is None else certificate.chain,
+        ssl_keyfile=None if certificate is None else certificate.key,
     )
 
 

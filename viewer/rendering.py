@@ -8,6 +8,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cases.texts import plural, printable
+from viewer.sessions import signed_in
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -28,6 +29,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_without_controls,
     )
+    made.globals["signed_in"] = signed_in
     made.filters["duration"] = duration
     made.filters["number"] = number
     made.filters["plural"] = plural

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import orjson
@@ -14,7 +14,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cases.errors import InputError
 from ranking.errors import RankerError
@@ -26,18 +26,20 @@ from viewer.case_handlers import Reviewing, Verifying, open_case, parameter, rev
 from viewer.charts import NAMES, draw, figures
 from viewer.deciding import Deciding
 from viewer.going_on import GoingOn
-from viewer.guard import IMAGE_POLICY, Guard
+from viewer.guard import IMAGE_POLICY, Guard, LinkDoor
 from viewer.library import Library, named
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page
 from viewer.pages.compare import KINDS, RunDifferences, Side, compare, compare_case_page, compare_page
 from viewer.pages.runs import ListedRun, ReviewLinks, listed, rows_document, run_page, runs_page
 from viewer.rendering import assets, render
+from viewer.sessions import signed_in
+from viewer.signing_in import SigningIn
 from weights.registry import WeightsError
 
 _MIN_GZIP = 2_000
 _GZIP_LEVEL = 5
-_EXPLAINED = (404, 413, 415)
+_EXPLAINED = (403, 404, 413, 415)
 """Our own refusals, whose messages are shown."""
 _MAX_CACHED = 16
 """Runs whose encoded rows and charts are cached; those of 10,000 cases take 0.6 MB."""
@@ -99,8 +101,11 @@ class Server:
     def _run(self, request: Request) -> Response:
         name, run = self._asked(request)
         totals = run.totals()[1]
+        person = signed_in()
         links = ReviewLinks(
-            self._addresses.next_review(name), self._addresses.gold(name), self._addresses.reviewers(name)
+            self._addresses.next_review(name) if person is None or person.may("review") else None,
+            self._addresses.gold(name) if person is None or person.may("admin") else None,
+            self._addresses.reviewers(name),
         )
         page = run_page(name, run.path, run.ended(), totals, self._addresses, review_links=links)
         return HTMLResponse(page)
@@ -190,22 +195,50 @@ def application(
     ranker: str = "support",
     going_on: GoingOn | None = None,
     blind: Blind | None = None,
+    signing_in: SigningIn | None = None,
 ) -> ASGIApp:
     """The guarded application.
 
     Args:
         library: The runs.
         port: The port that it is served on.
-        token: The key in the printed link.
+        token: The key in the printed link; opens nothing where people sign in.
         names: Host names besides those of loopback; `*` is any numeric address.
         ranker: Verifies answers: a packaged ranker, or the folder of one.
         going_on: Resumes waiting cases that were reviewed; None leaves them waiting.
-        blind: Serve the pages of blind reviews, and no others.
+        blind: Serve the pages of blind reviews, and no others, but to those who have signed in as admin.
+        signing_in: Signs named users in; None lets everybody in who has the key.
     """
     going_on = going_on or GoingOn()
-    pages = Server(library, ranker, going_on) if blind is None else BlindServer(library, blind, going_on)
+    every = Server(library, ranker, going_on).routes() if blind is None or signing_in is not None else []
+    app: ASGIApp = _served(every, signing_in)
+    if blind is not None:
+        restricted = _served(BlindServer(library, blind, going_on).routes(), signing_in)
+        app = _ByRole(restricted, app) if signing_in is not None else restricted
+    # Outermost, so that errors get its headers too.
+    return Guard(app, port, signing_in or LinkDoor(port, token), names)
+
+
+class _ByRole:
+    """Gives those who have signed in as admin all pages, and all others those of blind reviews."""
+
+    def __init__(self, restricted: ASGIApp, every: ASGIApp) -> None:
+        self._restricted = restricted
+        self._every = every
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        person = signed_in()
+        app = self._every if person is not None and person.may("admin") else self._restricted
+        await app(scope, receive, send)
+
+
+def _served(pages: Sequence[Route], signing_in: SigningIn | None) -> Starlette:
     app = Starlette(
-        routes=[Route("/assets/{name}", _asset), *pages.routes()],
+        routes=[
+            Route("/assets/{name}", _asset),
+            *(signing_in.routes() if signing_in is not None else ()),
+            *pages,
+        ],
         middleware=[Middleware(GZipMiddleware, minimum_size=_MIN_GZIP, compresslevel=_GZIP_LEVEL)],
         exception_handlers={
             HTTPException: _refused,
@@ -220,8 +253,7 @@ def application(
     )
     # No redirects to addresses made from the request.
     app.router.redirect_slashes = False
-    # Outermost, so that errors get its headers too.
-    return Guard(app, port, token, names)
+    return app
 
 
 def _asset(request: Request) -> Response:

@@ -63,6 +63,11 @@ class Wanted:
     probe: bool = True
     policies: tuple[HeldPolicy, ...] = ()
 
+    @property
+    def given_files(self) -> list[CaseFiles]:
+        """The files of both parts."""
+        return [files for files in (self.files, self.test) if isinstance(files, CaseFiles)]
+
 
 class _Silent:
     """Watches dry runs, which say nothing that the run itself does not."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.files import json_bytes, write_atomically
+from cases.scans import keep_scans_of_parts
 from evals.optimisation.candidates import CandidateRuns, Wanted
 from evals.optimisation.errors import OptimisationError
 from evals.optimisation.instructions import Instruction, most_tokens, proposals, propose
@@ -60,6 +61,10 @@ class Preparation:
         bare = make_space(wanted.given, {}, {}, held_out, variants_folder)
         _keep_plan(self.out / PLAN, self._identity(pool))
         self.split.write()
+        keep_scans_of_parts(
+            [path for files in wanted.given_files for path in files.all],
+            [part.path for part in (self.split.search, self.split.test)],
+        )
         self._note_cases()
         await self._demand_budget(bare.candidate(bare.own))
         variants = await self._variants()

@@ -17,7 +17,7 @@ from evals.optimisation.errors import OptimisationError
 from evals.optimisation.preparation import Preparation
 from evals.optimisation.search import Attempt, Ended, Search
 from evals.optimisation.space import Space
-from evals.optimisation.split import CaseFiles, Split, split_cases
+from evals.optimisation.split import Split, split_cases
 from evals.pages.tables import SHARES
 from evals.scoring.measures import TaskScores
 from graph.recipe import RecipeError
@@ -26,7 +26,7 @@ from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.backends import demand_allowed
 from serving.errors import ModelError
-from serving.gate import hold_for
+from serving.gate import hold_for, take_cases
 from serving.policy import keep_beside
 
 EndedBy = Literal["trials", "space", "budget", "stop"]
@@ -75,6 +75,8 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
     """
     _ = wanted.given.evidence
     wanted = replace(wanted, policies=hold_for(_files(wanted)))
+    for files in wanted.given_files:
+        take_cases(files.cases, files.keys)
     for name in wanted.models.values():
         demand_allowed(name)
     out.mkdir(parents=True, exist_ok=True)
@@ -87,9 +89,8 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
 
 def _files(wanted: Wanted) -> Iterator[Path]:
     """All whose texts are sent."""
-    for files in (wanted.files, wanted.test):
-        if isinstance(files, CaseFiles):
-            yield from (*files.cases, *files.keys)
+    for files in wanted.given_files:
+        yield from (*files.cases, *files.keys)
     if wanted.demos is not None:
         yield wanted.demos
 

@@ -29,6 +29,16 @@ class CaseFiles:
     def __str__(self) -> str:
         return ", ".join(map(str, self.cases))
 
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """Every file of cases and every key.
+
+        Raises:
+            InputError: A path is missing.
+        """
+        source = find_cases(self.cases, self.keys)
+        return (*source.paths, *source.keys)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.viewer.conftest import PORT, TOKEN
-from viewer.guard import POLICY, Guard
+from viewer.guard import POLICY, Guard, LinkDoor
 
 OURS = f"http://127.0.0.1:{PORT}"
 
@@ -20,7 +20,7 @@ def stranger(*names: str) -> TestClient:
         return PlainTextResponse("case text")
 
     app = Starlette(routes=[Route("/{path:path}", page, methods=["GET", "POST", "PUT"])])
-    return TestClient(Guard(app, PORT, TOKEN, names), base_url=OURS, follow_redirects=False)
+    return TestClient(Guard(app, PORT, LinkDoor(PORT, TOKEN), names), base_url=OURS, follow_redirects=False)
 
 
 @pytest.fixture

@@ -246,7 +246,7 @@ def test_a_page_on_disk_shows_reviews_and_no_form(run: RunWriter) -> None:
     made: Review = make_review(ended("k0", review=None), reviewer="Ann", labels={}, comment="as it is")
     Reviews(run.path).add(made)
     with runs.open(run.path) as opened:
-        page = case_page(opened, "run", "k0", FileAddresses(), ReviewedRun(run.path))
+        page = case_page(opened, "run", "k0", FileAddresses(), ReviewedRun(run.path).standing("k0"))
     assert "as it is" in page
     assert "review-form" not in page
     assert "<fieldset" not in page

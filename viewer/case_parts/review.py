@@ -199,6 +199,8 @@ class Visit:
         saved: The review that was just saved.
         going: How reviewed cases of the run go on by themselves; None where nothing goes on.
         resumes: Whether they do.
+        writes: Whether whoever asks may save reviews.
+        names: Whether they may know who else is to review the case.
     """
 
     reviewer: str = ""
@@ -209,6 +211,8 @@ class Visit:
     saved: Review | None = None
     going: Progress | None = None
     resumes: bool = False
+    writes: bool = True
+    names: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,10 +288,10 @@ def read_review(line: Line, standing: Standing, action: str | None, visit: Visit
         waits=waiting and not goes_on,
         goes_on=goes_on,
         contested=contested(line.get("vote_counts") or {}, line.get("usable_votes") or 0) if waiting else [],
-        missing=standing.missing,
+        missing=standing.missing if visit.names or not standing.missing else ["others"],
         differing=standing.differing if standing.undecided else [],
         saved=visit.saved,
-        form=None if action is None else _form(line, history, action, visit),
+        form=None if action is None or not visit.writes else _form(line, history, action, visit),
     )
 
 

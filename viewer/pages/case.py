@@ -13,7 +13,7 @@ from runs import Run, RunError
 from runs.folder import RunFolder
 from runs.forks import forks
 from runs.manifest import WAITING, ForkedFrom
-from runs.reviewers import ReviewedRun, Standing
+from runs.reviewers import Standing
 from runs.trace_file import Line
 from serving.journal import JournalError
 from serving.messages import Message
@@ -34,6 +34,8 @@ _NO_RESULTS: Line = dict.fromkeys(
     ("interpreted_question", "intent", "usable_votes", "evidence", "label_source", "answer", "retrieved")
 )
 
+_NOT_REVIEWED = Standing((), ())
+
 NameOf = Callable[[Path], str | None]
 """The name under which a run folder is shown; None if it is not shown."""
 
@@ -43,7 +45,7 @@ def case_page(
     name: str,
     case_id: str,
     addresses: Addresses,
-    reviews: ReviewedRun | None = None,
+    standing: Standing = _NOT_REVIEWED,
     visit: Visit | None = None,
     name_of: NameOf = lambda _: None,
 ) -> str:
@@ -54,7 +56,7 @@ def case_page(
         name: The run's name in addresses.
         case_id: The case.
         addresses: Where links lead.
-        reviews: The run's reviews; None shows none, as pages without texts do.
+        standing: Its reviews; pages without texts show none.
         visit: State of the review form, if the page is requested for more than reading.
         name_of: Names of the other runs that are shown, for links to forks.
 
@@ -73,7 +75,6 @@ def case_page(
     graph = run.manifest.graph
     route = read_route(steps, graph)
     before, after = run.neighbours(case_id)
-    standing = reviews.standing(case_id) if reviews is not None else Standing((), ())
     texts_fault = run.texts_fault
     if case is None and not texts_fault:
         texts_fault = "no readable case file has this id"

@@ -192,10 +192,16 @@ def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) ->
 
 
 class ReviewLinks(NamedTuple):
-    """Addresses of a served run: the next case to review, the reviewed cases as a file, and the reviewers."""
+    """Addresses of a served run.
 
-    next: str
-    gold: str
+    Attributes:
+        next: The next case to review; None for a person who may not.
+        gold: The reviewed cases as a file; the same.
+        reviewers: The reviewers.
+    """
+
+    next: str | None
+    gold: str | None
     reviewers: str
 
 
