@@ -16,6 +16,7 @@ from pydantic import (
 
 from cases.json_border import encodable, fault
 from cases.records import Label
+from graph.recipe import FLAGSHIP
 
 Status = Literal["queued", "running", "finished", "interrupted", "stopped", "cancelled", "failed"]
 
@@ -51,8 +52,8 @@ class Submission(_Given):
     cases: list[_Case] | None = Field(
         None, min_length=1, description="Several cases, each with an id of its own."
     )
-    system: _Name | None = Field(None, description="A system on offer.", examples=["tamu"])
-    recipe: _Name | None = Field(None, description="A recipe on offer.", examples=["laptop"])
+    system: _Name | None = Field(None, description="A system on offer.", examples=[FLAGSHIP])
+    recipe: _Name | None = Field(None, description="A recipe on offer.", examples=[FLAGSHIP])
     model: _Name | None = Field(None, description="A model on offer; the first one without a name.")
     settings: dict[str, _Value] = Field(
         default_factory=dict,

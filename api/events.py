@@ -31,18 +31,18 @@ class Position(NamedTuple):
 
     Attributes:
         start: Where its pass begins in the trace, in bytes.
-        index: Of its line in the pass; -1 for none.
+        line: Which one of the pass; -1 for none.
         ended: Whether the end of the run was seen after it.
     """
 
     start: int = 0
-    index: int = -1
+    line: int = -1
     ended: bool = False
 
     @property
     def id(self) -> str:
         """As events carry it."""
-        return f"{self.start}-{max(0, self.index + 1)}" + ("-end" if self.ended else "")
+        return f"{self.start}-{max(0, self.line + 1)}" + ("-end" if self.ended else "")
 
 
 def position_of(id_: str | None) -> Position:
@@ -128,7 +128,7 @@ def _read(job: Job, since: Position) -> Iterator[tuple[Position, Line]]:
     for count, place in enumerate(trace.places(Place(0, since.start))):
         if count > _AT_ONCE:
             return
-        seen = since.index if place.start == since.start else -1
+        seen = since.line if place.start == since.start else -1
         for index, line in enumerate(trace.read(place)):
             if index > seen:
                 yield Position(place.start, index), line

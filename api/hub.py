@@ -54,10 +54,10 @@ class Hub:
             self._loop.call_soon_threadsafe(self._wake, run, step)
 
     def close(self) -> None:
-        """End all streams; their clients come back and go on where they were."""
+        """End all streams; their clients come back and go on where they were. Any thread may call it."""
         self.closed = True
         for run in [*self._listeners]:
-            self._wake(run, None)
+            self.tell(run)
 
     def _wake(self, run: str, step: dict[str, Any] | None) -> None:
         for listener in self._listeners.get(run, ()):

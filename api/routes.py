@@ -83,10 +83,13 @@ class _Door:
             auto_error=False, scheme_name="token", description="A token of `evigraph users add`."
         )
 
-        async def caller(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> Caller:
+        async def caller(
+            request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+        ) -> Caller:
             if given is None:
                 raise Refused(401, "send Authorization: Bearer TOKEN", headers={"WWW-Authenticate": "Bearer"})
-            found = await self._tokens.caller(given.credentials)
+            address = request.client.host if request.client is not None else ""
+            found = await self._tokens.caller(given.credentials, address)
             if found is None:
                 raise Refused(
                     401, "the token is nobody's", headers={"WWW-Authenticate": 'Bearer error="invalid_token"'}
@@ -100,15 +103,14 @@ class _Door:
         return caller
 
 
-def application(service: Service, tokens: Tokens, clock: Callable[[], float] = time.monotonic) -> ASGIApp:
+def application(service: Service, tokens: Tokens, rate: Rate) -> ASGIApp:
     """The API.
 
     Args:
         service: What it serves.
         tokens: Whose tokens are valid.
-        clock: Of the rate limit; seconds that only grow.
+        rate: How often each user may call.
     """
-    limits = service.offer.limits
     app = FastAPI(
         title="Evigraph",
         summary="Clinical questions answered from given evidence, by graphs of language-model calls.",
@@ -124,7 +126,7 @@ def application(service: Service, tokens: Tokens, clock: Callable[[], float] = t
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     install(app)
-    door = _Door(tokens, Rate(limits.per_minute, clock))
+    door = _Door(tokens, rate)
     _add_runs(app, service, door)
     _add_events(app, service, door)
     _add_cases(app, service, door)

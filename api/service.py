@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import runs
@@ -35,7 +35,7 @@ from cases.files import json_bytes
 from cases.load import find_cases
 from cases.note_files import note_case
 from cases.plain_jsonl import jsonl, read_jsonl
-from cases.records import InvalidCase
+from cases.records import Case, InvalidCase
 from nodes.evidence.disagreement import contested
 from runs.audit import record_if_possible
 from runs.batch import Options
@@ -86,6 +86,7 @@ class Service:
         """Take nothing more; let runs end within some seconds, stop the others, and end all streams."""
         self.draining = True
         self.runner.drain(seconds)
+        self.hub.close()
 
     @property
     def ready(self) -> bool:
@@ -197,8 +198,10 @@ class Service:
         """
         rests = self.runner.session(job).state == "rest"
         found = self.status(job)
+        # What the end of this service stops goes on with the next one, and so do its streams.
+        open_ = ("queued", "interrupted") if self.draining else ("queued",)
         return State(
-            rests and found.status != "queued", found.model_dump(include={"id", "status", "cases", "fault"})
+            rests and found.status not in open_, found.model_dump(include={"id", "status", "cases", "fault"})
         )
 
     def cancel(self, caller: Caller, job: Job) -> RunStatus:
@@ -226,7 +229,7 @@ class Service:
         if folder is None:
             return []
         return [
-            CaseState(case_id=case_id, status=status.partition(":")[0])  # type: ignore[arg-type]
+            CaseState(case_id=case_id, status=status.partition(":")[0])
             for case_id, status in _damaged(folder.statuses).items()
         ]
 
@@ -317,6 +320,11 @@ class Service:
             says=made.words,
             goes_on=goes_on,
         )
+
+    def read_cases(self, job: Job) -> Iterator[Case | InvalidCase]:
+        """The cases of a job, as they were submitted; none where its file is gone."""
+        path = self.jobs.case_file(job.record)
+        return iter(find_cases([path])) if path.is_file() else iter(())
 
     def opened_events(self, caller: Caller, job: Job) -> None:
         """Note who watches a run."""
