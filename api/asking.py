@@ -78,6 +78,9 @@ class Asking:
         status = self._service.status(job)
         ended = self._service.standing(job).ended
         case = next(iter(self._service.read_cases(job)), None)
+        if job.record.cases != 1 or case is None or case.id != NOTE:
+            # It came by the API, with cases of its own.
+            return RedirectResponse(self._addresses.run(job.record.id), 303)
         line = steps = None
         if (job.path / "run.json").exists():
             record_if_possible(job.path, "opened", person=caller.name, case=NOTE)
