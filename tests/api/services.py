@@ -30,7 +30,7 @@ Found = TypeVar("Found")
 
 QUESTION = {"question": "Why was vitamin K given?", "note": NOTE}
 TOKENS = {role: f"token of {role}" for role in ("view", "submit", "review", "admin")}
-LAST = 60.0
+LAST = 300.0
 """Seconds that a busy machine may take for what takes one."""
 
 SCRIPT = """\
