@@ -65,6 +65,7 @@ def compare(
     from evals.compare.outcomes import read_outcomes
     from evals.scoring.gold import predictions
     from evals.scoring.scored_tasks import score_predictions
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
 
     folders = (RunFolder(run_a), RunFolder(run_b))
@@ -78,6 +79,8 @@ def compare(
     comparison = compare_runs(first, second, (one, other), labels, judged_by)
     if html is not None:
         _write_page(html, comparison, rows, texts)
+        for path in (run_a, run_b) if texts else ():
+            record_if_possible(path, "exported", what="answers that differ", to=str(html))
     if as_json:
         print_json(comparison.as_json() | {"html": None if html is None else str(html)})
     else:

@@ -95,12 +95,15 @@ def add(
     """
     import asyncio
 
+    from runs.audit import record_if_possible
     from runs.demonstrations import add_reviewed
 
     def report(text: str) -> None:
         print_message(text)
 
     built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
+    for run in from_reviews:
+        record_if_possible(run, "exported", what="reviewed cases", to=str(to))
     print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
     if built.replaced:
         print_line(f"replaced by their reviews: {_some(built.replaced)}")
@@ -121,11 +124,13 @@ def label(
     """
     import shlex
 
+    from runs.audit import record_if_possible
     from runs.demonstrations import write_weak_key
     from runs.folder import RunFolder
 
     folder = RunFolder(run)
     written = write_weak_key(folder, to)
+    record_if_possible(run, "exported", what="weak labels", to=str(to))
     print_line(f"{plural(written.labelled, 'case')} with weak labels in {to}")
     if written.nothing_essential:
         print_line(f"without an essential sentence: {_some(written.nothing_essential)}")

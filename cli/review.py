@@ -175,7 +175,9 @@ def _read(path: Path) -> str:
 def _show(folder: RunFolder, case_id: str, *, blind: bool, as_json: bool) -> None:
     from cli.print_reviews import print_history, print_unlabelled
     from cli.show_case import show_case
+    from runs.audit import record_if_possible
 
+    record_if_possible(folder.path, "opened", case=case_id, command="review")
     if blind:
         print_unlabelled(case_of(folder, case_id), as_json=as_json)
         return

@@ -51,6 +51,7 @@ def assign(
     """
     from cli.print_reviews import print_queues
     from cli.terminal import plural, print_message
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
     from runs.manifest import WAITING
     from runs.reading import Run
@@ -72,6 +73,8 @@ def assign(
         assignments = Assignments(run)
         made = assign(chosen, names(to), each, assignments.by_case())
         assignments.add(*made)
+        if made:
+            record_if_possible(run, "assigned", to=names(to), cases=len(made))
         print_message(f"{plural(len(made), 'case')} assigned" if made else "nothing to assign")
     elif cases or waiting or each != 1:
         raise typer.BadParameter("--to NAMES is missing: who reviews?")
@@ -114,6 +117,7 @@ def adjudicate(
     Example: evigraph review adjudicate out/asking --out key.json
     """
     from cli.print_reviews import print_added, print_adjudicated, print_differences
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
     from runs.reviewed_gold import export_adjudicated
     from runs.reviewers import ReviewedRun, decide
@@ -124,6 +128,7 @@ def adjudicate(
         if case is not None or labels is not None:
             raise typer.BadParameter("--out writes all decided cases; leave out CASE and labels")
         print_adjudicated(folder, out, export_adjudicated(folder, out), as_json=as_json)
+        record_if_possible(run, "exported", what="decided cases", to=str(out))
         return
     reviewed = ReviewedRun(folder.path)
     if labels is None and by is None:

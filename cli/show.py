@@ -37,21 +37,26 @@ def show(
     Example: evigraph show out/2026-11-21T10-15-tamu-ab12 101
     """
     from cli.show_case import show_case
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
 
     folder = RunFolder(run)
     if case is None:
-        _print_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, as_json=as_json)
-    elif as_json:
+        listed = _print_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, as_json=as_json)
+        if as_json:
+            # Its rows have the answers.
+            record_if_possible(run, "opened", cases=listed, command="show")
+        return
+    folder.require_case(case)
+    record_if_possible(run, "opened", case=case, command="show")
+    if as_json:
         print_json({"case": folder.require_case(case), "trace": folder.trace(case)})
     else:
         show_case(folder, case, with_calls=calls)
 
 
-def _print_run(
-    folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, as_json: bool
-) -> None:
-    """Print up to `rows` cases, and the summary."""
+def _print_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, as_json: bool) -> int:
+    """Print up to `rows` cases, and the summary; how many were printed."""
     from itertools import islice
 
     from cli.summary import summarise
@@ -71,7 +76,7 @@ def _print_run(
     if as_json:
         also = {} if purged is None else {"purged": {"at": purged.at, "cases": len(purged.cases)}}
         print_json({**summary.as_json(), **also, "rows": shown})
-        return
+        return len(shown)
     console = output()
     declared = {name: column.cell for name, column in find_system(folder.manifest.system).columns.items()}
     columns = _COLUMNS | {name: cell for name, cell in declared.items() if name not in _COLUMNS}
@@ -98,6 +103,7 @@ def _print_run(
     if purged is not None:
         print_line(purged.words, "yellow")
     summary.print()
+    return len(shown)
 
 
 def _notes(line: Line) -> str:

@@ -59,6 +59,7 @@ def submit(
     from cases.submissions.tasks import ARCHEHR, SUBMISSIONS
     from cli.validate import fault_fields
     from evals.submissions import FILLABLE, prepare
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
 
     folder, submission = RunFolder(run), SUBMISSIONS[task]
@@ -76,6 +77,7 @@ def submit(
     ready = prepare(folder, task, fill_missing=fill_missing)
     if not ready.refused:
         submission.write_entries(target, ready.entries)
+        record_if_possible(run, "exported", what=f"submission {task}", to=str(target))
     following = _next(folder, target, task) if not ready.refused else []
     _report(ready, submission.words)
     cases = submission.words.case[1]

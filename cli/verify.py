@@ -106,12 +106,15 @@ def verify(
 
 def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str, ...], Source]:
     from evals.verification.report import read_lines, read_run, read_source
+    from runs.audit import record_if_possible
 
     if note.is_dir():
         if source is not None:
             raise typer.BadParameter("a run brings its own source; leave SOURCE out", param_hint="SOURCE")
         assert case is not None
-        return read_run(note, case)
+        found = read_run(note, case)
+        record_if_possible(note, "opened", case=case, command="verify")
+        return found
     if source is None:
         raise typer.BadParameter(
             f"what was {note} made from? Give its text or case file", param_hint="SOURCE"
@@ -133,6 +136,7 @@ def _whole_run(
     from cli.progress import progress
     from evals.verification.whole_run import verify_run
     from ranking.load import load_ranker, name_with_identity
+    from runs.audit import record_if_possible
     from runs.folder import RunFolder
 
     if html is not None:
@@ -142,6 +146,8 @@ def _whole_run(
         loaded = load_ranker(ranker)
         found = verify_run(folder, loaded, min_probability, shown.advance)
     name = name_with_identity(ranker, loaded.identity)
+    # It quotes sentences of answers.
+    record_if_possible(run, "opened", cases=len(found.answers), command="verify")
     if as_json:
         print_json({"run": str(run), "ranker": name, **found.as_json()})
     else:

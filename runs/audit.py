@@ -33,11 +33,10 @@ PERSON_VARIABLE = "EVIGRAPH_USER"
 """Names the person where several share an account of the system."""
 
 Event = (
-    Literal["started", "ended", "opened", "reviewed", "assigned", "exported", "bundled", "repaired", "purged"]
-    | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed", "cancelled"]
+    Literal["started", "ended", "forked", "opened", "reviewed", "assigned", "exported", "bundled"]
+    | Literal["repaired", "purged"]
+    | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
 )
-
-_acting: ContextVar[str] = ContextVar("acting", default="")
 
 _FIRST = "0" * 64
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')

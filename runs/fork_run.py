@@ -9,7 +9,7 @@ from typing import Any
 from cases.records import Case
 from nodes.core.failure import NodeFailure, as_failure
 from runs.assemble import Assembly
-from runs.audit import record_end, record_start
+from runs.audit import record_end, record_if_possible, record_start
 from runs.case_run import CaseResult, case_line, end_line, successors
 from runs.folder import CALLS, Line, RunFolder, RunWriter
 from runs.manifest import Counts, Session, Status, utc_now
@@ -62,6 +62,7 @@ async def run_fork(
             prices=manifest.budget.prices,
         )
         folder.save_manifest()
+        record_if_possible(run.path, "forked", case=case.id, fork=folder.path.name)
         record_start(folder.path, manifest, "rerun", journal)
         watcher.update(progress)
         try:

@@ -137,8 +137,8 @@ class HeldPolicy(Section):
         """
         if not self.rules.scan_before_hosted or not files:
             return ""
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        what = f"{files[0]}{more} must be scanned as it is now before {host} may see it: {command}"
+        more = f" and {len(files) - 1} more were not" if len(files) > 1 else " was not"
+        what = f"{host} may see cases that were scanned as they are now, and {files[0]}{more}: {command}"
         return self._fault("scan_before_hosted", what)
 
     def fault_of(self, action: Action) -> str:

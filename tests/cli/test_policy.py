@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cases.load import find_cases
+from cases.scans import digests
 from cli.main import app
+from evals import identifiers
+from evals.identifiers import Scan, keep
 from runs.folder import RunFolder
 from serving import gate
 from serving.policy import PolicyError
@@ -61,6 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert made == ""
     assert invoke("review", folder / "run", "k0", "--by", "Ann", "--confirm") == ""
+    assert invoke("users", "add", "ana", "--role", "view", "--users", folder / "people" / "users.json") == ""
     corpus = ("corpus", "build", SAMPLES / "health" / "literature.jsonl", "--out", folder / "corpus")
     assert invoke(*corpus) == ""
     gate.release()
@@ -115,6 +121,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
         ],
         ("view",): [
             (run, "--host", "0.0.0.0", "--no-browser"),  # noqa: S104
+            (run, "--host", "0.0.0.0", "--no-browser", "--users", folder / "people" / "users.json"),  # noqa: S104
             (run, "--bundle", folder / "pages"),
         ],
     }
@@ -123,6 +130,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
     *("card", "cases import", "purge", "runs note", "runs tag", "scan"),
+    *("users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
     *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
@@ -164,6 +172,36 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
             assert "\n" not in refused
     assert outgoing == []
     assert not [name for name in ("pool", "index", "pages", "spans", "asked") if (folder / name).exists()]
+
+
+def test_hosted_models_see_scanned_cases_alone(
+    tmp_path: Path, outgoing: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    cases, key = tmp_path / "our cases.jsonl", tmp_path / "key.json"
+    write_cases(cases, 2)
+    key.write_text('[{"case_id": "k0", "clinician_answer": "A drain.", "answers": []}]')
+    (tmp_path / "policy.yaml").write_text("name: ours\nhosts: ['*']\nscan_before_hosted: true\n")
+    run = ("run", "tamu", cases, "--key", key, "--model", MODEL)
+    refused = invoke(*run)
+    assert refused.startswith("NotScanned: policy 'ours'") and "rule scan_before_hosted: " in refused
+    assert (
+        "gpu.example.org may see cases that were scanned as they are now" in refused and "\n" not in refused
+    )
+    command = refused.rpartition(": ")[2]
+    assert shlex.split(command) == ["evigraph", "scan", str(cases), f"--key={key}"]
+    assert outgoing == []
+    # What the command leaves, without the extra that it needs.
+    monkeypatch.setattr(identifiers, "version", lambda _: "2.2.360")
+    keep(Scan(2, [], []), digests(find_cases([cases], [key])))
+    gate.release()
+    allowed = invoke(*run)
+    assert allowed.startswith("ModelError: cannot reach"), allowed
+    gate.release()
+    with cases.open("a") as file:
+        file.write("\n")
+    assert "rule scan_before_hosted" in invoke(*run)
 
 
 def test_hosts_of_data_without_a_policy_are_asked_for(

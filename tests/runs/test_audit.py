@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ def test_it_says_who_did_what(run: Path) -> None:
     assert facts == [
         ("started", "R. Chen", "run"),
         ("ended", "R. Chen", None),
+        ("forked", "R. Chen", "k0"),
         ("exported", "R. Chen", None),
         ("bundled", "R. Chen", None),
         ("opened", "Ann", "k1"),
@@ -90,6 +92,72 @@ def test_it_says_who_did_what(run: Path) -> None:
     started = lines(run)[0]
     assert started["user"] and started["machine"] and started["versions"].keys() == {"evigraph", "python"}
     assert [line["event"] for line in lines(run / "forks" / "1")] == ["started", "ended", "bundled"]
+
+
+READS: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
+    "a case": (("show", "{run}", "k0"), {"event": "opened", "case": "k0", "command": "show"}),
+    "its calls": (("show", "{run}", "k0", "--calls"), {"event": "opened", "case": "k0", "command": "show"}),
+    "it as JSON": (("show", "{run}", "k0", "--json"), {"event": "opened", "case": "k0", "command": "show"}),
+    "all as JSON": (("show", "{run}", "--json"), {"event": "opened", "cases": 2, "command": "show"}),
+    "a list": (("show", "{run}"), {}),
+    "a card": (("card", "{run}"), {}),
+    "a review": (("review", "{run}", "k0"), {"event": "opened", "case": "k0", "command": "review"}),
+    "a blind review": (("review", "{run}", "k0", "--blind"), {"event": "opened", "case": "k0"}),
+    "an answer": (
+        ("verify", "{run}", "--case", "k0", "--ranker", "bm25"),
+        {"event": "opened", "case": "k0", "command": "verify"},
+    ),
+    "all answers": (
+        ("verify", "{run}", "--ranker", "bm25"),
+        {"event": "opened", "cases": 2, "command": "verify"},
+    ),
+    "reviews": (
+        ("review", "{run}", "--export", "{to}.jsonl"),
+        {"event": "exported", "what": "reviewed cases", "to": "{to}.jsonl"},
+    ),
+    "a submission": (
+        ("submit", "{run}", "--task", "2026-3", "--out", "{to}.zip"),
+        {"event": "exported", "what": "submission 2026-3", "to": "{to}.zip"},
+    ),
+    "answers that differ": (
+        ("compare", "{run}", "{run}/forks/1", "--html", "{to}.html", "--resamples", "99"),
+        {"event": "exported", "what": "answers that differ", "to": "{to}.html"},
+    ),
+    "which labels differ": (
+        ("compare", "{run}", "{run}/forks/1", "--html", "{to}.html", "--no-texts", "--resamples", "99"),
+        {},
+    ),
+    "demonstrations": (
+        ("demos", "add", "--from-reviews", "{run}", "--to", "{to}", "--embedding", "lexical:64"),
+        {"event": "exported", "what": "reviewed cases", "to": "{to}"},
+    ),
+    "work": (
+        ("review", "assign", "{run}", "--to", "ana,ben"),
+        {"event": "assigned", "to": ["ana", "ben"], "cases": 2},
+    ),
+}
+"""Commands with the line that they leave: one where they show texts of cases or write them elsewhere."""
+
+
+@pytest.mark.parametrize("name", READS)
+def test_whoever_reads_or_copies_texts_leaves_a_line(run: Path, tmp_path: Path, name: str) -> None:
+    words, wanted = READS[name]
+    copied = shutil.copytree(run, tmp_path / "run")
+    places = {"run": str(copied), "to": str(tmp_path / "made")}
+    invoke(*(word.format(**places) for word in words))
+    added = lines(copied)[len(lines(run)) :]
+    assert len(added) == bool(wanted)
+    for line in added:
+        assert line["user"] and line["machine"]
+        for field, value in wanted.items():
+            assert line[field] == (value.format(**places) if isinstance(value, str) else value)
+
+
+def test_a_run_whose_log_cannot_be_written_can_be_read(run: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(run, tmp_path / "run")
+    (copied / AUDIT).unlink()
+    (copied / AUDIT).mkdir()
+    assert "k0" in invoke("show", copied, "k0")
 
 
 def test_it_says_what_went_to_which_host(run: Path) -> None:
@@ -117,9 +185,9 @@ def test_no_text_of_a_case_is_in_it(run: Path) -> None:
 
 def test_the_command_prints_and_verifies_it(run: Path) -> None:
     printed = invoke("audit", run)
-    assert "R. Chen" in printed and "whole: 8 lines" in printed
+    assert "R. Chen" in printed and "whole: 9 lines" in printed
     found = json.loads(invoke("audit", run, "--json"))
-    assert found["whole"] and [line["line"] for line in found["lines"]] == list(range(1, 9))
+    assert found["whole"] and [line["line"] for line in found["lines"]] == list(range(1, 10))
 
 
 CHANGES: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
@@ -127,8 +195,8 @@ CHANGES: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
     "a line taken out": (lambda all_: [*all_[:2], *all_[3:]], 3),
     "a line twice": (lambda all_: [*all_[:3], *all_[2:]], 4),
     "two lines changed places": (lambda all_: [all_[1], all_[0], *all_[2:]], 1),
-    "the last line changed": (lambda all_: [*all_[:-1], all_[-1].replace(b"Ann", b"Bob")], 8),
-    "the last line cut": (lambda all_: [*all_[:-1], all_[-1][:-20]], 8),
+    "the last line changed": (lambda all_: [*all_[:-1], all_[-1].replace(b"Ann", b"Bob")], 9),
+    "the last line cut": (lambda all_: [*all_[:-1], all_[-1][:-20]], 9),
     "no line at all": (lambda all_: [all_[0], b"{}\n", *all_[1:]], 2),
     "a flipped bit": (lambda all_: [*all_[:4], bytes([all_[4][0] ^ 1]) + all_[4][1:], *all_[5:]], 5),
 }

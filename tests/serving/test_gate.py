@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
+from cases.load import find_cases
+from cases.scans import ScanRecord, digests, keep_scan, now
 from evals.spans.collector import Collector
 from retrieval.embeddings import ServerEmbedder, connect_embedder
 from retrieval.index.connect_store import StorePlace
@@ -11,8 +14,9 @@ from retrieval.index.qdrant_store import open_store
 from serving import gate
 from serving.backends import connect
 from serving.backends.http_json import HttpJson
-from serving.model_name import parse_model_name
-from serving.policy import HeldPolicy, Policy, PolicyError
+from serving.model_name import ModelName, parse_model_name
+from serving.policy import HeldPolicy, NotScanned, Policy, PolicyError
+from tests.evigraph import write_cases
 
 SERVICES = {
     "openai": "OPENAI_BASE_URL",
@@ -133,6 +137,78 @@ def test_pages_of_runs_that_forbid_it_are_for_this_machine() -> None:
         gate.demand_listening(host)
     with pytest.raises(PolicyError, match="rule view_from_other_hosts"):
         gate.demand_listening("0.0.0.0")  # noqa: S104
+
+
+@pytest.mark.parametrize("model", ["batch:openai:gpt-5", "batch:anthropic:claude"])
+def test_batches_are_forbidden_unless_a_policy_allows_them(model: str) -> None:
+    _, provider, rest = model.split(":")
+    name, service = ModelName("batch", f"{provider}:{rest}"), ["https://api.example.org"]
+    hold(hosts=["*.example.org"])
+    with pytest.raises(PolicyError, match=r"rule batches: .*; leave batch: out of --model"):
+        gate.demand_model(name, service)
+    gate.demand_model(ModelName(provider, rest), service)
+    gate.release()
+    hold(hosts=["*.example.org"], batches=True)
+    gate.demand_model(name, service)
+
+
+def test_batches_of_a_provider_are_held_to_the_rules_for_it() -> None:
+    name = ModelName("batch", "openai:gpt-5")
+    hold(hosts=["*"], batches=True, providers=["anthropic"])
+    with pytest.raises(PolicyError, match="rule providers: openai"):
+        gate.demand_model(name, ["https://api.example.org"])
+    gate.release()
+    hold(batches=True)
+    with pytest.raises(PolicyError, match=r"rule hosts: api\.example\.org"):
+        gate.demand_model(name, ["https://api.example.org"])
+    gate.release()
+    with pytest.raises(PolicyError, match="--allow-hosted"):
+        gate.demand_model(name, ["https://api.example.org"])
+
+
+@pytest.fixture
+def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Cases that nobody has scanned."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write_cases(tmp_path / "cases.jsonl", 1)
+    return tmp_path / "cases.jsonl"
+
+
+def scanned(path: Path) -> None:
+    for sha256 in digests(find_cases([path])):
+        keep_scan(ScanRecord(sha256=sha256, at=now(), by="a test"))
+
+
+def test_cases_are_scanned_before_a_public_host_sees_them(cases: Path) -> None:
+    hold(hosts=["*"], scan_before_hosted=True)
+    gate.take_cases([cases])
+    for near in ("http://127.0.0.1/v1", "http://gpu01/v1", "http://10.0.0.1/v1"):
+        gate.demand_host(near, "model m")
+    # A receiver of spans gets no texts unless another rule lets them go.
+    gate.demand_host("https://collector.example.org", "receiver", consent=False)
+    with pytest.raises(NotScanned, match=r"rule scan_before_hosted: .*cases.jsonl was not: evigraph scan "):
+        gate.demand_host("https://api.openai.com", "model m")
+    scanned(cases)
+    gate.demand_host("https://api.openai.com", "model m")
+
+
+def test_other_cases_are_asked_about_anew(cases: Path) -> None:
+    hold(hosts=["*"], scan_before_hosted=True)
+    scanned(cases)
+    gate.take_cases([cases])
+    gate.demand_host("https://api.openai.com", "model m")
+    other = cases.with_name("other.jsonl")
+    write_cases(other, 2)
+    gate.take_cases([other])
+    with pytest.raises(NotScanned, match=r"other\.jsonl was not"):
+        gate.demand_host("https://api.openai.com", "model m")
+
+
+def test_a_policy_without_the_rule_asks_for_no_scan(cases: Path) -> None:
+    hold(hosts=["*"])
+    gate.take_cases([cases])
+    gate.demand_host("https://api.openai.com", "model m")
+    gate.demand_scanned([cases], [], "anybody")
 
 
 def test_a_run_keeps_its_policy() -> None:

@@ -11,17 +11,26 @@ from starlette.testclient import TestClient
 from runs.folder import RunWriter
 from tests.viewer.browsing import CHROMIUM
 from tests.viewer.written_run import ROUTE, add, ended, failed, finish, new_run
+from viewer import users
 from viewer.library import Library
 from viewer.server import application
 
 expect.set_options(timeout=60_000)
 
 PORT = 8123
+CHEAP = (2, 8, 1)
+"""Of scrypt."""
 TOKEN = "the-key"  # noqa: S105 - of a test
 HOSTILE_ID = "../../etc/passwd</script><script>alert('id')</script>"
 HOSTILE_FLAG = '"><img src=x onerror=alert(1)>'
 HOSTILE_ERROR = "<svg onload=alert(2)>"
 HOSTILE_INTENT = "[click](javascript:alert(3)) \u202eevil"
+
+
+@pytest.fixture(autouse=True)
+def cheap_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash that takes long on purpose says nothing here."""
+    monkeypatch.setattr(users, "_COST", CHEAP)
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
+import ssl
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 
+from cases.errors import InputError
 from cli.view import _roots
+from runs.audit import read_audit
 from runs.manifest import RunError
 from serving.policy import is_loopback
-from tests.evigraph import COMMAND
-from viewer.listening import PortTaken, link, listen
+from tests.evigraph import COMMAND, evigraph
+from viewer.listening import Certificate, PortTaken, link, listen
+from viewer.users import Users
 
 ANY = "0.0.0.0"  # noqa: S104 - of a test
 
@@ -76,3 +82,69 @@ def test_what_counts_as_this_machine_alone(host: str, loopback: bool) -> None:
 )
 def test_the_link_can_be_opened(host: str, address: str) -> None:
     assert link(host, 80, "a&b") == f"http://{address}:80/?token=a%26b"
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Of this machine, signed by itself."""
+    chain, key = folder / "cert.pem", folder / "key.pem"
+    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    extension = ("-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run(
+        [*words.split(), *extension, "-out", chain, "-keyout", key], check=True, capture_output=True
+    )
+    return chain, key
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on the PATH")
+def test_users_sign_in_over_tls_and_the_link_has_no_key(folder: Path, tmp_path: Path) -> None:
+    chain, key = certificate(tmp_path)
+    users = Users(tmp_path / "users.json")
+    _, token = users.add("ana", "view", datetime.now(UTC))
+    run = shutil.copytree(folder / "again", tmp_path / "run")
+    command = [*COMMAND, "view", str(run), "--port", "0", "--no-browser", "--host", ANY]
+    process = subprocess.Popen(
+        [*command, "--users", users.path, "--tls", chain, key],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[-1]
+    assert address.startswith("https://127.0.0.1:") and address.endswith("/")
+    context = ssl.create_default_context(cafile=chain)
+    with httpx.Client(follow_redirects=True, verify=context, base_url=address) as client:
+        assert client.get("/").status_code == 401
+        sent = client.post("/sign-in", data={"token": token}, headers={"origin": address.rstrip("/")})
+        assert sent.status_code == 200 and "<strong" in sent.text and "ana" in sent.text
+        assert [cookie.secure for cookie in client.cookies.jar] == [True]
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "users who sign in can now read case texts over the network, encrypted" in " ".join(errors.split())
+    events = [((line.fields or {})["event"], (line.fields or {}).get("because")) for line in read_audit(run)]
+    assert events == [("signed_in", None), ("signed_out", "the server has ended")]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ("--users", "none.json"),
+            "nobody may sign in. evigraph users add NAME --role admin --users none.json",
+        ),
+        (("--tls", "none.pem", "key.pem"), "none.pem: cannot be used with key.pem: No such file"),
+        (("--users", "none.json", "--by", "ana", "--blind"), "--by is for one person"),
+        (("--users", "none.json", "--bundle", "pages"), "nobody signs in to files"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_at_once(
+    folder: Path, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    refused = evigraph("view", folder / "again", "--no-browser", *options, folder=tmp_path)
+    assert refused.code == 2 and words in " ".join(refused.err.split()).replace("│ ", "")
+
+
+def test_a_certificate_of_another_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    with pytest.raises(InputError, match=r"cert\.pem: cannot be used with"):
+        Certificate.checked(tmp_path / "cert.pem", tmp_path / "cert.pem")
