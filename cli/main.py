@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _PANELS = {
-    "Run cases": ("ask", "run", "resume", "retry", "rerun", "review", "check", "purge"),
+    "Run cases": ("ask", "run", "api", "resume", "retry", "rerun", "review", "check", "purge"),
     "Look at runs and systems": (
         *("show", "runs", "view", "users", "audit"),
         *("export", "card", "graph", "recipes"),

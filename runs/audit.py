@@ -35,8 +35,10 @@ PERSON_VARIABLE = "EVIGRAPH_USER"
 Event = (
     Literal["started", "ended", "forked", "opened", "reviewed", "assigned", "exported", "bundled"]
     | Literal["repaired", "purged"]
-    | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
+    | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed", "cancelled"]
 )
+
+_acting: ContextVar[str] = ContextVar("acting", default="")
 
 _FIRST = "0" * 64
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')

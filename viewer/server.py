@@ -196,6 +196,7 @@ def application(
     going_on: GoingOn | None = None,
     blind: Blind | None = None,
     signing_in: SigningIn | None = None,
+    asking: Sequence[Route] = (),
 ) -> ASGIApp:
     """The guarded application.
 
@@ -208,9 +209,11 @@ def application(
         going_on: Resumes waiting cases that were reviewed; None leaves them waiting.
         blind: Serve the pages of blind reviews, and no others, but to those who have signed in as admin.
         signing_in: Signs named users in; None lets everybody in who has the key.
+        asking: Further pages, on which questions are asked, from `/ask` on.
     """
     going_on = going_on or GoingOn()
-    every = Server(library, ranker, going_on).routes() if blind is None or signing_in is not None else []
+    pages = Server(library, ranker, going_on, ServedAddresses(asks=bool(asking)))
+    every = [*asking, *pages.routes()] if blind is None or signing_in is not None else []
     app: ASGIApp = _served(every, signing_in)
     if blind is not None:
         restricted = _served(BlindServer(library, blind, going_on).routes(), signing_in)

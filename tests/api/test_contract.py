@@ -41,8 +41,9 @@ _drawn: WeakKeyDictionary[many, Iterator[None]] = WeakKeyDictionary()
 
 def _more(elements: many) -> bool:
     """What `many` was asked by before it became an iterator; hypothesis-jsonschema 0.23 still asks so."""
-    drawn = _drawn.setdefault(elements, iter(elements))
-    return next(drawn, _drawn) is not _drawn
+    if elements not in _drawn:
+        _drawn[elements] = iter(elements.__enter__())
+    return next(_drawn[elements], _drawn) is not _drawn
 
 
 @pytest.fixture(autouse=True)

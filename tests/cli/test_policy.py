@@ -96,6 +96,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", SAMPLES / "batch.xml", "--model", MODEL, *pool),
             ("tamu", cases, "--model", MODEL, "--dry-run"),
         ],
+        ("api",): [(folder, "--model", MODEL, "--port", "0")],
         ("ask",): [("Why?", "--note", folder / "note.txt", "--model", MODEL, "--out", folder / "asked")],
         ("resume",): [(run, "--model", MODEL)],
         ("retry",): [(run, "--model", MODEL)],
