@@ -32,7 +32,7 @@ def add(
     role: Annotated[
         Literal["view", "submit", "review", "admin"] | None,
         typer.Option(
-            help="view reads; submit sends cases to `api` too; review saves reviews too; admin may do all, and"
+            help="view reads; submit sends cases to `api`; review saves reviews too; admin may do all, and"
             " sees what all reviewers say."
         ),
     ] = None,
