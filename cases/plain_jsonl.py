@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -46,6 +46,19 @@ def write_jsonl(path: Path, cases: Iterable[Case]) -> None:
 def jsonl(cases: Iterable[Case]) -> Iterator[bytes]:
     """The lines of `write_jsonl`."""
     return (json_bytes(_fields(case)) for case in cases)
+
+
+def case_schema(ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
+    """The JSON schema of a line, for those who write such files.
+
+    Args:
+        ref_template: How it refers to its own parts, which it has under `$defs`.
+    """
+    schema = _Line.model_json_schema(ref_template=ref_template)
+    sentences = schema["properties"]["sentences"]
+    # Sentences without ids are numbered from 1.
+    sentences["items"] = {"anyOf": [{"type": "string"}, sentences["items"]]}
+    return schema
 
 
 def _numbered(value: object) -> object:

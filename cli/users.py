@@ -30,8 +30,11 @@ NameArgument = Annotated[
 def add(
     name: NameArgument,
     role: Annotated[
-        Literal["view", "review", "admin"] | None,
-        typer.Option(help="view reads; review saves reviews too; admin sees what all reviewers say, too."),
+        Literal["view", "submit", "review", "admin"] | None,
+        typer.Option(
+            help="view reads; submit sends cases to `api`; review saves reviews too; admin may do all, and"
+            " sees what all reviewers say."
+        ),
     ] = None,
     days: Annotated[
         int | None,

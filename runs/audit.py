@@ -15,6 +15,7 @@ import platform
 import pwd
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,9 +36,11 @@ PERSON_VARIABLE = "EVIGRAPH_USER"
 
 Event = (
     Literal["started", "ended", "forked", "opened", "reviewed", "assigned", "exported", "bundled"]
-    | Literal["repaired", "purged", "merged"]
+    | Literal["repaired", "purged", "merged", "cancelled"]
     | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
 )
+
+_acting: ContextVar[str] = ContextVar("acting", default="")
 
 _FIRST = "0" * 64
 _SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
@@ -57,6 +60,11 @@ class AuditLine(NamedTuple):
     number: int
     fields: dict[str, Any] | None
     fault: str = ""
+
+
+def act_for(person: str) -> None:
+    """Let what this task and those that it starts record be this person's; a process may act for several."""
+    _acting.set(person)
 
 
 def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
@@ -221,7 +229,7 @@ def _who(person: str) -> dict[str, str]:
     except KeyError:
         # An account without a name, as in many a container.
         user = str(os.getuid())
-    named = person or os.environ.get(PERSON_VARIABLE, "")
+    named = person or _acting.get() or os.environ.get(PERSON_VARIABLE, "")
     return {"user": user, "machine": platform.node(), **({"person": named[:200]} if named else {})}
 
 

@@ -37,7 +37,7 @@ from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
 from runs.trace_file import Line, Successors
-from runs.watcher import Progress, Watcher
+from runs.watcher import NodeWatcher, Progress, Watcher
 from serving.batches.pending import CallPending
 from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient
@@ -318,7 +318,8 @@ class _Batch:
         review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
             results = self.assembly.system.results
-            result = await run_case(self.assembly.graph, context, case, following, results, review)
+            tell = self.watcher.node if isinstance(self.watcher, NodeWatcher) else None
+            result = await run_case(self.assembly.graph, context, case, following, results, review, tell)
         except CallPending:
             self.pending.add(case.id)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -49,6 +49,7 @@ async def run_case(
     following: Successors,
     results: Iterable[str],
     review: Review | None = None,
+    tell: Callable[[str, Line], None] | None = None,
 ) -> CaseResult:
     """Run a case to its end; whatever goes wrong with it becomes its error.
 
@@ -63,6 +64,7 @@ async def run_case(
         results: Keys of the state that the line gets.
         review: What the graph goes on with where it waits. Without one, or with one that was given on
             another result, the case stays waiting.
+        tell: Called with the id of the case and what is known of a node, when it begins and when it ends.
 
     Raises:
         JournalError: The run itself cannot go on.
@@ -85,7 +87,9 @@ async def run_case(
             )
             async for mode, event in stream:
                 if mode == "tasks":
-                    trace.record(event, superstep)
+                    known = trace.record(event, superstep)
+                    if tell is not None:
+                        tell(case.id, known)
                 else:
                     state = event
                     superstep += 1

@@ -247,6 +247,17 @@ class _Execution:
     decision: Line | None = None
     error: str | None = None
 
+    def told(self, id_: str) -> Line:
+        decision = self.decision or {}
+        return {
+            "execution": id_,
+            "node": self.name,
+            "seconds": None if self.seconds is None else round(self.seconds, 4),
+            "because": decision.get("because", ""),
+            "flags": decision.get("flags", []),
+            "error": self.error,
+        }
+
 
 @dataclass(slots=True)
 class CaseTrace:
@@ -258,18 +269,21 @@ class CaseTrace:
     _begin: float = field(default_factory=time.perf_counter)
     _executions: dict[str, _Execution] = field(default_factory=dict)
 
-    def record(self, task: Mapping[str, Any], superstep: int) -> None:
+    def record(self, task: Mapping[str, Any], superstep: int) -> Line:
         """Take the start or the end of a node, as the stream mode `tasks` tells it.
 
         Args:
             task: What LangGraph tells; an end has a result.
             superstep: Its number; those of a case are in order.
+
+        Returns:
+            What is known of the execution by now, for whoever watches; `seconds` is None until it ends.
         """
         now = time.perf_counter() - self._begin
         if "result" not in task:
             reads = sorted(task["input"]) if isinstance(task["input"], dict) else []
-            self._executions[task["id"]] = _Execution(task["name"], superstep, reads, started=now)
-            return
+            begun = self._executions[task["id"]] = _Execution(task["name"], superstep, reads, started=now)
+            return begun.told(task["id"])
         # LangGraph announces the end of an error handler whose start it never announced.
         execution = self._executions.setdefault(
             task["id"], _Execution(task["name"], superstep, [], started=now)
@@ -286,6 +300,7 @@ class CaseTrace:
             execution.decision = decisions[0]
         elif task.get("interrupts"):
             execution.decision = task["interrupts"][0]["value"]
+        return execution.told(task["id"])
 
     @property
     def seconds(self) -> float:

@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from cases.private import replacing
 from serving.ask import Usage
@@ -95,6 +95,14 @@ class Watcher(Protocol):
 
     def update(self, progress: Progress) -> None:
         """The counts have changed, or a moment has passed."""
+
+
+@runtime_checkable
+class NodeWatcher(Protocol):
+    """What a watcher may do besides: hear of the nodes of a case while it goes on."""
+
+    def node(self, case_id: str, known: dict[str, Any]) -> None:
+        """A node has begun or ended; `known` is what `CaseTrace.record` returns."""
 
 
 @dataclass(frozen=True, slots=True)

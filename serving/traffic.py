@@ -1,8 +1,9 @@
-"""How many requests this process has sent to which hosts, and how many bytes of text; never the texts."""
+"""How many requests this process, or a task of it, has sent where, and how many bytes of text; no texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from serving.addresses import host_of
@@ -32,7 +33,13 @@ class Traffic(NamedTuple):
         return Traffic(*(max(0, one - less) for one, less in zip(self, other, strict=True)))
 
 
-_by_host: dict[str, Traffic] = {}
+_of_process: dict[str, Traffic] = {}
+_by_host: ContextVar[dict[str, Traffic]] = ContextVar("by_host", default=_of_process)
+
+
+def count_apart() -> None:
+    """From here on, count what this task and those that it starts send apart from what others do."""
+    _by_host.set({})
 
 
 def size(texts: Iterable[str]) -> int:
@@ -43,12 +50,13 @@ def size(texts: Iterable[str]) -> int:
 def count(address: str, traffic: Traffic) -> None:
     """Add what went to an address; a provider's name stands for its own service."""
     host = host_of(address) or address
-    _by_host[host] = _by_host.get(host, Traffic()).plus(traffic)
+    counts = _by_host.get()
+    counts[host] = counts.get(host, Traffic()).plus(traffic)
 
 
 def so_far() -> dict[str, Traffic]:
-    """By host, since the process began."""
-    return dict(_by_host)
+    """By host, since the process began, or since `count_apart`."""
+    return dict(_by_host.get())
 
 
 def since(before: Mapping[str, Traffic], now: Mapping[str, Traffic]) -> dict[str, Traffic]:

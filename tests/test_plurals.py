@@ -31,6 +31,12 @@ NEVER_ONE = frozenset(
         *("cases/json_lines.py: files", "evals/bench/live.py: answers", "nodes/evidence/settings.py: runs"),
         *("ranking/examples.py: groups", "ranking/logistic.py: groups"),
         "serving/backends/openai_compatible.py: answers",
+        *("serving/batches/backend.py: answers", "serving/batches/providers/anthropic.py: answers"),
+        *(
+            "serving/batches/providers/google_genai.py: answers",
+            "serving/batches/providers/openai.py: answers",
+        ),
+        "serving/batches/providers/json_lines.py: lines",
         *("nodes/core/fitting.py: tokens", "nodes/evidence/check_votes.py: labels", "cli/purge.py: runs"),
     }
 )

@@ -21,6 +21,10 @@ class Addresses(ABC):
     def asset(self, name: str) -> str:
         """A style sheet or script of `viewer/assets`."""
 
+    def ask(self) -> str | None:
+        """Where a question can be asked; None where nothing runs."""
+        return None
+
     @abstractmethod
     def runs(self) -> str:
         """The list of runs."""
@@ -70,6 +74,14 @@ class Addresses(ABC):
 
 class ServedAddresses(Addresses):
     """Addresses of the server's pages, relative to its root."""
+
+    def __init__(self, *, asks: bool = False) -> None:
+        """Of a server that runs questions as well, or of one that does not."""
+        self._asks = asks
+
+    def ask(self) -> str | None:
+        """Where a question can be asked."""
+        return "/ask" if self._asks else None
 
     def asset(self, name: str) -> str:
         """A style sheet or script."""

@@ -50,10 +50,10 @@ Handler = Callable[[Request], Response]
 class Server:
     """Handlers of the pages of a library of runs."""
 
-    def __init__(self, library: Library, ranker: str, going_on: GoingOn) -> None:
+    def __init__(self, library: Library, ranker: str, going_on: GoingOn, addresses: ServedAddresses) -> None:
         """Serve these runs, verify answers with this ranker, and let reviewed cases go on."""
         self._library = library
-        self._addresses = ServedAddresses()
+        self._addresses = addresses
         self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses, going_on)
         self._deciding = Deciding(self._named, self._addresses, going_on)
         self._verifying = Verifying(self._named, self._addresses, ranker)
@@ -204,6 +204,7 @@ def application(
     going_on: GoingOn | None = None,
     blind: Blind | None = None,
     signing_in: SigningIn | None = None,
+    asking: Sequence[Route] = (),
 ) -> ASGIApp:
     """The guarded application.
 
@@ -216,9 +217,11 @@ def application(
         going_on: Resumes waiting cases that were reviewed; None leaves them waiting.
         blind: Serve the pages of blind reviews, and no others, but to those who have signed in as admin.
         signing_in: Signs named users in; None lets everybody in who has the key.
+        asking: Further pages, on which questions are asked, from `/ask` on.
     """
     going_on = going_on or GoingOn()
-    every = Server(library, ranker, going_on).routes() if blind is None or signing_in is not None else []
+    pages = Server(library, ranker, going_on, ServedAddresses(asks=bool(asking)))
+    every = [*asking, *pages.routes()] if blind is None or signing_in is not None else []
     app: ASGIApp = _served(every, signing_in)
     if blind is not None:
         restricted = _served(BlindServer(library, blind, going_on).routes(), signing_in)

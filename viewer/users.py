@@ -31,8 +31,9 @@ from runs.reviews import Moment, Reviewer
 FILE = "users.json"
 """In the user's configuration folder, where no other file is named."""
 
-Role = Literal["view", "review", "admin"]
-"""Each may do what the one before it may: read; save reviews; see who is assigned what, and export."""
+Role = Literal["view", "submit", "review", "admin"]
+"""Each may do what the one before it may: read; (submit cases to `evigraph api`, on no page of `view`); save
+reviews; see who is assigned what, and export. The API itself has rights by role: see `api.callers`."""
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _COST = (1 << 14, 8, 5)

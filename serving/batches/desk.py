@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cases.texts import plural
 from serving.backends.backend import Backend
 from serving.batches.backend import connect_batched
 from serving.batches.provider import NoSuchBatch, RemoteBatch, RowResult
@@ -131,7 +132,7 @@ class BatchDesk:
                 continue
             calls = self.journal.batches.release(record.number)
             self.journal.batches.looked(record.number, remote)
-            self.report(f"batches: {remote.id} with {calls:,} calls is there again")
+            self.report(f"batches: {remote.id} with {plural(calls, 'call')} is there again")
 
     async def aclose(self) -> None:
         """Close the connections that only harvests have needed."""
@@ -187,7 +188,7 @@ class BatchDesk:
             waited += min(1.0, self.grace)
         self._give_back(record, backend)
         calls = self.journal.batches.void(record.number)
-        self.report(f"batches: {calls:,} calls were never submitted, and go into the next batch")
+        self.report(f"batches: {plural(calls, 'call')} were never submitted, and go into the next batch")
         return None
 
     def _lose(self, record: BatchRecord, backend: Backend, error: CallError) -> None:
@@ -198,7 +199,7 @@ class BatchDesk:
         calls = self.journal.batches.fail_rest(record.number, failure)
         self.journal.batches.finish(record.number, "lost", {**record.counts, "missing": calls})
         self.changed += 1
-        self.report(f"batches: {failure}; {calls:,} calls failed")
+        self.report(f"batches: {failure}; {plural(calls, 'call')} failed")
 
     def _give_back(self, record: BatchRecord, backend: Backend) -> None:
         """Settle what calls of a batch have reserved that will not come."""
@@ -218,7 +219,9 @@ class BatchDesk:
             self._give_back(record, backend)
             calls = batches.void(record.number)
             self.held = True
-            self.report(f"batches: {remote.id} was refused for now: {remote.reason}; {calls:,} calls wait")
+            self.report(
+                f"batches: {remote.id} was refused for now: {remote.reason}; {plural(calls, 'call')} wait"
+            )
             return
         tally: Counter[str] = Counter(record.counts)
         seen: dict[str, int] = {}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from cases.texts import plural
 from serving.backends.backend import Backend, CallParameters
 from serving.batches.desk import BatchDesk
 from serving.batches.pending import CallPending
@@ -255,7 +256,7 @@ class Pool:
         except CallError as error:
             failure = error
         if failure is not None and not isinstance(failure, _Unknown):
-            self._report(f"batches: {failure}; its {len(lot.rows):,} requests failed")
+            self._report(f"batches: {failure}; {plural(len(lot.rows), 'call')} of it failed")
             calls = batches.fail_rest(number, failure)
             batches.finish(number, "refused", {"failed": calls})
             self._desk.settle_unsent(lot.backend, lot.wanted)
@@ -269,7 +270,7 @@ class Pool:
         number = batches.intend(str(lot.backend.name), provider_name, {}, lot.wanted)
         calls = batches.fail_rest(number, failure)
         batches.finish(number, "refused", {"failed": calls})
-        self._report(f"batches: {failure}; its {len(lot.rows):,} requests failed")
+        self._report(f"batches: {failure}; {plural(len(lot.rows), 'call')} of it failed")
         self._desk.settle_unsent(lot.backend, lot.wanted)
 
     async def _submit_once(self, lot: _Lot, number: int, metadata: Mapping[str, str]) -> None:
@@ -302,7 +303,7 @@ class Pool:
             count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
         self._journal.batches.looked(number, remote)
         calls = sum(map(len, lot.wanted))
-        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls:,} calls")
+        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {plural(calls, 'call')}")
 
 
 class _Unknown(CallError):

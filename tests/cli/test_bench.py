@@ -56,6 +56,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "index",
         "corpus",
         "embedded",
+        "service",
         "precision",
     }
 
@@ -70,3 +71,13 @@ def test_evaluation_is_timed_for_each_command(tmp_path: Path) -> None:
     details = evigraph("bench", "evaluation", "--tiny", "--json", folder=tmp_path).summary["details"]
     assert details["cases"] == 40
     assert {"score_seconds", "compare_seconds", "analyse_seconds", "export_seconds"} < details.keys()
+
+
+def test_the_service_is_measured_by_what_it_answers(tmp_path: Path) -> None:
+    given = evigraph("bench", "service", "--tiny", "--json", folder=tmp_path, timeout=900).summary
+    assert given["stream_errors"] == 0
+    assert given["submit_p99_ms"] > 0
+    assert given["details"]["stream_events"] > given["details"]["cases"]
+    assert given["ratio"] == pytest.approx(
+        given["numerator"]["value"] / given["denominator"]["value"], rel=0.01
+    )

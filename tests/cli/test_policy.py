@@ -98,6 +98,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", cases, "--model", f"batch:{MODEL}"),
             ("tamu", cases, "--model", "scripted:auto", "--model", "label=batch:openai:gpt-5"),
         ],
+        ("api",): [(folder, "--model", MODEL, "--port", "0")],
         ("ask",): [("Why?", "--note", folder / "note.txt", "--model", MODEL, "--out", folder / "asked")],
         ("resume",): [(run, "--model", MODEL)],
         ("retry",): [(run, "--model", MODEL)],

@@ -11,6 +11,7 @@ from graph.system import find_system, systems
 ROOT = Path(__file__).parents[2]
 HOMES = ("graph", "nodes", "tests")
 PACKAGES = (
+    "api",
     "cases",
     "cli",
     "evals",

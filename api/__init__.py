@@ -1,0 +1,1 @@
+"""The service: cases are submitted over HTTP, and run as ordinary run folders."""

@@ -1,0 +1,465 @@
+"""What the service does with requests, whichever way they come: over the API, or from the page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import runs
+from api.bodies import (
+    CaseCounts,
+    CaseReview,
+    CaseState,
+    GivenReview,
+    NewReview,
+    ReviewSentence,
+    RunStatus,
+    RunUsage,
+    SavedReview,
+    Status,
+    Submission,
+)
+from api.callers import Caller
+from api.events import State
+from api.hub import Hub
+from api.jobs import Job, Jobs, Record
+from api.metrics import Metrics
+from api.offer import Choice, Offer
+from api.problems import Refused
+from api.runner import Runner
+from cases.errors import InputError
+from cases.files import json_bytes
+from cases.load import find_cases
+from cases.note_files import note_case
+from cases.plain_jsonl import jsonl, read_jsonl
+from cases.records import Case, InvalidCase
+from nodes.evidence.disagreement import contested
+from runs.audit import record_if_possible
+from runs.batch import Options
+from runs.folder import RunFolder
+from runs.manifest import WAITING, Manifest, RunError, utc_now
+from runs.reviewers import ReviewedRun
+from runs.reviews import fingerprint, is_stale, labels_to_review, make_review
+from runs.trace_file import Line
+
+Found = TypeVar("Found")
+
+NOTE = "note"
+"""The id of a case that came as a question and a note."""
+_SUFFIXES = (".jsonl", ".xml", ".json")
+_RETRY_AFTER = {"Retry-After": "30"}
+MAX_KEY = 200
+
+
+class Service:
+    """The jobs, their runs, and what clients may do. Every method may be called from any thread."""
+
+    def __init__(self, jobs: Jobs, offer: Offer, options: Options, person: str) -> None:
+        """Run nothing yet.
+
+        Args:
+            jobs: What was and will be submitted.
+            offer: What clients may choose.
+            options: Of every run.
+            person: Who runs the service, for the log of what it takes up again.
+        """
+        self.jobs, self.offer, self.hub = jobs, offer, Hub()
+        self.runner = Runner(jobs, offer, options, self.hub)
+        self.person = person
+        self.metrics = Metrics(self._gauges)
+        self.draining = False
+        self._pending: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Take up what has not ended.
+
+        Raises:
+            ModelError: A server of a model does not start.
+        """
+        self.runner.start()
+
+    def drain(self, seconds: float) -> None:
+        """Take nothing more; let runs end within some seconds, stop the others, and end all streams."""
+        self.draining = True
+        self.runner.drain(seconds)
+        self.hub.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether submissions are taken."""
+        return not self.draining and self.runner.alive
+
+    def job(self, id_: str) -> Job:
+        """A job.
+
+        Raises:
+            Refused: There is none of this id.
+        """
+        job = self.jobs.get(id_)
+        if job is None:
+            raise Refused(404, f"there is no run {id_[:80]!r} here")
+        return job
+
+    def submit(self, caller: Caller, given: Submission, key: str | None) -> tuple[Job, bool]:
+        """Take cases in JSON.
+
+        Args:
+            caller: Who submits.
+            given: What.
+            key: Of idempotency: the same submission with the same key is taken once.
+
+        Returns:
+            The job, and whether it had been submitted before.
+
+        Raises:
+            Refused: It cannot be taken, and why.
+        """
+        choice = self.offer.choose(given.system, given.recipe, given.model, given.settings)
+        given_cases = given.cases if given.cases is not None else None if given.case is None else [given.case]
+        if given_cases is not None:
+            self._demand_few(len(given_cases), "/cases")
+            content = b"".join(map(json_bytes, given_cases))
+        else:
+            try:
+                case = note_case(NOTE, given.question or "", given.note or "", "note")
+            except InputError as error:
+                raise Refused(422, str(error), "/note") from None
+            if not case.question:
+                raise Refused(422, "question: is empty", "/question")
+            content = b"".join(jsonl([case]))
+        return self._submit(caller, choice, "cases.jsonl", content, key, strict=True)
+
+    def submit_file(
+        self, caller: Caller, choice: Choice, name: str, content: bytes, key: str | None
+    ) -> tuple[Job, bool]:
+        """Take a case file; its name says what it is.
+
+        Raises:
+            Refused: It cannot be taken, and why.
+        """
+        suffix = next((one for one in _SUFFIXES if name.lower().endswith(one)), None)
+        if suffix is None:
+            raise Refused(422, f"the name of the file does not end in {', '.join(_SUFFIXES)}", "/file")
+        return self._submit(caller, choice, f"cases{suffix}", content, key, strict=False)
+
+    def status(self, job: Job) -> RunStatus:
+        """How a job stands.
+
+        Raises:
+            Refused: Its run is damaged.
+        """
+        record, session = job.record, self.runner.session(job)
+        manifest, progress = self._manifest(job), session.progress
+        sessions = manifest.sessions if manifest is not None else []
+        costs = [one.cost for one in sessions if one.cost is not None]
+        usage = {
+            name: sum(getattr(one, name) for one in sessions)
+            for name in ("calls", "replayed", "input_tokens", "output_tokens")
+        }
+        counts = CaseCounts(total=record.cases, done=0, failed=0, waiting=0)
+        if progress is not None and session.state == "running":
+            counts = CaseCounts(
+                total=record.cases, done=progress.done, failed=progress.failed, waiting=progress.waiting
+            )
+            usage = {name: value + getattr(progress.usage, name) for name, value in usage.items()}
+            costs += [] if progress.usage.cost is None else [progress.usage.cost]
+        elif manifest is not None:
+            ended = manifest.counts
+            counts = CaseCounts(
+                total=record.cases,
+                done=ended.done,
+                failed=ended.failed,
+                waiting=ended.waiting,
+                errors=ended.errors,
+            )
+        return RunStatus(
+            id=record.id,
+            status=self._status(job, manifest),
+            system=record.system,
+            recipe=record.recipe,
+            model=record.model,
+            settings=record.settings,
+            submitted_at=record.submitted_at,
+            submitted_by=record.submitted_by,
+            cases=counts,
+            usage=RunUsage(**usage, cost=sum(costs) if costs else None),
+            fault=record.fault or session.fault,
+        )
+
+    def standing(self, job: Job) -> State:
+        """How a job stands, for its stream.
+
+        Raises:
+            Refused: Its run is damaged.
+        """
+        rests = self.runner.session(job).state == "rest"
+        found = self.status(job)
+        # What the end of this service stops goes on with the next one, and so do its streams.
+        open_ = ("queued", "interrupted") if self.draining else ("queued",)
+        return State(
+            rests and found.status not in open_, found.model_dump(include={"id", "status", "cases", "fault"})
+        )
+
+    def cancel(self, caller: Caller, job: Job) -> RunStatus:
+        """End a job for good.
+
+        Raises:
+            Refused: It has ended.
+        """
+        found = self.status(job)
+        if found.status not in ("queued", "running", "interrupted", "cancelled"):
+            raise Refused(409, f"run {job.record.id} has ended: {found.status}")
+        if found.status != "cancelled":
+            self.runner.cancel(job)
+            if job.path.is_dir():
+                record_if_possible(job.path, "cancelled", person=caller.name)
+        return self.status(job)
+
+    def cases(self, job: Job) -> list[CaseState]:
+        """The cases that have ended.
+
+        Raises:
+            Refused: The run is damaged.
+        """
+        folder = self._folder(job)
+        if folder is None:
+            return []
+        return [
+            CaseState(case_id=case_id, status=status.partition(":")[0])
+            for case_id, status in _damaged(folder.statuses).items()
+        ]
+
+    def result(self, caller: Caller, job: Job, case_id: str) -> Line:
+        """How a case ended.
+
+        Raises:
+            Refused: It has not ended, or is none of the run.
+        """
+        folder = self._folder(job)
+        line = None if folder is None else _damaged(lambda: folder.case(case_id))
+        if folder is None or line is None:
+            raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
+        record_if_possible(folder.path, "opened", person=caller.name, case=case_id)
+        return line
+
+    def review_of(self, caller: Caller, job: Job, case_id: str) -> CaseReview:
+        """What a reviewer needs to see.
+
+        Raises:
+            Refused: The case has not ended, or is none of the run.
+        """
+        line = self.result(caller, job, case_id)
+        with runs.open(job.path) as run:
+            case = run.case(case_id)
+        history = ReviewedRun(job.path).reviews.history(case_id)
+        earlier = next((one for one in reversed(history) if one.labels is not None), None)
+        labels = labels_to_review(line, earlier)
+        texts = {one.id: one.text for one in case.sentences} if case is not None else {}
+        differ = contested(line.get("vote_counts") or {}, line.get("usable_votes") or 0)
+        return CaseReview(
+            case_id=case_id,
+            status=line["status"],
+            question=None if case is None else case.question,
+            narrative=None if case is None else case.narrative,
+            sentences=[
+                ReviewSentence(id=id_, text=texts.get(id_), label=labels.get(id_), contested=id_ in differ)
+                for id_ in texts or labels
+            ],
+            answer=line.get("answer"),
+            shown=fingerprint(line),
+            reviews=[
+                GivenReview(
+                    reviewer=one.reviewer,
+                    reviewed_at=one.reviewed_at,
+                    says=one.words + (", of an earlier result" if is_stale(one, line) else ""),
+                )
+                for one in history
+            ],
+        )
+
+    def review(self, caller: Caller, job: Job, case_id: str, given: NewReview) -> SavedReview:
+        """Save a review; a case that waited for it goes on.
+
+        Raises:
+            Refused: It is wrong, or of another result.
+        """
+        folder = self._folder(job)
+        line = None if folder is None else _damaged(lambda: folder.case(case_id))
+        if folder is None or line is None:
+            raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
+        reviewed = ReviewedRun(job.path)
+        if given.shown is not None and given.shown != fingerprint(line):
+            raise Refused(
+                409, f"case {case_id!r} has another result than the one that was reviewed", "/shown"
+            )
+        history = reviewed.reviews.history(case_id)
+        try:
+            made = make_review(
+                line,
+                reviewer=caller.name,
+                labels=given.labels,
+                answer=given.answer,
+                comment=given.comment,
+                earlier=next((one for one in reversed(history) if one.labels is not None), None),
+            )
+        except RunError as error:
+            raise Refused(422, str(error)) from None
+        reviewed.reviews.add(made)
+        waited = line["status"] == WAITING and reviewed.standing(case_id).counting is not None
+        goes_on = waited and job.record.closed is None and not self.draining
+        if goes_on:
+            self.runner.enqueue(job, only_reviewed=True)
+        return SavedReview(
+            case_id=case_id,
+            reviewer=made.reviewer,
+            reviewed_at=made.reviewed_at,
+            says=made.words,
+            goes_on=goes_on,
+        )
+
+    def read_cases(self, job: Job) -> Iterator[Case | InvalidCase]:
+        """The cases of a job, as they were submitted; none where its file is gone."""
+        path = self.jobs.case_file(job.record)
+        return iter(find_cases([path])) if path.is_file() else iter(())
+
+    def opened_events(self, caller: Caller, job: Job) -> None:
+        """Note who watches a run."""
+        if job.path.is_dir():
+            record_if_possible(job.path, "opened", person=caller.name, what="events")
+
+    def _submit(
+        self, caller: Caller, choice: Choice, name: str, content: bytes, key: str | None, *, strict: bool
+    ) -> tuple[Job, bool]:
+        if not self.ready:
+            raise Refused(503, "the service is about to end; submit again soon", headers=_RETRY_AFTER)
+        digest = _digest(choice, name, content)
+        if key is None:
+            return self._add(caller, choice, name, content, None, digest, strict=strict), False
+        if not 0 < len(key) <= MAX_KEY or not key.isprintable():
+            raise Refused(400, f"Idempotency-Key has 1 to {MAX_KEY} printable characters")
+        slot = (caller.name, key)
+        with self._lock:
+            known = self.jobs.by_key(*slot)
+            if known is None and slot in self._pending:
+                raise Refused(
+                    409,
+                    "a submission with this Idempotency-Key is just being taken",
+                    headers={"Retry-After": "1"},
+                )
+            if known is None:
+                self._pending.add(slot)
+        if known is not None:
+            if known.record.digest != digest:
+                raise Refused(422, "this Idempotency-Key belongs to another submission; use a new one")
+            return known, True
+        try:
+            return self._add(caller, choice, name, content, key, digest, strict=strict), False
+        finally:
+            with self._lock:
+                self._pending.discard(slot)
+
+    def _add(
+        self,
+        caller: Caller,
+        choice: Choice,
+        name: str,
+        content: bytes,
+        key: str | None,
+        digest: str,
+        *,
+        strict: bool,
+    ) -> Job:
+        if self.runner.counts()["queued"] >= self.offer.limits.queued:
+            raise Refused(
+                503,
+                f"{self.offer.limits.queued:,} runs wait already; submit again later",
+                headers=_RETRY_AFTER,
+            )
+        id_ = self.jobs.new_id()
+        try:
+            cases = self._checked(id_, name, content, strict=strict)
+            job = self.jobs.add(
+                Record(
+                    id=id_,
+                    system=choice.system,
+                    recipe=choice.recipe,
+                    model=choice.model,
+                    settings=dict(choice.settings),
+                    file=name,
+                    cases=cases,
+                    submitted_at=utc_now(),
+                    submitted_by=caller.name,
+                    key=key,
+                    digest=digest,
+                )
+            )
+        except BaseException:
+            self.jobs.discard(id_)
+            raise
+        self.metrics.submitted(cases)
+        self.runner.enqueue(job)
+        return job
+
+    def _checked(self, id_: str, name: str, content: bytes, *, strict: bool) -> int:
+        """Stage the case file; how many cases it has.
+
+        Raises:
+            Refused: It cannot be read, or has too many cases; without faults of its own in JSON, or with
+                nothing but faults in a file.
+        """
+        path = self.jobs.stage(id_, name, content)
+        try:
+            if strict:
+                for place, case in enumerate(read_jsonl(path)):
+                    if isinstance(case, InvalidCase):
+                        raise Refused(422, case.fault.removeprefix(f"line {place + 1}: "), f"/cases/{place}")
+            found = find_cases([path]).check()
+        except InputError as error:
+            raise Refused(422, f"{error.fault}. {error.remedy}".removesuffix(". ")) from None
+        self._demand_few(found.cases + found.invalid, "/file")
+        if not found.cases:
+            raise Refused(422, "no case of the file can be used", "/file")
+        return found.cases + found.invalid
+
+    def _demand_few(self, cases: int, pointer: str) -> None:
+        if cases > self.offer.limits.cases:
+            raise Refused(
+                413, f"{cases:,} cases; a submission has at most {self.offer.limits.cases:,}", pointer
+            )
+
+    def _status(self, job: Job, manifest: Manifest | None) -> Status:
+        state = self.runner.session(job).state
+        if job.record.closed is not None:
+            return job.record.closed
+        if state == "queued":
+            return "queued"
+        if state == "running":
+            return "running"
+        if manifest is None:
+            return "queued"
+        return "finished" if manifest.status == "finished" else "interrupted"
+
+    def _manifest(self, job: Job) -> Manifest | None:
+        return _damaged(job.manifest)
+
+    def _folder(self, job: Job) -> RunFolder | None:
+        return None if self._manifest(job) is None else _damaged(lambda: RunFolder(job.path))
+
+    def _gauges(self) -> Mapping[str, Mapping[str, float]]:
+        return {"runs": self.runner.counts(), "event_streams": {"open": self.hub.streams}}
+
+
+def _damaged(read: Callable[[], Found]) -> Found:
+    try:
+        return read()
+    except RunError as error:
+        raise Refused(500, str(error)) from None
+
+
+def _digest(choice: Choice, name: str, content: bytes) -> str:
+    head: list[Any] = [choice.system, choice.recipe, choice.model, choice.settings, name]
+    return hashlib.sha256(json.dumps(head, sort_keys=True).encode() + b"\n" + content).hexdigest()

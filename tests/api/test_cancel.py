@@ -1,0 +1,74 @@
+"""Runs that are cancelled stay so; runs that a service has stopped go on with the next one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from api.offer import Limits
+from tests.api.services import QUESTION, Place
+
+CASES = {
+    "cases": [
+        {"case_id": str(number), "question": "Why?", "sentences": ["A drain was placed.", "It leaked."]}
+        for number in range(4)
+    ]
+}
+
+
+def test_a_queued_and_a_running_run_are_cancelled_for_good(place: Place) -> None:
+    with place.client(Limits(running=1)) as client:
+        with place.held("answer"):
+            running = client.submitted()
+            client.until(running, "running")
+            queued = client.submitted()
+            for id_ in (queued, running, queued):
+                answer = client.call("POST", f"/v1/runs/{id_}/cancel")
+                assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+            client.ended(running)
+        assert not (place.root / queued / "run.json").exists()
+        assert client.events(running)[-1]["data"]["status"] == "cancelled"
+        calls = place.calls
+    with place.client() as client:
+        assert [client.ended(id_)["status"] for id_ in (queued, running)] == ["cancelled"] * 2
+        assert place.calls == calls
+    log = [json.loads(one) for one in (place.root / running / "audit.jsonl").read_text().splitlines()]
+    assert {(one["event"], one["person"]) for one in log} >= {("cancelled", "admin")}
+
+
+def test_what_has_ended_cannot_be_cancelled(place: Place) -> None:
+    with place.client() as client:
+        id_ = client.submitted()
+        client.ended(id_)
+        answer = client.call("POST", f"/v1/runs/{id_}/cancel")
+        assert answer.status_code == 409
+        assert "finished" in answer.json()["detail"]
+
+
+def test_a_service_that_ends_stops_runs_and_the_next_one_pays_nothing_twice(place: Place) -> None:
+    with place.client(Limits(running=1)) as client, place.held("answer"):
+        running, queued = client.submitted(CASES), client.submitted()
+        client.until(running, "running")
+        client.service.drain(0.0)
+        assert client.status(running)["status"] == "interrupted"
+        assert client.status(queued)["status"] == "queued"
+        assert client.http.get("/readyz").status_code == 503
+        assert client.http.get("/healthz").status_code == 200
+        assert client.submit().status_code == 503
+    with place.client() as client:
+        for id_, cases in ((running, 4), (queued, 1)):
+            assert client.ended(id_)["cases"]["done"] == cases
+    counts = Counter(one for one in place.calls if one.startswith("label"))
+    assert set(counts.values()) == {1}
+
+
+def test_a_run_may_end_by_itself_within_the_time_of_the_drain(place: Place) -> None:
+    with place.service() as service:
+        from api.bodies import Submission
+        from api.callers import Caller
+
+        job, _ = service.submit(Caller("a", "admin"), Submission(**QUESTION), None)
+        service.drain(60.0)
+        manifest = job.manifest()
+        # It may not have begun; what has begun has ended well.
+        assert manifest is None or manifest.status == "finished"

@@ -1,0 +1,97 @@
+"""The stream of a run: all of it, from the middle, live, and nothing once the end was seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from time import monotonic
+
+import httpx
+import pytest
+
+from api.callers import Rate
+from api.events import Position, position_of
+from api.offer import Limits
+from api.routes import application
+from tests.api.services import LAST, QUESTION, TOKENS, Client, KnownTokens, Place, run_of, served, until
+
+CASES = {
+    "cases": [
+        {"case_id": str(number), "question": "Why?", "sentences": ["A drain was placed.", "It leaked."]}
+        for number in range(3)
+    ]
+}
+
+
+def test_every_line_of_the_trace_is_an_event_with_an_id(client: Client, place: Place) -> None:
+    id_ = client.submitted(CASES)
+    client.ended(id_)
+    found = client.events(id_)
+    lines = [line for _, lines in run_of(place, id_).passes() for line in lines]
+    assert [one["data"] for one in found[:-1]] == lines
+    kinds = ["case" if line["node"] == "__end__" else "decision" for line in lines]
+    assert [one["event"] for one in found] == [*kinds, "end"]
+    assert len({one["id"] for one in found}) == len(found)
+    assert found[-1]["data"]["status"] == "finished"
+    assert found[-1]["data"]["cases"]["done"] == 3
+
+
+def test_a_client_goes_on_behind_the_event_that_it_saw_last(client: Client) -> None:
+    id_ = client.submitted(CASES)
+    client.ended(id_)
+    found = client.events(id_)
+    for place in (0, 1, len(found) // 2, len(found) - 2):
+        assert client.events(id_, found[place]["id"]) == found[place + 1 :]
+    over = client.call("GET", f"/v1/runs/{id_}/events", headers={"Last-Event-ID": found[-1]["id"]})
+    assert (over.status_code, over.content) == (204, b"")
+
+
+@pytest.mark.parametrize("made_up", ["", "x", "7-1", "7-1-end", "0-0", "-1-2", "9" * 40])
+def test_an_id_that_is_none_begins_at_the_beginning(client: Client, made_up: str) -> None:
+    id_ = client.submitted()
+    client.ended(id_)
+    assert client.events(id_, made_up) == client.events(id_)
+
+
+def test_a_position_is_read_as_it_was_written() -> None:
+    for position in (Position(), Position(0, 0), Position(812, 3), Position(812, 3, ended=True)):
+        assert position_of(position.id) == position
+
+
+def test_a_step_is_told_while_its_case_goes_on_and_streams_have_a_limit(place: Place) -> None:
+    with place.service(Limits(streams=1)) as service, place.held("answer"):
+        app = application(service, KnownTokens(), Rate(600, monotonic))
+        with (
+            served(app) as address,
+            httpx.Client(base_url=address, headers=bearer("submit"), timeout=LAST) as http,
+        ):
+            id_ = http.post("/v1/runs", json=QUESTION).json()["id"]
+            with http.stream("GET", f"/v1/runs/{id_}/events") as stream:
+                lines = stream.iter_lines()
+                begun = [one["node"] for one in steps_until(lines, "generate_answer")]
+                assert begun[-1] == "generate_answer"
+                # The model has not answered, so nothing of the case is on disk.
+                assert not (place.root / id_ / "cases.jsonl").read_bytes()
+                full = http.get(f"/v1/runs/{id_}/events")
+                assert (full.status_code, full.json()["status"]) == (503, 503)
+                (place.folder / "hold-answer").rename(place.folder / "released")
+                assert "event: end" in list(lines)
+            until(lambda: service.hub.streams, lambda count: count == 0)
+        (place.folder / "released").rename(place.folder / "hold-answer")
+
+
+def bearer(role: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {TOKENS[role]}"}
+
+
+def steps_until(lines: Iterator[str], node: str) -> Iterator[dict[str, object]]:
+    """Steps, to the first of a node."""
+    kind = ""
+    for line in lines:
+        if line.startswith("event: "):
+            kind = line.removeprefix("event: ")
+        elif line.startswith("data: ") and kind == "step":
+            found = json.loads(line.removeprefix("data: "))
+            yield found
+            if found["node"] == node:
+                return

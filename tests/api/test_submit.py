@@ -1,0 +1,188 @@
+"""What is taken, what is refused and how, and that a submission with the same key is taken once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.offer import Limits
+from tests.api.services import NOTE, QUESTION, Client, Place, run_of
+
+SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
+CASE = {"case_id": "a/b c", "question": "Why?", "sentences": ["A drain was placed.", "It leaked."]}
+
+
+def test_a_question_on_a_note_becomes_an_ordinary_run(client: Client, place: Place) -> None:
+    answer = client.submit()
+    assert answer.status_code == 202
+    id_ = answer.json()["id"]
+    assert answer.headers["location"] == f"/v1/runs/{id_}"
+    assert client.ended(id_) | {"usage": None} == {
+        **{"id": id_, "status": "finished", "system": "tamu", "recipe": "lexical", "model": "counting"},
+        **{"settings": {}, "submitted_by": "admin", "fault": "", "usage": None},
+        "submitted_at": answer.json()["submitted_at"],
+        "cases": {"total": 1, "done": 1, "failed": 0, "waiting": 0, "errors": {}},
+    }
+    folder = run_of(place, id_)
+    assert folder.manifest.status == "finished"
+    assert [line["case_id"] for line in folder.cases()] == ["note"]
+    result = client.call("GET", f"/v1/runs/{id_}/cases/note").json()
+    assert result["status"] == "done"
+    assert set(result["labels"]) == {"1", "2", "3"}
+
+
+def test_usage_counts_the_calls_that_were_made(client: Client, place: Place) -> None:
+    usage = client.ended(client.submitted())["usage"]
+    assert usage["calls"] == len([one for one in place.calls if not one.startswith("probe")])
+    assert usage["replayed"] == 0
+
+
+def test_cases_in_json_keep_ids_that_no_path_could_have(client: Client) -> None:
+    id_ = client.submitted({"cases": [CASE, {**CASE, "case_id": "2"}]})
+    client.ended(id_)
+    listed = client.call("GET", f"/v1/runs/{id_}/cases").json()["cases"]
+    assert listed == [{"case_id": "a/b c", "status": "done"}, {"case_id": "2", "status": "done"}]
+    assert client.call("GET", f"/v1/runs/{id_}/cases/a%2Fb%20c").json()["case_id"] == "a/b c"
+    assert client.call("GET", f"/v1/runs/{id_}/cases/a%2Fb%20c/review").json()["case_id"] == "a/b c"
+
+
+@pytest.mark.parametrize("name", ["batch.xml", "batch.jsonl"])
+def test_a_file_is_read_as_its_name_says(client: Client, tmp_path: Path, name: str) -> None:
+    path = SAMPLES / "batch.xml"
+    if name.endswith(".jsonl"):
+        path = tmp_path / name
+        path.write_text(json.dumps(CASE) + "\n{broken\n")
+    files = {"file": (name, path.read_bytes())}
+    answer = client.call("POST", "/v1/runs", files=files, data={"settings": '{"evidence.votes": 2}'})
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["settings"] == {"evidence.votes": 2}
+    found = client.ended(answer.json()["id"])
+    counts = found["cases"]
+    # A broken line fails by itself, as in `evigraph run`.
+    expected = (1, 1) if name.endswith(".jsonl") else (counts["total"], 0)
+    assert (counts["done"], counts["failed"]) == expected
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int, str | None, str]] = {
+    "nothing": ({}, 422, None, "exactly one"),
+    "two kinds": ({**QUESTION, "case": CASE}, 422, None, "exactly one"),
+    "a question alone": ({"question": "Why?"}, 422, None, "come together"),
+    "an empty note": ({**QUESTION, "note": " "}, 422, "/note", "note"),
+    "an empty question": ({**QUESTION, "question": " "}, 422, "/question", "empty"),
+    "an unknown field": ({**QUESTION, "modle": "auto"}, 422, "/modle", "modle"),
+    "an unknown model": ({**QUESTION, "model": "gpt"}, 422, "/model", "on offer: counting, auto"),
+    "an unknown recipe": ({**QUESTION, "recipe": "/etc/passwd"}, 422, "/recipe", "on offer: lexical"),
+    "an unknown system": ({**QUESTION, "system": "heids"}, 422, "/system", "on offer: tamu"),
+    "a closed setting": ({**QUESTION, "settings": {"answer.words": 1}}, 422, "/settings", "evidence.votes"),
+    "a wrong setting": ({**QUESTION, "settings": {"evidence.votes": 0}}, 422, "/settings", "votes"),
+    "a case without an id": ({"case": {"question": "Why?"}}, 422, "/cases/0", "case_id"),
+    "one bad case of two": (
+        {"cases": [CASE, {"case_id": "2", "sentenses": []}]},
+        422,
+        "/cases/1",
+        "sentences",
+    ),
+    "one id twice": ({"cases": [CASE, CASE]}, 422, None, "used twice"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_names_the_field_and_leaves_nothing(client: Client, place: Place, name: str) -> None:
+    given, status, pointer, words = REFUSED[name]
+    answer = client.call("POST", "/v1/runs", json=given)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["instance"] == "/v1/runs"
+    assert words in problem["detail"]
+    assert problem.get("pointer") == pointer
+    assert [path.name for path in (place.root / ".jobs").iterdir()] == [".lock"]
+    assert place.calls == []
+
+
+def test_what_is_no_json_and_what_is_no_form_is_refused(client: Client) -> None:
+    kinds = {"application/json": 400, "text/plain": 415}
+    for kind, status in kinds.items():
+        answer = client.call("POST", "/v1/runs", content=b"{", headers={"content-type": kind})
+        assert (answer.status_code, answer.json()["status"]) == (status, status)
+    for files, data in (
+        ({"file": ("a.exe", b"x")}, {}),
+        ({}, {"file": "x"}),
+        ({"file": ("a.xml", b"<")}, {}),
+    ):
+        answer = client.call("POST", "/v1/runs", files=files or None, data=data)
+        assert answer.status_code in (415, 422), answer.text
+
+
+def test_limits_of_size_and_number(place: Place) -> None:
+    with place.client(Limits(body=20_000, cases=2)) as client:
+        cases = [{**CASE, "case_id": str(number)} for number in range(3)]
+        answer = client.submit({"cases": cases})
+        assert (answer.status_code, answer.json()["pointer"]) == (413, "/cases")
+        file = "\n".join(map(json.dumps, cases)).encode()
+        answer = client.call("POST", "/v1/runs", files={"file": ("cases.jsonl", file)})
+        assert (answer.status_code, answer.json()["pointer"]) == (413, "/file")
+        large = json.dumps({**QUESTION, "note": NOTE * 400}).encode()
+        kind = {"content-type": "application/json"}
+        announced = client.call("POST", "/v1/runs", content=large, headers=kind)
+        unannounced = client.call(
+            "POST", "/v1/runs", content=iter([large[:9000], large[9000:]]), headers=kind
+        )
+        for answer in (announced, unannounced):
+            assert (answer.status_code, answer.json()["status"]) == (413, 413), answer.text
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_again(place: Place) -> None:
+    with place.client(Limits(queued=1, running=1)) as client, place.held("label"):
+        running = client.submitted()
+        client.until(running, "running")
+        queued = client.submitted()
+        answer = client.submit()
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) > 0
+        assert client.status(queued)["status"] == "queued"
+
+
+def test_a_key_is_taken_once_also_by_the_next_service(place: Place) -> None:
+    with place.client() as client:
+        first = client.submit(Idempotency_Key="k")
+        again = client.submit(Idempotency_Key="k")
+        assert "idempotent-replayed" not in first.headers
+        assert again.headers["idempotent-replayed"] == "true"
+        other = client.submit({**QUESTION, "question": "How?"}, Idempotency_Key="k")
+        assert other.status_code == 422
+        theirs = client.call("POST", "/v1/runs", "submit", json=QUESTION, headers={"Idempotency-Key": "k"})
+        assert theirs.json()["id"] != first.json()["id"]
+        client.ended(first.json()["id"])
+    with place.client() as client:
+        answer = client.submit(Idempotency_Key="k")
+        assert answer.json()["id"] == first.json()["id"] == again.json()["id"]
+        assert len(client.call("GET", "/v1/runs").json()["runs"]) == 2
+
+
+def test_runs_are_listed_newest_first_and_by_pages(client: Client) -> None:
+    ids = [client.submitted() for _ in range(3)]
+    for id_ in ids:
+        client.ended(id_)
+    page = client.call("GET", "/v1/runs", params={"limit": 2}).json()
+    rest = client.call("GET", "/v1/runs", params={"limit": 2, "before": page["next"]}).json()
+    listed = [one["id"] for one in (*page["runs"], *rest["runs"])]
+    assert listed == sorted(ids, reverse=True)
+    assert rest["next"] is None
+
+
+def test_the_log_of_a_run_names_who_submitted_and_who_looked(client: Client, place: Place) -> None:
+    id_ = client.call("POST", "/v1/runs", "submit", json=QUESTION).json()["id"]
+    client.ended(id_)
+    client.call("GET", f"/v1/runs/{id_}", "view")
+    client.call("GET", f"/v1/runs/{id_}/cases/note", "view")
+    log = [json.loads(line) for line in (place.root / id_ / "audit.jsonl").read_text().splitlines()]
+    assert [(line["event"], line["person"]) for line in log] == [
+        ("started", "submit"),
+        ("ended", "submit"),
+        ("opened", "view"),
+    ]
