@@ -12,6 +12,7 @@ import pytest
 import schemathesis
 from hypothesis.internal.conjecture.utils import many
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -84,7 +85,7 @@ OPERATIONS = [
 
 def test_every_operation_is_tried(service: tuple[Any, str]) -> None:
     schema = schemathesis.openapi.from_asgi("/v1/openapi.json", service[0])
-    found = [one.ok() for one in schema.get_all_operations()]
+    found = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
     assert sorted((one.method.upper(), one.path) for one in found) == sorted(OPERATIONS)
     for one in found:
         assert one.definition.raw["summary"]
