@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 23, 4, tzinfo=UTC)
 
 @pytest.mark.parametrize("given", [None, "Basic eA==", "Bearer", "Bearer wrong", "Bearer \u00e9"])
 def test_without_a_valid_token_nothing_is_said(client: Client, given: str | None) -> None:
-    headers = {} if given is None else {"Authorization": given.encode("latin-1")}
+    headers = {} if given is None else {b"Authorization": given.encode("latin-1")}
     id_ = client.submitted()
     paths = [
         "/v1/runs",
@@ -94,9 +94,14 @@ def test_a_users_token_is_looked_at_once_and_follows_the_list(
 ) -> None:
     users, now = Users(tmp_path / "users.json"), [NOW]
     _, token = users.add("ana", "review", NOW, days=1)
-    hashed = []
+    hashed: list[str] = []
     real = users_module._hashed
-    monkeypatch.setattr(users_module, "_hashed", lambda *given: hashed.append(1) or real(*given))
+
+    def counted(secret: str, salt: str, cost: tuple[int, int, int]) -> str:
+        hashed.append(secret)
+        return real(secret, salt, cost)
+
+    monkeypatch.setattr(users_module, "_hashed", counted)
     tokens = UserTokens(users, lambda: 0.0, lambda: now[0])
 
     async def look() -> None:
