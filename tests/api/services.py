@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
-from httpx import Response
 from starlette.testclient import TestClient
 
 from api.callers import Caller, Rate
@@ -130,7 +129,7 @@ class Place:
 
 
 class Client:
-    """Calls the API."""
+    """Calls the API. Answers are of whichever httpx Starlette has found."""
 
     def __init__(self, service: Service, http: TestClient, role: str) -> None:
         self.service, self.http, self.role = service, http, role
@@ -142,11 +141,11 @@ class Client:
         role: str | None = None,
         headers: Mapping[str, str] | None = None,
         **given: Any,
-    ) -> Response:
+    ) -> Any:
         token = {"Authorization": f"Bearer {TOKENS[role or self.role]}"}
         return self.http.request(method, path, headers={**token, **(headers or {})}, **given)
 
-    def submit(self, given: Mapping[str, Any] | None = None, **headers: str) -> Response:
+    def submit(self, given: Mapping[str, Any] | None = None, **headers: str) -> Any:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.call("POST", "/v1/runs", json=given or QUESTION, headers=names)
 
