@@ -78,6 +78,8 @@ async def _measure(options: Options, report: Report, address: str, token: str) -
             rates[path].append(await _rate(http, path, options))
         report(f"{options.streams} streams of a run of {options.cases} cases")
         streams = await _streams(http, options)
+    # New connections: the service has closed those that were idle, and a submission is not sent twice.
+    async with aiohttp.ClientSession(address, headers=headers) as http:
         report(f"{options.submissions} submissions")
         waits = sorted(await _submissions(http, options.submissions))
     status, bare = rates.values()

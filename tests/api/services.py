@@ -129,7 +129,7 @@ class Place:
 
 
 class Client:
-    """Calls the API."""
+    """Calls the API. Answers are of whichever httpx Starlette has found."""
 
     def __init__(self, service: Service, http: TestClient, role: str) -> None:
         self.service, self.http, self.role = service, http, role

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from time import monotonic
 from typing import Any
@@ -24,8 +25,11 @@ from api.offer import Limits
 from api.routes import application
 from tests.api.services import TOKENS, KnownTokens, Place
 
-# Schemathesis' own client imports a name from where anyio had it earlier.
-pytestmark = pytest.mark.filterwarnings("ignore:The anyio.abc.BlockingPortal alias:DeprecationWarning")
+# Schemathesis' own client imports a name from where anyio had it earlier, and closes no stream of its own.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The anyio.abc.BlockingPortal alias:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+]
 
 CHECKS = [
     not_a_server_error,
@@ -92,14 +96,17 @@ def test_every_operation_is_tried(service: tuple[Any, str]) -> None:
         assert one.definition.raw["description"]
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=map(" ".join, OPERATIONS))
-@pytest.mark.parametrize("known", [True, False], ids=["a known run", "any run"])
+@pytest.mark.parametrize(
+    ("method", "path", "known"),
+    [
+        *((method, path, False) for method, path in OPERATIONS),
+        *((method, path, True) for method, path in OPERATIONS if "{id}" in path),
+    ],
+)
 def test_answers_are_as_described(service: tuple[Any, str], method: str, path: str, known: bool) -> None:
     app, id_ = service
     schema = schemathesis.openapi.from_asgi("/v1/openapi.json", app)
     operation = schema[path][method]
-    if known and "{id}" not in path:
-        pytest.skip("the path names no run")
 
     @hypothesis.settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
     @hypothesis.given(case=operation.as_strategy())
@@ -112,3 +119,5 @@ def test_answers_are_as_described(service: tuple[Any, str], method: str, path: s
         case.call_and_validate(headers=headers, checks=CHECKS)
 
     called()
+    # What is left open warns when it is collected: here, and not in the test of somebody else.
+    gc.collect()
