@@ -2,7 +2,8 @@
 
 A decision is on disk before it is sent, and its id says where: a client that comes back with the id of the
 last event that it saw goes on behind it, even at another process. Steps tell at once that a node has begun or
-ended; they have no id and are not repeated, because decisions say the same for good when the case ends.
+ended; they have no id, and a new stream begins with the latest of the session, so that whoever is late sees
+what is under way. Decisions say the same for good when the case ends.
 """
 
 from __future__ import annotations

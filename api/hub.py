@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 MAX_STEPS = 500
-"""Steps that are kept for a slow reader; of older ones the decisions tell later."""
+"""Steps that are kept of a run for readers that are late or slow; of older ones the decisions tell later."""
 
 
 class Listener:
     """What one stream has not sent yet."""
 
-    def __init__(self) -> None:
-        """Nothing so far."""
-        self.steps: deque[dict[str, Any]] = deque(maxlen=MAX_STEPS)
+    def __init__(self, steps: Iterable[dict[str, Any]]) -> None:
+        """The steps that were told before it came."""
+        self.steps: deque[dict[str, Any]] = deque(steps, maxlen=MAX_STEPS)
         self.news = asyncio.Event()
 
 
 class Hub:
-    """All streams, by run. Any thread may call `tell`, and the loop of the streams everything else."""
+    """All streams, by run. Any thread may call `tell` and `forget`, the streams' loop everything else."""
 
     def __init__(self) -> None:
         """Nobody listens."""
         self._listeners: dict[str, set[Listener]] = {}
+        self._steps: dict[str, deque[dict[str, Any]]] = {}
+        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
 
@@ -37,21 +40,32 @@ class Hub:
 
     @contextmanager
     def listening(self, run: str) -> Iterator[Listener]:
-        """Hear of a run."""
+        """Hear of a run, from the latest steps of its session on."""
         self._loop = asyncio.get_running_loop()
-        listener = Listener()
-        self._listeners.setdefault(run, set()).add(listener)
+        with self._lock:
+            listener = Listener(self._steps.get(run, ()))
+            self._listeners.setdefault(run, set()).add(listener)
         try:
             yield listener
         finally:
-            self._listeners[run].discard(listener)
-            if not self._listeners[run]:
-                del self._listeners[run]
+            with self._lock:
+                self._listeners[run].discard(listener)
+                if not self._listeners[run]:
+                    del self._listeners[run]
 
     def tell(self, run: str, step: dict[str, Any] | None = None) -> None:
         """The run has written something, or a node of it has begun or ended."""
-        if self._loop is not None and run in self._listeners:
-            self._loop.call_soon_threadsafe(self._wake, run, step)
+        with self._lock:
+            if step is not None:
+                self._steps.setdefault(run, deque(maxlen=MAX_STEPS)).append(step)
+            listeners = tuple(self._listeners.get(run, ()))
+        if self._loop is not None and listeners:
+            self._loop.call_soon_threadsafe(_wake, listeners, step)
+
+    def forget(self, run: str) -> None:
+        """Its session has ended: the trace has all of it."""
+        with self._lock:
+            self._steps.pop(run, None)
 
     def close(self) -> None:
         """End all streams; their clients come back and go on where they were. Any thread may call it."""
@@ -59,8 +73,9 @@ class Hub:
         for run in [*self._listeners]:
             self.tell(run)
 
-    def _wake(self, run: str, step: dict[str, Any] | None) -> None:
-        for listener in self._listeners.get(run, ()):
-            if step is not None:
-                listener.steps.append(step)
-            listener.news.set()
+
+def _wake(listeners: Iterable[Listener], step: dict[str, Any] | None) -> None:
+    for listener in listeners:
+        if step is not None:
+            listener.steps.append(step)
+        listener.news.set()

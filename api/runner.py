@@ -245,6 +245,7 @@ class Runner:
                 session.only_reviewed = True
         with self._lock:
             session.state, session.progress = "rest", None
+        self._hub.forget(job.record.id)
         self._hub.tell(job.record.id)
 
     async def _session(self, job: Job, session: Session, stop: asyncio.Event) -> None:

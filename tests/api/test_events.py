@@ -11,6 +11,7 @@ import pytest
 
 from api.callers import Rate
 from api.events import Position, position_of
+from api.hub import Hub
 from api.offer import Limits
 from api.routes import application
 from tests.api.services import LAST, QUESTION, TOKENS, Client, KnownTokens, Place, run_of, served, until
@@ -95,3 +96,18 @@ def steps_until(lines: Iterator[str], node: str) -> Iterator[dict[str, object]]:
             yield found
             if found["node"] == node:
                 return
+
+
+async def test_who_comes_late_hears_of_what_is_under_way_once() -> None:
+    hub = Hub()
+    begun = {"execution": "a", "node": "label_evidence", "seconds": None}
+    ended = {**begun, "seconds": 1.0}
+    hub.tell("run", begun)
+    with hub.listening("run") as late:
+        assert [*late.steps] == [begun]
+        hub.tell("run", ended)
+        await late.news.wait()
+        assert [*late.steps] == [begun, ended]
+    hub.forget("run")
+    with hub.listening("run") as later:
+        assert not later.steps
