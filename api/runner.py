@@ -21,7 +21,7 @@ from cases.texts import printable
 from nodes.core.recipe import RecipeError
 from prompts import PromptError
 from ranking.errors import RankerError
-from runs.audit import act_for
+from runs.audit import act_for, record_if_possible
 from runs.batch import Options
 from runs.folder import RunFolder
 from runs.manifest import RunError, RunStopped
@@ -52,6 +52,7 @@ class Session:
         fault: Why its last session could not go on, in a line; a restart tries it again.
         progress: Counts of the session that goes on.
         only_reviewed: Whether it goes on with reviewed cases and leaves others alone.
+        cancelled_by: Who cancelled it while it ran, for its log, which may not be there yet.
     """
 
     state: str = "rest"
@@ -60,6 +61,7 @@ class Session:
     only_reviewed: bool = False
     again: bool = False
     cancelled: bool = False
+    cancelled_by: str = ""
     stop: asyncio.Event | None = None
 
 
@@ -149,17 +151,21 @@ class Runner:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._begin, job, session)
 
-    def cancel(self, job: Job) -> None:
-        """End a job for good; cases that have ended are kept.
+    def cancel(self, job: Job, person: str) -> None:
+        """End a job for good; cases that have ended are kept. The log of its run says who did it.
 
         Raises:
             OSError: That cannot be written.
         """
         session = self.session(job)
-        session.cancelled = True
+        with self._lock:
+            session.cancelled, stop = True, session.stop
+            session.cancelled_by = person if stop is not None else ""
         self._jobs.close_job(job, "cancelled", "")
-        if self._loop is not None and session.stop is not None:
-            self._loop.call_soon_threadsafe(session.stop.set)
+        if self._loop is not None and stop is not None:
+            self._loop.call_soon_threadsafe(stop.set)
+        elif job.path.is_dir():
+            record_if_possible(job.path, "cancelled", person=person)
         self._hub.tell(job.record.id)
 
     def drain(self, seconds: float) -> None:
@@ -231,12 +237,12 @@ class Runner:
         count_apart()
         async with self._places:
             while not self._draining and not session.cancelled:
-                session.stop = asyncio.Event()
+                stop = asyncio.Event()
                 with self._lock:
-                    session.state, session.again = "running", False
-                await self._session(job, session, session.stop)
-                session.stop = None
+                    session.state, session.again, session.stop = "running", False, stop
+                await self._session(job, session, stop)
                 with self._lock:
+                    session.stop = None
                     if not session.again:
                         session.state = "rest"
                         break
@@ -245,6 +251,8 @@ class Runner:
                 session.only_reviewed = True
         with self._lock:
             session.state, session.progress = "rest", None
+        if session.cancelled_by and job.path.is_dir():
+            record_if_possible(job.path, "cancelled", person=session.cancelled_by)
         self._hub.forget(job.record.id)
         self._hub.tell(job.record.id)
 

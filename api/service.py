@@ -214,9 +214,7 @@ class Service:
         if found.status not in ("queued", "running", "interrupted", "cancelled"):
             raise Refused(409, f"run {job.record.id} has ended: {found.status}")
         if found.status != "cancelled":
-            self.runner.cancel(job)
-            if job.path.is_dir():
-                record_if_possible(job.path, "cancelled", person=caller.name)
+            self.runner.cancel(job, caller.name)
         return self.status(job)
 
     def cases(self, job: Job) -> list[CaseState]:
