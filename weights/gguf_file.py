@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cases.texts import plural
 from weights.loading import LOADING, no_progress_bars, no_warnings, stay_offline
 from weights.registry import WeightsError
 
@@ -54,7 +53,7 @@ def unsupported_layers(config: Mapping[str, Any]) -> str:
         return f"it has layers of {', '.join(sorted(kinds))}"
     window, positions = config.get("sliding_window"), config.get("max_position_embeddings")
     if window and positions and config.get("use_sliding_window", True) and window < positions:
-        return f"its attention sees {window:,} of {plural(positions, 'token')}"
+        return f"its attention sees {window:,} of {positions:,} tokens"
     if config.get("attn_logit_softcapping"):
         return "its attention caps its scores"
     if config.get("kv_lora_rank"):
