@@ -36,6 +36,7 @@ from cases.load import find_cases
 from cases.note_files import note_case
 from cases.plain_jsonl import jsonl, read_jsonl
 from cases.records import Case, InvalidCase
+from cases.texts import plural
 from nodes.evidence.disagreement import contested
 from runs.audit import record_if_possible
 from runs.batch import Options
@@ -374,7 +375,7 @@ class Service:
         if self.runner.counts()["queued"] >= self.offer.limits.queued:
             raise Refused(
                 503,
-                f"{self.offer.limits.queued:,} runs wait already; submit again later",
+                f"{plural(self.offer.limits.queued, 'run')} in the queue already; submit again later",
                 headers=_RETRY_AFTER,
             )
         id_ = self.jobs.new_id()
@@ -426,7 +427,7 @@ class Service:
     def _demand_few(self, cases: int, pointer: str) -> None:
         if cases > self.offer.limits.cases:
             raise Refused(
-                413, f"{cases:,} cases; a submission has at most {self.offer.limits.cases:,}", pointer
+                413, f"{plural(cases, 'case')}; a submission has at most {self.offer.limits.cases:,}", pointer
             )
 
     def _status(self, job: Job, manifest: Manifest | None) -> Status:

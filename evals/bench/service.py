@@ -22,6 +22,7 @@ import aiohttp
 import yaml
 
 from cases.plain_jsonl import jsonl
+from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import scratch_folder, turns
 from evals.bench.workload import SIX_CALLS, repeated_cases
@@ -76,7 +77,7 @@ async def _measure(options: Options, report: Report, address: str, token: str) -
         rates: dict[str, list[float]] = {f"/v1/runs/{id_}": [], "/healthz": []}
         for _, path in turns([*rates], options.repeats, report):
             rates[path].append(await _rate(http, path, options))
-        report(f"{options.streams} streams of a run of {options.cases} cases")
+        report(f"{options.streams} streams of a run of {plural(options.cases, 'case')}")
         streams = await _streams(http, options)
     # New connections: the service has closed those that were idle, and a submission is not sent twice.
     async with aiohttp.ClientSession(address, headers=headers) as http:
@@ -127,7 +128,7 @@ async def _streams(http: aiohttp.ClientSession, options: Options) -> dict[str, f
     whole = max(len(one) for one in found)
     errors = sum(len(one) != whole or len(set(one)) != whole or one[-1:] != [found[0][-1]] for one in found)
     if whole <= options.cases:
-        raise BenchError(f"the streams of {options.cases} cases had {whole} events at most")
+        raise BenchError(f"the streams of {plural(options.cases, 'case')} had {whole} events at most")
     return {"errors": errors, "events": whole, "seconds": time.perf_counter() - began}
 
 
