@@ -71,7 +71,7 @@ def test_show(built: Ended, place: Path) -> None:
         (["show", "."], ".: is no corpus. Build one: evigraph corpus build"),
         (["build", "gone.jsonl", "--out", "x"], "gone.jsonl: no such file or folder"),
         (["build", "notes.txt", "--out", "x"], "notes.txt: documents are read from .xml, .xml.gz, .jsonl, "),
-        (["build", "empty.jsonl", "--out", "x"], "empty.jsonl: no document in 1 files"),
+        (["build", "empty.jsonl", "--out", "x"], "empty.jsonl: no document in 1 file"),
         (["build", str(SAMPLE), "--out", "notes.txt"], "notes.txt: is a file"),
     ],
 )

@@ -185,7 +185,7 @@ def test_citations_come_from_the_table(tmp_path: Path, built: Build) -> None:
 def test_a_corpus_of_no_document_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text(content)
-    with pytest.raises(InputError, match=r"d\.jsonl: no document in 1 files"):
+    with pytest.raises(InputError, match=r"d\.jsonl: no document in 1 file"):
         build([path], tmp_path / "corpus")
     path.write_text('{"id": "a", "text": "fever"}\n')
     assert build([path], tmp_path / "corpus").manifest.tally.documents == 1
