@@ -126,7 +126,7 @@ def test_show_marks_the_labels_of_citations(tmp_path: Path) -> None:
     arguments = ("cases.jsonl", "--key", "key.json", "--model", "scripted:auto", "--out", "run")
     assert evigraph("run", "weak_labels", *arguments, folder=tmp_path).code == 0
     shown = evigraph("show", "run", "c", folder=tmp_path).out
-    assert "1 of 2 sentences are cited by the clinician's answer; weak labels" in shown
+    assert "the clinician's answer cites 1 of 2 sentences; weak labels" in shown
     assert " 2  -      essential" in shown
 
 
