@@ -19,6 +19,8 @@ def reply(call):
     if call.role == 'reflect' and call.sample == 1 and call.case_id in ('k0', 'k2'):
         if not (HERE / 'well').exists():
             raise CallError('timeout', 'late')
+        # Other evidence than without this vote, so that the answer is asked for again.
+        return str({str(id_): 'essential' for id_ in range(1, 7)}).replace("'", '"')
     if call.role == 'answer' and (HERE / 'worse').exists():
         raise CallError('timeout', 'late')
     return made_up_reply(call)

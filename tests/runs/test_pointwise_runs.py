@@ -77,7 +77,7 @@ def test_a_failed_case_is_retried_at_the_sentences_without_a_reply(folder: Path)
     assert run(folder, "scripted:replies.jsonl", "--out", "out", "--max-retries", "0").code == 1
     failed = next(line for line in cases(folder) if line["case_id"] == "2")
     assert failed["error"]["class"] == "timeout"
-    assert "0 of 4 sentences have a label" in failed["error"]["message"]
+    assert "0 of 4 sentences with a label" in failed["error"]["message"]
 
 
 def test_a_server_is_asked_for_log_probabilities(folder: Path, server: FakeServer) -> None:
