@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from serving.backends.call import CallParameters as CallParameters
-from serving.backends.call import Constraint as Constraint
 from serving.batches.provider import BatchModel
+from serving.call import CallParameters as CallParameters
+from serving.call import Constraint as Constraint
 from serving.errors import CallError, classify
 from serving.messages import Answer, Message, with_counts
 from serving.model_name import ModelName

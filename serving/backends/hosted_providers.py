@@ -171,18 +171,24 @@ def _deepseek_arguments(call: CallParameters) -> dict[str, Any]:
     return arguments
 
 
-DEEPSEEK = hosted(
-    HostedProvider(
-        name="deepseek",
-        package="langchain-deepseek",
-        key="DEEPSEEK_API_KEY",
-        arguments=_deepseek_arguments,
-        constraints=("tool", "json_object", "none"),
-        logprobs=True,
-        settings=own_http_client,
-        speaks_openai=True,
-        tool_url=lambda: None if os.environ.get("DEEPSEEK_API_BASE") else BETA,
-        service="https://api.deepseek.com",
-        service_variables=("DEEPSEEK_API_BASE",),
-    )
+DEEPSEEK_FACTS = HostedProvider(
+    name="deepseek",
+    package="langchain-deepseek",
+    key="DEEPSEEK_API_KEY",
+    arguments=_deepseek_arguments,
+    constraints=("tool", "json_object", "none"),
+    logprobs=True,
+    settings=own_http_client,
+    speaks_openai=True,
+    tool_url=lambda: None if os.environ.get("DEEPSEEK_API_BASE") else BETA,
+    service="https://api.deepseek.com",
+    service_variables=("DEEPSEEK_API_BASE",),
 )
+DEEPSEEK = hosted(DEEPSEEK_FACTS)
+
+SPEAK_OPENAI = frozenset(
+    one.name
+    for one in (OPENAI_FACTS, ANTHROPIC_FACTS, GOOGLE_GENAI_FACTS, DEEPSEEK_FACTS)
+    if one.speaks_openai
+)
+"""Providers whose names, with an address, mean a server with OpenAI's protocol."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from serving.backends.call import CallParameters, Constraint
+from serving.call import CallParameters, Constraint
 from serving.errors import CallError, ErrorClass
 from serving.messages import Answer, Message
 

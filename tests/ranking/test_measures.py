@@ -192,7 +192,7 @@ def test_average_precision_needs_a_positive_sentence() -> None:
 
 
 def test_average_precision_needs_a_label_for_each_score() -> None:
-    with pytest.raises(ValueError, match="1 labels for 2 scores"):
+    with pytest.raises(ValueError, match="1 label for 2 scores"):
         average_precision_of_scores([0.5, 0.1], [True])
 
 

@@ -16,7 +16,7 @@ from retrieval.index.qdrant_store import open_store
 from serving import gate
 from serving.backends import connect
 from serving.backends.http_json import HttpJson
-from serving.model_name import ModelName, parse_model_name
+from serving.model_name import parse_model_name
 from serving.policy import HeldPolicy, NotScanned, Policy, PolicyError
 from tests.evigraph import write_cases
 
@@ -143,19 +143,18 @@ def test_pages_of_runs_that_forbid_it_are_for_this_machine() -> None:
 
 @pytest.mark.parametrize("model", ["batch:openai:gpt-5", "batch:anthropic:claude"])
 def test_batches_are_forbidden_unless_a_policy_allows_them(model: str) -> None:
-    _, provider, rest = model.split(":")
-    name, service = ModelName("batch", f"{provider}:{rest}"), ["https://api.example.org"]
+    name, service = parse_model_name(model), ["https://api.example.org"]
     hold(hosts=["*.example.org"])
     with pytest.raises(PolicyError, match=r"rule batches: .*; leave batch: out of --model"):
         gate.demand_model(name, service)
-    gate.demand_model(ModelName(provider, rest), service)
+    gate.demand_model(parse_model_name(model.removeprefix("batch:")), service)
     gate.release()
     hold(hosts=["*.example.org"], batches=True)
     gate.demand_model(name, service)
 
 
 def test_batches_of_a_provider_are_held_to_the_rules_for_it() -> None:
-    name = ModelName("batch", "openai:gpt-5")
+    name = parse_model_name("batch:openai:gpt-5")
     hold(hosts=["*"], batches=True, providers=["anthropic"])
     with pytest.raises(PolicyError, match="rule providers: openai"):
         gate.demand_model(name, ["https://api.example.org"])

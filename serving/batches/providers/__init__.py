@@ -18,7 +18,9 @@ def connect(name: ModelName) -> BatchModel:
         ModelError: It cannot be used so; the message says why and what to do.
         PolicyError: No text may go there.
     """
-    with_address = name.provider in ("openai", "vllm", "deepseek") and name.base_url is not None
+    from serving.backends.hosted_providers import SPEAK_OPENAI
+
+    with_address = name.provider in SPEAK_OPENAI | {"vllm"} and name.base_url is not None
     if not with_address and name.provider not in PROVIDERS:
         raise ModelError(
             f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, and servers with OpenAI's"
