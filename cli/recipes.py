@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 from rich.table import Table
 
+from cases.texts import printable
 from cli.options import JsonOption
 from cli.terminal import output, print_json, print_line, safe
 
@@ -66,7 +67,8 @@ def recipes(
     elif fields:
         output().print(_table(list(explain(recipe))))
     else:
-        sys.stdout.write(text)
+        # YAML has three ends of a line, and a terminal returns to its beginning at one of them.
+        sys.stdout.write(printable(text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cli.recipes import explain
 from graph.recipe import RECIPES
-from tests.evigraph import evigraph
+from tests.evigraph import COMMAND, evigraph
 
 
 class _Section(BaseModel):
@@ -77,3 +78,9 @@ def test_an_unknown_recipe_is_one_line(tmp_path: Path, name: str) -> None:
     ended = evigraph("recipes", name, folder=tmp_path)
     assert ended.code == 2
     assert ended.line.startswith(f"recipe {name}: ")
+
+
+def test_a_recipe_with_ends_of_lines_of_another_time_is_printed_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_bytes(b"system: tamu\revidence: {votes: 3, threshold: 2}\r")
+    printed = subprocess.run([*COMMAND, "recipes", "old.yaml"], cwd=tmp_path, capture_output=True, check=True)
+    assert printed.stdout == b"system: tamu\nevidence: {votes: 3, threshold: 2}\n"
