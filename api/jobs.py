@@ -221,4 +221,4 @@ class Jobs:
             try:
                 yield Record.model_validate_json(content)
             except ValidationError as error:
-                raise RunError(f"{path}: {first_fault(error)}; mend it, or take its folder away") from None
+                raise RunError(f"{path}: {first_fault(error)}; correct it, or move its folder away") from None

@@ -92,7 +92,9 @@ class _Door:
             found = await self._tokens.caller(given.credentials, address)
             if found is None:
                 raise Refused(
-                    401, "the token is nobody's", headers={"WWW-Authenticate": 'Bearer error="invalid_token"'}
+                    401,
+                    "the token is not known",
+                    headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
                 )
             if seconds := self._rate.take(found.name):
                 raise Refused(429, "too many requests", headers={"Retry-After": str(max(1, round(seconds)))})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from serving.batches.desk import BatchDesk
 from serving.batches.pool import Pool
 from serving.client import ModelClient
 from serving.journal import Journal
+
+logger = logging.getLogger("evigraph.runs")
 
 CASES_AT_ONCE = 16
 """Cases that run side by side until they wait: enough to keep an embedder busy."""
@@ -110,8 +113,11 @@ class Rounds:
                     return False
         finally:
             # A submit that has begun is written down; nothing that was only collected is lost.
-            with contextlib.suppress(Exception):
+            try:
                 await self.pool.close()
+            except Exception as error:
+                # Whatever ended the session is the error to show; the next one finds the batch by its nonce.
+                logger.warning("a submit under way did not end well: %s", error)
             self._show()
             await self.desk.aclose()
 
