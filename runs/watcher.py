@@ -80,7 +80,9 @@ class Progress:
         tokens = (usage.input_tokens + usage.output_tokens) / seconds if seconds > 0 else 0.0
         left: float | None = None
         if self.calls_a_case and self.calls_left is not None:
-            left = self.calls_left / calls if calls else None
+            # Of the calls to come, as many are expected to be replayed as of those that were made.
+            made = usage.calls + usage.replayed
+            left = self.calls_left * seconds / made if made else None
         elif self.cases_ended and self.calls_a_case is not None:
             # No calls at all: an evidence model alone.
             left = (self.total - self.ended) * seconds / self.cases_ended
