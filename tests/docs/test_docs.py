@@ -126,8 +126,12 @@ def commands(block: Block, server: FakeServer, *, scripted: bool) -> Iterator[st
 def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = True) -> None:
     """Do what a page says, in its order."""
     environment = {"PYTHONPATH": str(checkout), "VLLM_API_KEY": "EMPTY"}
+    found = blocks(page)
+    adds_to_packages = any(block.file and block.file.split("/")[0] in PACKAGES for block in found)
+    # Packages that stay as they are need not be imported from another folder for every command.
+    of_commands = environment if adds_to_packages else {"VLLM_API_KEY": "EMPTY"}
     ran = 0
-    for block in blocks(page):
+    for block in found:
         if block.file is not None:
             target = checkout / block.file
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +149,11 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
             ran += 1
         else:
             for command in commands(block, server, scripted=scripted):
-                ended = evigraph(*shlex.split(command), folder=checkout, environment=environment, timeout=900)
+                words = shlex.split(command)
+                by_words = scripted and not adds_to_packages
+                ended = evigraph(
+                    *words, folder=checkout, environment=of_commands, timeout=900, by_words=by_words
+                )
                 assert ended.code == 0, f"{command}\n{ended.out}\n{ended.err}"
                 ran += 1
     assert ran > 0
