@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -211,7 +212,9 @@ class RayCases:
         losses = 0
         while losses < MAX_LOSSES:
             # The last attempt is made while no other such case is under way, so that the guilty one is found.
-            last = self._alone if losses == MAX_LOSSES - 1 else contextlib.nullcontext()
+            last: contextlib.AbstractAsyncContextManager[None] = (
+                self._alone if losses == MAX_LOSSES - 1 else contextlib.nullcontext()
+            )
             async with last:
                 try:
                     return await self._run_once(case, review)
@@ -559,6 +562,8 @@ def _connect(where: Cluster) -> bool:
     """
     import ray
 
+    # Failures come as exceptions; the rest is for whoever runs the cluster.
+    logging.getLogger("ray").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
     address = where.address or os.environ.get("RAY_ADDRESS", "")
     options: dict[str, Any] = {
