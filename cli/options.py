@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _DATA = "Data policy"
 _SERVERS = "Servers"
 _BUDGET = "Budget"
+_CLUSTER = "Clusters"
 _BATCHES = "Batches (models named batch:...)"
 _METRICS = "Metrics that need weights or a licence"
 
@@ -348,6 +349,50 @@ class SessionFlags(BatchFlags):
         budget = BudgetCaps(max_tokens=self.max_tokens_total, max_cost=self.max_cost, prices=prices)
         batches = BatchOptions(self.detach, self.poll, self.keep_remote, online)
         return Options(command, self.concurrency, self.limits, budget, self.probe, batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFlags(SessionFlags):
+    """Where a batch of cases runs."""
+
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="Run the cases on Ray: ray for the cluster of this job (RAY_ADDRESS), or else a new one on"
+            " this machine; ray://HOST:PORT for the cluster with this head. (default: in this process)",
+            metavar="ray[://HOST:PORT]",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --on, processes that run cases. Limits of requests and of the budget are those of all"
+            " together. (default: one on each node, now and later; one a processor of a new cluster)",
+            metavar="N",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
+
+    def options(self, command: str, *, online: bool = False) -> Options:
+        """The options of a batch.
+
+        Raises:
+            typer.BadParameter: The cluster cannot be read too, or there is none for its workers.
+        """
+        from runs.ray_cluster import parse_cluster
+
+        options = super().options(command, online=online)
+        if self.on is None:
+            if self.workers is not None:
+                raise typer.BadParameter("--workers needs --on ray")
+            return options
+        try:
+            return replace(options, on=parse_cluster(self.on, self.workers))
+        except ValueError as error:
+            raise typer.BadParameter(f"--on: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption, ModelOption, RunFolderArgument, SessionFlags
+from cli.options import ClusterFlags, JsonOption, ModelOption, RunFolderArgument
 
 
 def resume(
@@ -19,7 +19,7 @@ def resume(
         bool, typer.Option("--reviewed", help="Only the cases that waited for a person and have a review.")
     ] = False,
     *,
-    flags: SessionFlags,
+    flags: ClusterFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Continue a run that was killed or interrupted.
@@ -73,7 +73,7 @@ def retry(
         ),
     ] = False,
     *,
-    flags: SessionFlags,
+    flags: ClusterFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Run the failed cases of a run again, and only those (and any that never ran).

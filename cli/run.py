@@ -10,11 +10,11 @@ import typer
 from cases.selection import Selection, parse_case_ids, parse_shard
 from cli.options import (
     ChosenCasesOption,
+    ClusterFlags,
     JsonOption,
     LimitOption,
     ModelOption,
     NewKeyOption,
-    SessionFlags,
     ShardOption,
     ThresholdOption,
     VotesOption,
@@ -118,7 +118,7 @@ def run(
     case_ids: ChosenCasesOption = None,
     shard: ShardOption = None,
     *,
-    flags: SessionFlags,
+    flags: ClusterFlags,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Count the calls and tokens that the run would take, and make none."),

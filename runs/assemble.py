@@ -119,6 +119,7 @@ async def assemble(
     max_retries: int = 0,
     limit_s: float = TIMEOUT_S,
     recorded: Mapping[Role, Model] | None = None,
+    elsewhere: bool = False,
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
 
@@ -130,6 +131,7 @@ async def assemble(
         max_retries: Further attempts of such a request that failed in a way that may pass.
         limit_s: Seconds for each of them.
         recorded: The models of the run that goes on.
+        elsewhere: Whether models are asked in other processes, so that one in this process need not start.
 
     Raises:
         InputError: The case or key files.
@@ -155,7 +157,9 @@ async def assemble(
     )
     # Last, because a model may take minutes to load, and is to be closed by the run.
     try:
-        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries, limit_s)
+        backends, findings = await _probe_roles(
+            connected, probing, recorded, report, max_retries, limit_s, elsewhere=elsewhere
+        )
         _check_log_probabilities(system, recipe, backends)
     except BaseException:
         await close_backends(connected.values())
@@ -273,14 +277,16 @@ async def _probe_roles(
     report: Report,
     max_retries: int = 0,
     limit_s: float = TIMEOUT_S,
+    *,
+    elsewhere: bool = False,
 ) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
     """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
     probed: dict[int, tuple[Backend, Findings]] = {}
     for role, backend in backends.items():
         if id(backend) in probed:
             continue
-        if probing:
-            await _start(backend, report)
+        if probing and not elsewhere:
+            await start_servers(backend, report)
         seed = _recorded_seed(recorded, role, backend.takes_seed) if role in (recorded or {}) else None
         able, findings = await probe(
             backend,
@@ -300,7 +306,7 @@ async def _probe_roles(
     return {role: pair[0] for role, pair in pairs.items()}, {role: pair[1] for role, pair in pairs.items()}
 
 
-async def _start(backend: Backend, report: Report) -> None:
+async def start_servers(backend: Backend, report: Report) -> None:
     """Make servers ready that need time for it, so that no request's time limit is spent on that.
 
     Raises:

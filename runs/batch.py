@@ -15,7 +15,7 @@ from cases.records import Case, InvalidCase
 from runs.admission import Admission
 from runs.assemble import Assembly
 from runs.audit import record_end, record_start
-from runs.case_run import CaseResult, invalid_case, run_case, successors
+from runs.case_run import CaseResult, CaseRunner, invalid_case, run_case, successors
 from runs.expectation import Expectation, shown_while_running
 from runs.folder import CALLS, RunWriter, is_impaired
 from runs.manifest import (
@@ -33,10 +33,11 @@ from runs.manifest import (
     utc_now,
 )
 from runs.ordering import OrderedCases, window_size
+from runs.ray_cluster import Cluster, RayCases
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
-from runs.trace_file import Line, Successors
+from runs.trace_file import Line
 from runs.watcher import NodeWatcher, Progress, Watcher
 from serving.batches.pending import CallPending
 from serving.budget import Budget, BudgetSpent, Spend
@@ -105,6 +106,7 @@ class HeldCases:
 
 
 MAX_CASES_AT_ONCE = 256
+MAX_CASES_ON_A_CLUSTER = 1024
 MAX_NOTICES = 10
 
 
@@ -119,6 +121,7 @@ class Options:
         budget: What all sessions of the run may use together; what it leaves open stays as recorded.
         probe: Whether servers are asked at the start what they can do.
         batches: How batches are waited for, where models answer in them.
+        on: The cluster that cases run on; None for this process.
     """
 
     command: str
@@ -127,6 +130,7 @@ class Options:
     budget: BudgetCaps = field(default_factory=BudgetCaps)
     probe: bool = True
     batches: BatchOptions = field(default_factory=BatchOptions)
+    on: Cluster | None = None
 
 
 async def run_batch(
@@ -138,6 +142,7 @@ async def run_batch(
     stop: asyncio.Event,
     watcher: Watcher,
     only: Collection[str] | None = None,
+    cluster: RayCases | None = None,
 ) -> Status:
     """Run all cases that are not `skipped`, and leave the folder readable however that ends.
 
@@ -149,6 +154,7 @@ async def run_batch(
         stop: Ends the session early, resumable.
         watcher: Shows how it goes.
         only: Leave all other cases alone, whether they have ended or not; None leaves none.
+        cluster: What runs the cases; None runs them in this process.
 
     Raises:
         RunStopped: The folder cannot be written any more; what was done is kept.
@@ -182,7 +188,9 @@ async def run_batch(
                 budget,
                 manifest.budget.prices,
             )
-            rounds = begin_rounds(client, options.batches, options.limits.max_retries, progress, watcher)
+            rounds = begin_rounds(
+                client, journal, options.batches, options.limits.max_retries, progress, watcher
+            )
             folder.save_manifest()
             own = None if (folder.path / CALLS).is_symlink() else journal
             record_start(folder.path, manifest, options.command, own)
@@ -193,10 +201,13 @@ async def run_batch(
                 # The first cases are rehearsed before any begins only where a budget has to know.
                 foreseen = await expected.forecast() if budget.limited else None
                 admission = Admission(budget, foreseen, _answered(manifest, journal, budget))
+                if cluster is not None:
+                    cluster.begin(client, journal, assembly.system.results, _cases_each(assembly, options))
                 batch = _Batch(
                     folder,
                     assembly,
                     client,
+                    cluster or _in_this_process(assembly, client, watcher),
                     skipped,
                     statuses,
                     progress,
@@ -210,7 +221,7 @@ async def run_batch(
                 )
                 async with shown_while_running(folder.path, progress, watcher, expected):
                     if rounds is None:
-                        finished = await batch.run(_cases_at_once(assembly, options), stop)
+                        finished = await batch.run(_cases_at_once(assembly, options, cluster), stop)
                     else:
                         finished = await _in_rounds(batch, rounds, options, stop)
                 session.stopped_by = None if batch.spent is None else str(batch.spent)
@@ -231,7 +242,8 @@ async def run_batch(
         manifest.counts = Counts.of(known | statuses, len(impaired))
         session.end(progress.usage)
         session.seconds = round(time.monotonic() - began, 3)
-        session.processor_seconds = round(time.process_time() - used_before, 3)
+        elsewhere = 0.0 if cluster is None else cluster.processor_seconds
+        session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
         _save_if_possible(folder)
         with contextlib.suppress(OSError):
             record_end(folder.path, status, manifest.counts.total, since(sent_before, so_far()))
@@ -251,6 +263,7 @@ class _Batch:
     folder: RunWriter
     assembly: Assembly
     client: ModelClient
+    runner: CaseRunner
     skipped: Collection[str]
     statuses: dict[str, str]
     progress: Progress
@@ -271,10 +284,10 @@ class _Batch:
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
         """Whether all cases were reached before a stop, and before the budget was spent."""
-        keys = self.assembly.case_keys
+        # On a cluster, this process would embed every case for its order, while workers wait for cases.
+        keys = None if isinstance(self.runner, RayCases) else self.assembly.case_keys
         waiting = OrderedCases(self._waiting(), keys, window_size(cases_at_once))
-        following = successors(self.assembly.graph)
-        workers = [asyncio.create_task(self._work(waiting, following)) for _ in range(cases_at_once)]
+        workers = [asyncio.create_task(self._work(waiting)) for _ in range(cases_at_once)]
         stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
         everything: asyncio.Future[Any] = asyncio.gather(*workers)
         try:
@@ -290,7 +303,7 @@ class _Batch:
             await asyncio.gather(*workers, everything, return_exceptions=True)
             await waiting.aclose()
 
-    async def _work(self, waiting: OrderedCases, following: Successors) -> None:
+    async def _work(self, waiting: OrderedCases) -> None:
         """Take the next case until none is left; workers share the iterator, so memory stays flat."""
         try:
             async for case in waiting:
@@ -299,14 +312,14 @@ class _Batch:
                     # A long row of invalid cases must not hold up the event loop.
                     await asyncio.sleep(0)
                 else:
-                    await self._run(case, following)
+                    await self._run(case)
                 while (reviewed := self.held.next_reviewed()) is not None:
-                    await self._run(reviewed, following)
+                    await self._run(reviewed)
         except BudgetSpent as spent:
             # This worker begins no other case. The cases of the others go on as far as they can.
             self.spent = self.spent or spent
 
-    async def _run(self, case: Case, following: Successors) -> None:
+    async def _run(self, case: Case) -> None:
         if case.id not in self.pending:
             if not await self.admission.begin(case.id, wait=self.client.pool is None):
                 self.left_out = True
@@ -314,12 +327,9 @@ class _Batch:
             self.progress.under_way += 1
         result: CaseResult | None = None
         spent: BudgetSpent | None = None
-        context = self.assembly.context(case, self.client)
         review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
-            results = self.assembly.system.results
-            tell = self.watcher.node if isinstance(self.watcher, NodeWatcher) else None
-            result = await run_case(self.assembly.graph, context, case, following, results, review, tell)
+            result = await self.runner(case, review)
         except CallPending:
             self.pending.add(case.id)
             return
@@ -386,6 +396,18 @@ class _Batch:
             self.watcher.notify(f"further failures: evigraph show {quoted(self.folder.path)} --failed")
 
 
+def _in_this_process(assembly: Assembly, client: ModelClient, watcher: Watcher) -> CaseRunner:
+    following = successors(assembly.graph)
+    results = assembly.system.results
+    tell = watcher.node if isinstance(watcher, NodeWatcher) else None
+
+    async def run(case: Case, review: Review | None) -> CaseResult:
+        context = assembly.context(case, client)
+        return await run_case(assembly.graph, context, case, following, results, review, tell)
+
+    return run
+
+
 async def _in_rounds(batch: _Batch, rounds: Rounds, options: Options, stop: asyncio.Event) -> bool:
     """Whether no case is left."""
 
@@ -430,14 +452,32 @@ def _spend(stored: Mapping[str, tuple[int, int, int]], caps: BudgetCaps) -> Spen
     )
 
 
-def _cases_at_once(assembly: Assembly, options: Options) -> int:
+def _cases_at_once(assembly: Assembly, options: Options, cluster: RayCases | None) -> int:
     """Enough cases to fill all servers, as most of the time a case waits for a single reply."""
-    widest = max(
+    wanted, most = options.concurrency or _widest(assembly, options), MAX_CASES_AT_ONCE
+    if cluster is not None:
+        most = MAX_CASES_ON_A_CLUSTER
+        if options.concurrency is None and _has_own_model(assembly):
+            # How many workers there will be is not known; each takes what fills its own model.
+            wanted = most
+    return max(1, min(wanted, most, assembly.manifest.inputs.cases))
+
+
+def _cases_each(assembly: Assembly, options: Options) -> int:
+    """Cases of a worker: only a model in its own process limits them, as others are shared by all."""
+    own = _has_own_model(assembly)
+    return min(MAX_CASES_AT_ONCE, _widest(assembly, options) if own else MAX_CASES_AT_ONCE)
+
+
+def _widest(assembly: Assembly, options: Options) -> int:
+    return max(
         (options.limits.max_connections or backend.max_connections) * len(backend.servers)
         for backend in assembly.backends.values()
     )
-    wanted = options.concurrency or widest
-    return max(1, min(wanted, MAX_CASES_AT_ONCE, assembly.manifest.inputs.cases))
+
+
+def _has_own_model(assembly: Assembly) -> bool:
+    return any(server.in_process for one in assembly.backends.values() for server in one.servers)
 
 
 def _save_if_possible(folder: RunWriter) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
@@ -32,6 +32,18 @@ class CaseResult:
 
     line: Line
     trace: list[Line]
+
+
+class CaseRunner(Protocol):
+    """Runs cases; `run_case` does so in this process."""
+
+    async def __call__(self, case: Case, review: Review | None) -> CaseResult:
+        """Run a case to its end.
+
+        Raises:
+            JournalError, BudgetSpent, CallPending: The run itself cannot go on, or the case waits.
+            CallError: Nothing is left that runs cases.
+        """
 
 
 def successors(graph: Graph) -> Successors:
@@ -110,7 +122,12 @@ async def run_case(
 
 def invalid_case(case: InvalidCase, results: Iterable[str]) -> CaseResult:
     """The result of a case that cannot be read."""
-    line = case_line(case.id, (), {}, [], NodeFailure("invalid_input", case.fault), results)
+    return failed_case(case, NodeFailure("invalid_input", case.fault), results)
+
+
+def failed_case(case: Case | InvalidCase, failure: NodeFailure, results: Iterable[str]) -> CaseResult:
+    """The result of a case of which nothing is known but why it failed."""
+    line = case_line(case.id, (), {}, [], failure, results)
     return CaseResult(line, [end_line(line, 0, None)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,8 @@ from runs.manifest import (
     quoted,
 )
 from runs.purged import refuse_purged
+from runs.ray_cluster import RayCases, cases_on_ray, demand_usable
+from runs.ray_worker import Work
 from runs.recorded import recorded_places
 from runs.reviewers import ReviewedRun
 from runs.reviews import is_stale
@@ -65,6 +67,8 @@ async def start(
     Raises:
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
+    if options.on is not None:
+        demand_usable(request.models.values())
     with _servers(servers, watcher, stop) as started:
         assembly = await assemble(
             request,
@@ -73,18 +77,24 @@ async def start(
             probing=options.probe,
             max_retries=options.limits.max_retries,
             limit_s=options.limits.timeout,
+            elsewhere=options.on is not None,
         )
-        try:
-            _demand_prices(options.budget, assembly.manifest)
-            path = out or _new_folder(request.recipe.system, assembly.manifest)
-            created = RunWriter.create(path, assembly.manifest)
-        except BaseException:
-            await close_backends(assembly.backends.values())
-            raise
-        with created as folder:
+        async with contextlib.AsyncExitStack() as ending:
+            try:
+                _demand_prices(options.budget, assembly.manifest)
+                cluster = await ending.enter_async_context(
+                    _cluster(assembly, BudgetCaps(), options, stop, watcher)
+                )
+                path = out or _new_folder(request.recipe.system, assembly.manifest)
+                folder = ending.enter_context(RunWriter.create(path, assembly.manifest))
+            except BaseException:
+                await close_backends(assembly.backends.values())
+                raise
             if journal is not None:
                 folder.share_journal(journal)
-            await run_batch(folder, assembly, options, skipped=(), stop=stop, watcher=watcher)
+            await run_batch(
+                folder, assembly, options, skipped=(), stop=stop, watcher=watcher, cluster=cluster
+            )
     return _indexed(path)
 
 
@@ -122,15 +132,17 @@ async def resume(
         demand_whole(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
         reviewed = reviewed_waiting(folder, watcher.notify)
-        await run_batch(
-            folder,
-            assembly,
-            options,
-            skipped=set(folder.statuses()) - reviewed,
-            stop=stop,
-            watcher=watcher,
-            only=reviewed if only_reviewed else None,
-        )
+        async with _cluster(assembly, folder.manifest.budget, options, stop, watcher) as cluster:
+            await run_batch(
+                folder,
+                assembly,
+                options,
+                skipped=set(folder.statuses()) - reviewed,
+                stop=stop,
+                watcher=watcher,
+                only=reviewed if only_reviewed else None,
+                cluster=cluster,
+            )
     return _indexed(path)
 
 
@@ -173,7 +185,10 @@ async def retry(
             kept -= folder.impaired(assembly.system.impairments)
         if corrected:
             kept = _take_corrected(folder, assembly, kept, watcher.notify)
-        await run_batch(folder, assembly, options, skipped=kept, stop=stop, watcher=watcher)
+        async with _cluster(assembly, folder.manifest.budget, options, stop, watcher) as cluster:
+            await run_batch(
+                folder, assembly, options, skipped=kept, stop=stop, watcher=watcher, cluster=cluster
+            )
     return _indexed(path)
 
 
@@ -270,6 +285,28 @@ def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[
     return ready
 
 
+@contextlib.asynccontextmanager
+async def _cluster(
+    assembly: Assembly, recorded: BudgetCaps, options: Options, stop: asyncio.Event, watcher: Watcher
+) -> AsyncIterator[RayCases | None]:
+    """The workers that run the cases, where the user names a cluster.
+
+    Raises:
+        RunError: It cannot be used.
+    """
+    if options.on is None:
+        yield None
+        return
+    async with contextlib.AsyncExitStack() as ending:
+        try:
+            work = Work.of(assembly, options.limits, recorded.replaced_by(options.budget))
+            cases = await ending.enter_async_context(cases_on_ray(options.on, work, stop, watcher.notify))
+        except BaseException:
+            await close_backends(assembly.backends.values())
+            raise
+        yield cases
+
+
 def _servers(
     given: Servers | None, watcher: Watcher, stop: asyncio.Event
 ) -> contextlib.AbstractContextManager[Servers]:
@@ -293,6 +330,8 @@ async def _assemble_again(
         # The recorded names stay, so that the next session sends batches again.
         names = {role: replace(name, batched=False) for role, name in request.models.items()}
         request = replace(request, models=names)
+    if options.on is not None:
+        demand_usable(request.models.values())
     assembly = await assemble(
         request,
         report,
@@ -301,6 +340,7 @@ async def _assemble_again(
         max_retries=options.limits.max_retries,
         limit_s=options.limits.timeout,
         recorded=folder.manifest.models,
+        elsewhere=options.on is not None,
     )
     try:
         changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)

@@ -15,7 +15,7 @@ from serving.backends.backend import Backend, CallParameters
 from serving.budget import Budget, Price, Prices, Spend
 from serving.dispatcher import Dispatcher
 from serving.errors import CallError, ErrorClass, InvalidReply
-from serving.journal import Journal, Question, text_hash
+from serving.journal import Question, text_hash
 from serving.limits import Limits
 from serving.messages import Answer, Message, max_prompt_tokens
 from serving.model_name import Role
@@ -38,6 +38,22 @@ _MAX_CHARACTERS_A_TOKEN = 64
 
 _BYTES_BESIDE_TEXT = 64
 """An upper bound of what a chat template adds to a turn, in tokens."""
+
+
+class Calls(Protocol):
+    """What was asked and answered; `serving.journal` has it, and `serving.relay` from another process."""
+
+    async def answers(self, questions: Sequence[Question]) -> list[Answer | None]:
+        """Those that are stored."""
+
+    def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+        """Store the answers of one request."""
+
+    def reject(self, keys: Sequence[str]) -> None:
+        """Mark replies that no parser could use."""
+
+    def close(self) -> None:
+        """Nothing more is stored."""
 
 
 class CallPool(Protocol):
@@ -77,7 +93,7 @@ class ModelClient:
     """
 
     backends: Mapping[Role, Backend]
-    journal: Journal
+    journal: Calls
     limits: Limits = field(default_factory=Limits)
     usage: Usage = field(default_factory=Usage)
     budget: Budget = field(default_factory=Budget)
@@ -155,8 +171,7 @@ class ModelClient:
         """Answers by sample, each with whether it was replayed, and why samples are missing if any are."""
         answers: dict[int, tuple[Answer, bool]] = {}
         missing = []
-        for question in questions:
-            stored = self.journal.find(question)
+        for question, stored in zip(questions, await self.journal.answers(questions), strict=True):
             if stored is None:
                 missing.append(question)
             else:
@@ -251,11 +266,17 @@ class ModelClient:
             reservation.actual = spend(received, price)
             answered = list(zip(questions, received, strict=False))
             if answered:
-                self.journal.store_samples(answered, role=ask.role, case_id=ask.case_id)
-            for _, answer in answered:
-                self.count(answer, price)
-            self._warn_of_estimates(received)
+                self.keep(answered, role=ask.role, case_id=ask.case_id, price=price)
             return {question.sample: answer for question, answer in answered}
+
+    def keep(
+        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str, price: Price | None
+    ) -> None:
+        """Store and count the answers of one request."""
+        self.journal.store_samples(answered, role=role, case_id=case_id)
+        for _, answer in answered:
+            self.count(answer, price)
+        self._warn_of_estimates([answer for _, answer in answered])
 
     def count(self, answer: Answer, price: Price | None) -> None:
         """Count as soon as it is stored: the case may end before the reply is read."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiolimiter import AsyncLimiter
 
@@ -37,6 +38,15 @@ class Look:
     thorough: Callable[[], Awaitable[bool]]
 
 
+class Rate(Protocol):
+    """How much may be sent in a minute."""
+
+    max_rate: float
+
+    async def acquire(self, amount: float = 1) -> None:
+        """Wait for room."""
+
+
 @dataclass(slots=True)
 class Endpoint:
     """Shared by all roles, cases and votes that go to one address.
@@ -53,8 +63,8 @@ class Endpoint:
     address: str
     limiter: AdaptiveLimiter
     look: Look | None
-    rpm: AsyncLimiter | None = None
-    tpm: AsyncLimiter | None = None
+    rpm: Rate | None = None
+    tpm: Rate | None = None
     choice_limiter: AdaptiveLimiter | None = None
     spent: bool = False
     _reason: CallError | None = None
@@ -84,6 +94,22 @@ class Endpoint:
         limiter = self.choice_limiter if choice and self.choice_limiter is not None else self.limiter
         async with limiter.place(priority) as taken:
             yield taken
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The most requests at once, and the most choice requests beside them; 0 where they share places."""
+        choices = 0 if self.choice_limiter is None else self.choice_limiter.max_width
+        return self.limiter.max_width, choices
+
+    async def resize(self, width: int, choices: int) -> None:
+        """Change these, and wait until no more requests than that are under way."""
+        limiters = [(self.limiter, width)]
+        if self.choice_limiter is not None:
+            limiters.append((self.choice_limiter, choices))
+        for limiter, most in limiters:
+            limiter.resize(most)
+        for limiter, most in limiters:
+            await limiter.shrunk_to(most)
 
     async def wait_until_up(self, max_outage: float) -> None:
         """Wait until it is back.

@@ -234,14 +234,22 @@ class Journal:
         (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
         return int(number)
 
+    async def answers(self, questions: Sequence[Question]) -> list[Answer | None]:
+        """The stored answers, as `find` has them."""
+        return [self.find(question) for question in questions]
+
     def find(self, question: Question) -> Answer | None:
         """The stored answer, or None.
 
         Raises:
             JournalDamaged: It is not what was stored.
         """
+        return self.find_key(question.key)
+
+    def find_key(self, key: str) -> Answer | None:
+        """The same by the key of the question."""
         with self._errors():
-            found = self._database.execute(self._find, (_key(question.key),)).fetchone()
+            found = self._database.execute(self._find, (_key(key),)).fetchone()
             if found is None:
                 return None
             row, bodies = CallRow(*found[:-4]), found[-4:]

@@ -88,6 +88,7 @@ class AdaptiveLimiter:
     _turns: itertools.count[int] = field(default_factory=itertools.count)
     _waiting: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
     _alarm: asyncio.TimerHandle | None = None
+    _left: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def place(self, priority: int) -> AsyncIterator[float]:
@@ -100,6 +101,7 @@ class AdaptiveLimiter:
             yield time.monotonic()
         finally:
             self.under_way -= 1
+            self._left.set()
             self._admit()
 
     def succeeded(self, work: float = 1.0) -> None:
@@ -155,6 +157,23 @@ class AdaptiveLimiter:
         self._round = None
         self.cuts += 1
         self.width = max(1.0, self.width * DECREASE)
+
+    def resize(self, max_width: int) -> None:
+        """Set how wide it may grow, and keep the share of that which was learnt.
+
+        Requests under way keep their places, so for a moment there may be more of them.
+        """
+        self.width = max(1.0, self.width * max_width / self.max_width)
+        self._best_width *= max_width / self.max_width
+        self.max_width = max_width
+        self._round = None
+        self._admit()
+
+    async def shrunk_to(self, places: int) -> None:
+        """Wait until no more requests than that are under way."""
+        while self.under_way > places:
+            self._left.clear()
+            await self._left.wait()
 
     def _is_open(self) -> bool:
         return self.under_way < int(self.width) and time.monotonic() >= self._closed_until

@@ -14,6 +14,8 @@ _SWITCHED_OFF = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_metrics_collection": "0",
 }
 
 

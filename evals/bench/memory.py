@@ -1,12 +1,15 @@
 """Whether a long batch needs more memory than a short one.
 
 A batch of scripted calls runs in a process of its own, `python -m evals.bench.memory CASES EVERY`. It reads
-its resident memory after a garbage collection once some cases have warmed everything up, and at the end.
+its resident memory after a garbage collection once some cases have warmed everything up, and at the end. With
+a third argument, a number, so many workers of Ray run the cases, and the memory is that of the process that
+writes the run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -19,6 +22,9 @@ from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import resident_mb, run_child, scratch_folder
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
+from runs.manifest import BudgetCaps
+from runs.ray_cluster import Cluster, RayCases, cases_on_ray
+from runs.ray_worker import Work
 from runs.watcher import Progress
 from serving.limits import Limits
 from serving.model_name import parse_model_name
@@ -87,14 +93,21 @@ class Readings:
             self.taken.append({"cases": ended, "mb": round(resident_mb(), 1), "seconds": seconds})
 
 
-async def run(cases: Path, every: int) -> list[dict[str, Any]]:
-    """Run all cases of a file through a script."""
+async def run(cases: Path, every: int, workers: int = 0) -> list[dict[str, Any]]:
+    """Run all cases of a file through a script, on a cluster where there are to be workers."""
     assembly = await ready(six_calls(), cases, parse_model_name("scripted:auto"))
-    readings = Readings(every)
-    with scratch_folder() as folder:
-        await run_cases(assembly, folder / "run", Limits(), readings)
+    readings, limits = Readings(every), Limits()
+    async with contextlib.AsyncExitStack() as ending:
+        folder = ending.enter_context(scratch_folder())
+        cluster: RayCases | None = None
+        if workers:
+            work = Work.of(assembly, limits, BudgetCaps())
+            on_ray = cases_on_ray(Cluster("", workers), work, asyncio.Event(), readings.notify)
+            cluster = await ending.enter_async_context(on_ray)
+        await run_cases(assembly, folder / "run", limits, readings, cluster=cluster)
     return readings.taken
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2])))) + "\n")
+    taken = asyncio.run(run(Path(sys.argv[1]), *map(int, sys.argv[2:])))
+    sys.stdout.write(json.dumps(taken) + "\n")

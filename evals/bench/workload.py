@@ -25,6 +25,7 @@ from runs.assemble import Assembly, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import RunWriter
 from runs.manifest import Manifest
+from runs.ray_cluster import RayCases
 from runs.servers import Servers
 from runs.watcher import Progress, Watcher
 from serving.limits import Limits
@@ -105,6 +106,7 @@ async def run_cases(
     limits: Limits,
     watcher: Watcher | None = None,
     writer: type[RunWriter] = RunWriter,
+    cluster: RayCases | None = None,
 ) -> Manifest:
     """Run a whole batch, from its first case on, with journal, trace and run folder.
 
@@ -119,6 +121,7 @@ async def run_cases(
             skipped=(),
             stop=asyncio.Event(),
             watcher=watcher or Silent(),
+            cluster=cluster,
         )
         manifest = run.manifest
     counts = manifest.counts
@@ -130,9 +133,10 @@ async def run_cases(
 
 @dataclass(frozen=True, slots=True)
 class ChildServer:
-    """A running instant server."""
+    """A running instant server, and its process."""
 
     port: int
+    process: int = 0
 
     @property
     def url(self) -> str:
@@ -167,7 +171,7 @@ def instant_server(seconds: float = 0.0) -> Iterator[ChildServer]:
         port = child.stdout.readline().strip()
         if not port:
             raise BenchError("the benchmark's server did not start")
-        yield ChildServer(int(port))
+        yield ChildServer(int(port), child.pid)
     finally:
         child.stdin.close()
         try:

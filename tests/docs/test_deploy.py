@@ -41,6 +41,40 @@ def test_the_image_has_a_python_that_evigraph_takes_and_the_user_of_the_jobs() -
     assert f"USER {USER}\n" in text and f"--uid {USER} " in text
 
 
+RAY_CLUSTER = {
+    "": {"headGroupSpec", "workerGroupSpecs", "rayVersion"},
+    "head": {"rayStartParams", "template"},
+    "workers": {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"},
+}
+"""Fields that KubeRay's types have (`raycluster_types.go` of ray.io/v1), of those the ones that are used."""
+
+
+def test_the_ray_cluster_has_the_fields_of_kuberay_and_pods_of_kubernetes() -> None:
+    from kubernetes.client import V1PodTemplateSpec
+
+    from runs.shard_jobs import USER
+
+    manifest = yaml.safe_load((ROOT / "deploy" / "raycluster.yaml").read_text())
+    assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", "RayCluster")
+    spec = manifest["spec"]
+    (workers,) = spec["workerGroupSpecs"]
+    head = spec["headGroupSpec"]
+    assert (set(spec), set(head), set(workers)) == tuple(RAY_CLUSTER.values())
+    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
+    for group in (head, workers):
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        template = group["template"]
+        # A field that the API does not have is not there afterwards.
+        known = V1PodTemplateSpec.model_validate(template).model_dump(by_alias=True, exclude_none=True)
+        assert known == template
+        (container,) = template["spec"]["containers"]
+        assert container["image"] == f"evigraph:{PROJECT['project']['version']}"
+        assert {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"} in container["env"]
+        assert template["spec"]["securityContext"]["runAsUser"] == USER
+    # What is on the head must not be taken for what runs cases.
+    assert head["rayStartParams"]["num-cpus"] == "0"
+
+
 def test_the_dockerfile_lints() -> None:
     hadolint = shutil.which("hadolint")
     if hadolint is None:

@@ -1,0 +1,158 @@
+"""A batch of slow calls on two workers of a Ray cluster against the same batch in one process.
+
+Both sides ask the server of `latency` over the same number of connections, which the workers share. The
+cluster is started, and its workers are ready, before a side is timed. The processor time is that of all
+processes of a side: the one that writes the run, the workers, and Ray's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cases.texts import plural
+from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.measuring import alternating, scratch_folder
+from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
+from runs.manifest import BudgetCaps, RunError
+from runs.ray_cluster import Cluster, RayCases, cases_on_ray, demand_usable
+from runs.ray_worker import Work
+from serving.limits import Limits
+
+ONE, RAY = "one process", "Ray"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Cases, seconds that the server takes for a call, connections from the start on, workers, repeats."""
+
+    cases: int = 400
+    seconds: float = 1.0
+    max_connections: int = 64
+    workers: int = 2
+    repeats: int = 1
+
+
+TINY = {"cases": 4, "seconds": 0.05, "max_connections": 4}
+
+
+@dataclass(slots=True)
+class Times:
+    """Of one side, in each repeat: seconds on the clock, and processor seconds of all its processes."""
+
+    wall: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+
+def measure(options: Options, report: Report) -> Result:
+    """Run both sides in turn.
+
+    Raises:
+        BenchError: Ray is not installed, or a side made other calls than the other.
+    """
+    try:
+        demand_usable(())
+    except RunError as error:
+        raise BenchError(str(error)) from None
+    times = {ONE: Times(), RAY: Times()}
+    requests: dict[str, int] = {}
+    with scratch_folder() as folder, instant_server(options.seconds) as server:
+        cases = write_cases(folder, options.cases)
+        for repeat in range(options.repeats):
+            for side in alternating((ONE, RAY), repeat):
+                report(f"repeat {repeat + 1} of {options.repeats}: {side}")
+                before = server.requests()
+                asyncio.run(
+                    _run(side, times[side], options, cases, folder / f"{side}-{repeat}", server, report)
+                )
+                requests[side] = server.requests() - before
+    return result(times, requests, options)
+
+
+async def _run(
+    side: str,
+    times: Times,
+    options: Options,
+    cases: Path,
+    folder: Path,
+    server: ChildServer,
+    report: Report,
+) -> None:
+    limits = Limits(options.max_connections, options.max_connections)
+    assembly = await ready(six_calls(), cases, server.model)
+
+    async def timed(cluster: RayCases | None) -> None:
+        used, began = _processor_seconds(server), time.perf_counter()
+        await run_cases(assembly, folder, limits, cluster=cluster)
+        times.wall.append(time.perf_counter() - began)
+        times.processor.append(_processor_seconds(server) - used)
+
+    if side == ONE:
+        await timed(None)
+        return
+    work = Work.of(assembly, limits, BudgetCaps())
+    where = Cluster("", options.workers)
+    async with cases_on_ray(where, work, asyncio.Event(), report) as cluster:
+        await timed(cluster)
+
+
+def result(times: dict[str, Times], requests: dict[str, int], options: Options) -> Result:
+    """The ratio of the two times, and the processor time that a case takes on top.
+
+    Raises:
+        BenchError: One side made other calls than the other.
+    """
+    probes = abs(requests[ONE] - requests[RAY])
+    if probes:
+        raise BenchError(f"one side sent {plural(probes, 'request')} more than the other: nothing to compare")
+    one, ray = times[ONE], times[RAY]
+    return Result(
+        "ray",
+        Part("batch in one process", "s", tuple(one.wall)),
+        Part(f"batch on {plural(options.workers, 'worker')} of Ray", "s", tuple(ray.wall)),
+        figures={"extra_ms_a_case": 1000 * (_mean(ray.processor) - _mean(one.processor)) / options.cases},
+        details={
+            "cases": options.cases,
+            "requests": requests[RAY],
+            "seconds_a_call": options.seconds,
+            "max_connections": options.max_connections,
+            "workers": options.workers,
+            "one_process_ms_a_case": round(1000 * _mean(one.processor) / options.cases, 2),
+            "ray_ms_a_case": round(1000 * _mean(ray.processor) / options.cases, 2),
+            "processors": os.cpu_count(),
+        },
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _processor_seconds(server: ChildServer) -> float:
+    """Of this process and all that it has started, the server aside; what has ended is not counted."""
+    found: dict[int, tuple[int, float]] = {}
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            # It has ended meanwhile.
+            continue
+        found[int(path.name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / tick
+    if not found:
+        raise BenchError("/proc is missing: bench ray needs Linux")
+    return sum(seconds for number, (_, seconds) in found.items() if _is_ours(number, found, server.process))
+
+
+def _is_ours(number: int, found: dict[int, tuple[int, float]], server: int) -> bool:
+    while number in found and number != server:
+        if number == os.getpid():
+            return True
+        number = found[number][0]
+    return False

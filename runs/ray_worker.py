@@ -1,0 +1,276 @@
+"""What a worker of a cluster does: the cases that it is sent, through the same runner as on one machine.
+
+It writes nothing. Answers, traces and lines of cases go to the process that has the run folder, which also
+knows what is stored, and keeps the budget and the rates (`serving.relay`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import pickle
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from cases.load import find_cases
+from cases.records import Case, InvalidCase
+from graph.recipe import make_recipe
+from graph.resource import ResourceRequest, open_resources
+from graph.system import find_system
+from nodes.core.context import Context
+from prompts import PromptSet
+from runs.assemble import Assembly, close_backends, connect_roles, start_servers, tools_of
+from runs.case_run import Graph, run_case, successors
+from runs.manifest import BudgetCaps, Manifest, RunError, resource_changes
+from runs.recorded import recorded_places
+from runs.reviews import Review
+from serving.backends import Backend
+from serving.budget import BudgetSpent
+from serving.client import ModelClient
+from serving.gate import hold_for
+from serving.limits import Limits
+from serving.model_name import Role, parse_model_name
+from serving.relay import Line, RelayedBudget, RelayedCalls, Told, relay_rates
+from serving.traffic import since, so_far
+
+PACKAGES = ("cases", "prompts", "weights", "serving", "ranking", "retrieval", "nodes", "graph", "runs")
+_CODE = frozenset({".py", ".yaml"})
+
+_GATHER_S = 0.002
+"""What cases have to say within this time goes in one message: each takes a millisecond of a processor."""
+
+
+@cache
+def code_sha256() -> str:
+    """Of all files that shape what a worker does."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        spec = find_spec(package)
+        assert spec is not None and spec.origin is not None
+        root = Path(spec.origin).parent
+        for path in sorted(root.rglob("*")):
+            if path.suffix in _CODE:
+                digest.update(f"{package}/{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found out of a model before the run; workers need not ask again."""
+
+    revision: str
+    constraints: tuple[Any, ...]
+    many_samples: bool
+    takes_seed: bool
+    logprobs: bool
+
+    def given_to(self, backend: Backend) -> Backend:
+        """The model, used accordingly."""
+        return replace(
+            backend,
+            constraints=self.constraints,
+            many_samples=self.many_samples,
+            takes_seed=self.takes_seed,
+            logprobs=self.logprobs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run is made of, as it is sent to workers.
+
+    Attributes:
+        manifest: `run.json` in JSON; with the policies that it is held to, and the hosts that it is allowed.
+        found: What is known of each model.
+    """
+
+    manifest: str
+    prompts: PromptSet
+    found: Mapping[Role, Found]
+    limits: Limits
+    budget: BudgetCaps
+
+    @classmethod
+    def of(cls, assembly: Assembly, limits: Limits, budget: BudgetCaps) -> Work:
+        """That of a run."""
+        found = {
+            role: Found(one.revision, one.constraints, one.many_samples, one.takes_seed, one.logprobs)
+            for role, one in assembly.backends.items()
+        }
+        return cls(assembly.manifest.model_dump_json(), assembly.prompts, found, limits, budget)
+
+
+class Worker:
+    """Runs cases side by side; what it is to do and what it has to say are messages."""
+
+    def __init__(self, node: str) -> None:
+        """Nothing is opened yet; `node` is the id of where it is."""
+        self._node = node
+        self._said: list[Told] = []
+        self._news = asyncio.Event()
+        self._line = Line(self._tell)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._runner: _Runner | None = None
+        self._sent = so_far()
+        self._used = time.process_time()
+
+    async def messages(self, work: bytes) -> AsyncIterator[bytes]:
+        """Open what the run needs, and then say what there is to say until this process ends.
+
+        Args:
+            work: A pickled `Work`.
+        """
+        try:
+            self._runner = await _open(pickle.loads(work), self._line)  # noqa: S301 - from our own process
+        except Exception as error:
+            # Whatever it is: the run goes on without this worker, or does not begin.
+            yield pickle.dumps([("refused", str(error) or type(error).__name__, self._node)])
+            return
+        yield pickle.dumps([("ready", self._node)])
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(_GATHER_S)
+            self._news.clear()
+            said, self._said = self._said, []
+            yield pickle.dumps(said)
+
+    def take(self, messages: bytes) -> None:
+        """Begin what another process says."""
+        for message in pickle.loads(messages):  # noqa: S301 - from our own process
+            match message:
+                case ("case", case, review):
+                    self._begin(self._run(case, review))
+                case ("reply", number, value):
+                    self._line.replied(number, value)
+                case ("resize", number, widths):
+                    self._begin(self._resize(number, widths))
+
+    def _tell(self, told: Told) -> None:
+        self._said.append(told)
+        self._news.set()
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, case: Case, review: Review | None) -> None:
+        assert self._runner is not None
+        runner = self._runner
+        try:
+            result = await run_case(
+                runner.graph, runner.context(case), case, runner.following, runner.results, review
+            )
+        except BudgetSpent as spent:
+            self._tell(("spent", case.id, str(spent)))
+        except Exception as error:
+            self._tell(("broken", case.id, f"{type(error).__name__}: {error}"))
+        else:
+            self._tell(("ended", case.id, result, *self._counted()))
+        finally:
+            runner.client.forget(case.id)
+
+    async def _resize(self, number: int, widths: Mapping[str, tuple[int, int]]) -> None:
+        assert self._runner is not None
+        endpoints = self._runner.client.dispatcher.endpoints
+        await asyncio.gather(*(endpoints[address].resize(*of) for address, of in widths.items()))
+        self._tell(("resized", number))
+
+    def _counted(self) -> tuple[Any, float]:
+        """What was sent where since this was last asked, and the processor time that was used."""
+        now, used = so_far(), time.process_time()
+        sent, seconds = since(self._sent, now), used - self._used
+        self._sent, self._used = now, used
+        return sent, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """What cases are run with."""
+
+    graph: Graph
+    following: Mapping[str, frozenset[str]]
+    results: Sequence[str]
+    prompts: PromptSet
+    settings: Any
+    tools: Mapping[str, Any]
+    client: ModelClient
+
+    def context(self, case: Case) -> Context:
+        return Context(
+            cases={case.id: case},
+            client=self.client,
+            prompts=self.prompts,
+            settings=self.settings,
+            tools=dict(self.tools),
+        )
+
+
+async def _open(work: Work, line: Line) -> _Runner:
+    """Make ready what the run is made of, as far as cases need it.
+
+    Raises:
+        RunError: It is not the same here.
+        Exception: Whatever `assemble` raises for what cannot be used.
+    """
+    manifest = Manifest.model_validate_json(work.manifest)
+    inputs = manifest.inputs
+    recipe = make_recipe(manifest.recipe, manifest.recipe_origin)
+    system = find_system(recipe.system)
+    # Before anything is connected: the run's policies bind this process, too.
+    hold_for((), manifest.policies, manifest.hosted)
+    connected = connect_roles({role: parse_model_name(one.name) for role, one in manifest.models.items()})
+    try:
+        backends = {role: work.found[role].given_to(backend) for role, backend in connected.items()}
+        for backend in {id(one): one for one in backends.values()}.values():
+            await start_servers(backend, _say_nothing)
+
+        def running() -> Iterator[Case | InvalidCase]:
+            paths = [Path(path) for path in inputs.paths], [Path(path) for path in inputs.keys]
+            yield from find_cases(*paths, inputs.selection).unsharded
+
+        places = recorded_places(manifest, recipe)
+        request = ResourceRequest(recipe, manifest.recipe_origin, places, running(), _say_nothing)
+        resources = await open_resources(system.resources, request)
+        records = {name: dict(one) for part in resources.values() for name, one in part.records.items()}
+        _demand_same(manifest, manifest.model_copy(update={"resources": records}), system.compared)
+        _demand_same_models(work, backends)
+        client = ModelClient(
+            backends,
+            RelayedCalls(line),
+            work.limits,
+            budget=RelayedBudget(line, work.budget.max_tokens, work.budget.max_cost),
+            prices=work.budget.prices,
+        )
+    except BaseException:
+        await close_backends(connected.values())
+        raise
+    relay_rates(client.dispatcher.endpoints, line)
+    graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
+    return _Runner(
+        graph, successors(graph), tuple(system.results), work.prompts, recipe, tools_of(resources), client
+    )
+
+
+def _demand_same(manifest: Manifest, here: Manifest, compared: Mapping[str, tuple[str, ...]]) -> None:
+    changed = list(dict.fromkeys(name for name, *_ in resource_changes(manifest, here, compared)))
+    if changed:
+        names = ", ".join(name.replace("_", " ") for name in changed)
+        raise RunError(f"other files than those of the run: {names}; put the same at the same place")
+
+
+def _demand_same_models(work: Work, backends: Mapping[Role, Backend]) -> None:
+    for role, backend in backends.items():
+        if backend.revision != work.found[role].revision:
+            raise RunError(f"model of {role}: other weights here than where the run was begun")
+
+
+def _say_nothing(_: str) -> None:
+    """What takes long takes as long on every worker; the driver has said it."""

@@ -1,0 +1,212 @@
+"""The journal, the budget and the rates of a run, as workers in other processes use them.
+
+One process writes the run and keeps the user's limits. A worker asks it what is stored before it asks a
+model, and tells it every answer at once, so that a worker that is killed costs the calls in flight and no
+other. What is told and asked are tuples of plain values: any transport that keeps their order will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from serving.budget import Budget, BudgetSpent, Reservation, Spend
+from serving.client import ModelClient, spend
+from serving.endpoint import Endpoint
+from serving.journal import Journal, Question
+from serving.messages import Answer
+
+Told = tuple[Any, ...]
+"""A word and what belongs to it."""
+
+_NOTHING = Spend()
+
+
+class Line:
+    """A worker's end: it asks and tells, and whoever has the transport hands it the replies."""
+
+    def __init__(self, tell: Callable[[Told], None]) -> None:
+        """`tell` takes what is to go to the other end, in order."""
+        self.tell = tell
+        self._numbers = itertools.count()
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+
+    def number(self) -> int:
+        """A new one, to name what is asked by."""
+        return next(self._numbers)
+
+    async def ask(self, word: str, *given: Any, number: int | None = None) -> Any:
+        """Ask, and wait for the reply."""
+        number = self.number() if number is None else number
+        reply = self._asked[number] = asyncio.get_running_loop().create_future()
+        self.tell((word, number, *given))
+        try:
+            return await reply
+        finally:
+            del self._asked[number]
+
+    def replied(self, number: int, value: Any) -> None:
+        """A reply has come; whoever asked may be gone."""
+        reply = self._asked.get(number)
+        if reply is not None and not reply.done():
+            reply.set_result(value)
+
+
+class RelayedCalls:
+    """The journal, as a worker has it; nothing of it is kept here."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def answers(self, questions: Sequence[Question]) -> list[Answer | None]:
+        """Those that are stored, be it for another case or by another worker."""
+        if not questions:
+            return []
+        found: list[Answer | None] = await self._line.ask("find", [question.key for question in questions])
+        return found
+
+    def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+        """Send the answers of one request, before the case goes on with them."""
+        self._line.tell(("store", list(answered), role, case_id))
+
+    def reject(self, keys: Sequence[str]) -> None:
+        """Mark replies that no parser could use."""
+        self._line.tell(("reject", list(keys)))
+
+    def close(self) -> None:
+        """Nothing is open here."""
+
+
+class RelayedBudget(Budget):
+    """The budget, as a worker has it: it knows whether there is a limit, and asks for each call."""
+
+    def __init__(self, line: Line, max_tokens: int | None, max_cost: float | None) -> None:
+        super().__init__(max_tokens, max_cost)
+        self._line = line
+
+    @asynccontextmanager
+    async def reserve(self, maximum: Spend, case_id: str = "") -> AsyncIterator[Reservation]:
+        """Reserve before a call of a case and settle after it.
+
+        Raises:
+            BudgetSpent: It does not fit and no call is under way.
+        """
+        reservation = Reservation(maximum)
+        if not self.limited:
+            yield reservation
+            return
+        number = self._line.number()
+        try:
+            refused: str | None = await self._line.ask("reserve", maximum, case_id, number=number)
+            if refused is not None:
+                raise BudgetSpent(refused)
+            yield reservation
+        finally:
+            # Also of a case that was stopped while it waited for the reply.
+            self._line.tell(("settle", number, reservation.actual))
+
+
+class RelayedRate:
+    """A rate of an address, as a worker has it."""
+
+    def __init__(self, line: Line, address: str, name: str, max_rate: float) -> None:
+        """`name` is that of the field of the endpoint."""
+        self._line = line
+        self._address = address
+        self._name = name
+        self.max_rate = max_rate
+
+    async def acquire(self, amount: float = 1) -> None:
+        """Wait for room."""
+        await self._line.ask("rate", self._address, self._name, amount)
+
+
+def relay_rates(endpoints: Mapping[str, Endpoint], line: Line) -> None:
+    """Let the other end keep the rates of a worker's endpoints."""
+    for address, endpoint in endpoints.items():
+        if endpoint.rpm is not None:
+            endpoint.rpm = RelayedRate(line, address, "rpm", endpoint.rpm.max_rate)
+        if endpoint.tpm is not None:
+            endpoint.tpm = RelayedRate(line, address, "tpm", endpoint.tpm.max_rate)
+
+
+class Desk:
+    """The end at the process that writes the run, for one worker. Close it when the worker is gone."""
+
+    def __init__(self, client: ModelClient, journal: Journal, reply: Callable[[int, Any], None]) -> None:
+        """Of a client that has the journal, the budget and the endpoints with their whole limits."""
+        self._client = client
+        self._journal = journal
+        self._reply = reply
+        self._open: dict[int, asyncio.Future[Spend]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, told: Told) -> bool:
+        """Do what a worker asks for; False where it is none of this.
+
+        Raises:
+            JournalError: The journal cannot be read or written.
+        """
+        match told:
+            case ("find", number, keys):
+                self._reply(number, [self._journal.find_key(key) for key in keys])
+            case ("store", answered, role, case_id):
+                self._store(answered, role, case_id)
+            case ("reject", keys):
+                self._journal.reject(keys)
+            case ("reserve", number, maximum, case_id):
+                settled = self._open[number] = asyncio.get_running_loop().create_future()
+                self._begin(self._reserve(number, maximum, case_id, settled))
+            case ("settle", number, actual):
+                settled = self._open.pop(number)
+                if not settled.done():
+                    settled.set_result(actual)
+            case ("rate", number, address, name, amount):
+                self._begin(self._wait_for_rate(number, address, name, amount))
+            case _:
+                return False
+        return True
+
+    async def close(self) -> None:
+        """Of its calls in flight nobody knows what they used: they count as the most that they may use."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _store(self, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str) -> None:
+        price = self._client.prices.get(answered[0][0].model)
+        self._client.keep(answered, role=role, case_id=case_id, price=price)
+        budget = self._client.budget
+        if not budget.limited:
+            budget.spent = budget.spent.plus(spend([answer for _, answer in answered], price))
+
+    async def _reserve(
+        self, number: int, maximum: Spend, case_id: str, settled: asyncio.Future[Spend]
+    ) -> None:
+        try:
+            async with self._client.budget.reserve(maximum, case_id) as reservation:
+                reservation.actual = maximum
+                self._reply(number, None)
+                reservation.actual = await settled
+        except BudgetSpent as spent:
+            self._reply(number, str(spent))
+
+    async def _wait_for_rate(self, number: int, address: str, name: str, amount: float) -> None:
+        endpoint = self._client.dispatcher.endpoints[address]
+        rate = endpoint.rpm if name == "rpm" else endpoint.tpm
+        if rate is not None:
+            await rate.acquire(amount)
+        self._reply(number, None)
+
+
+def part(whole: int, place: int, of: int) -> int:
+    """What the part at a place has, of so many nearly equal ones."""
+    return whole // of + (place < whole % of)

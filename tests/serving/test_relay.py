@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.backends.backend import Backend, Server
+from serving.budget import Budget, BudgetSpent, Spend
+from serving.client import ModelClient
+from serving.endpoint import Endpoint
+from serving.journal import Journal, Question
+from serving.limits import AdaptiveLimiter, Limits
+from serving.messages import Answer, Message
+from serving.model_name import parse_model_name
+from serving.relay import Desk, Line, RelayedBudget, RelayedCalls, Told, part, relay_rates
+
+QUESTION = Question("scripted:auto", "", (Message("user", "Why?"),), {"max_tokens": 5}, 0)
+ANSWER = Answer("Because.", "stop", 7, 3)
+WITHOUT = Limits()
+
+
+def sent(value: Any) -> Any:
+    """As it arrives in another process."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - made two calls ago
+
+
+@asynccontextmanager
+async def relayed(
+    folder: Path, budget: Budget, limits: Limits = WITHOUT
+) -> AsyncIterator[tuple[Line, Desk, ModelClient]]:
+    """Both ends in one process."""
+
+    async def complete(*_: Any) -> list[Answer]:
+        raise AssertionError("nothing is asked here")
+
+    backend = Backend(parse_model_name("scripted:auto"), (Server("scripted:auto", complete),))
+    journal = Journal(folder / "calls.sqlite")
+    client = ModelClient({"label": backend}, journal, limits, budget=budget)
+    line = Line(lambda told: take(told))
+    desk = Desk(client, journal, lambda number, value: line.replied(number, sent(value)))
+
+    def take(told: Told) -> None:
+        assert desk.take(sent(told))
+
+    try:
+        yield line, desk, client
+    finally:
+        await desk.close()
+        await client.aclose()
+        journal.close()
+
+
+async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget()) as (line, _, client):
+        calls = RelayedCalls(line)
+        assert await calls.answers([QUESTION]) == [None]
+        calls.store_samples([(QUESTION, ANSWER)], role="label", case_id="1")
+        assert await RelayedCalls(line).answers([QUESTION]) == [ANSWER]
+        assert (client.usage.calls, client.usage.input_tokens, client.budget.spent.tokens) == (1, 7, 10)
+
+
+async def test_rejected_replies_are_marked_in_the_journal(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget()) as (line, _, _client):
+        calls = RelayedCalls(line)
+        calls.store_samples([(QUESTION, ANSWER)], role="label", case_id="1")
+        calls.reject([QUESTION.key])
+    journal = Journal(tmp_path / "calls.sqlite")
+    assert journal.forget_rejected() == 1
+    journal.close()
+
+
+async def test_workers_together_keep_to_the_budget(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget(max_tokens=100)) as (line, _, client):
+        one, other = (RelayedBudget(line, 100, None) for _ in range(2))
+        async with one.reserve(Spend(60), "1") as first:
+            waiting = asyncio.ensure_future(_reserve(other, Spend(60)))
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            first.actual = Spend(30)
+        await waiting
+        assert client.budget.spent.tokens == 90
+        with pytest.raises(BudgetSpent):
+            await _reserve(one, Spend(60))
+
+
+async def _reserve(budget: Budget, spend: Spend) -> None:
+    async with budget.reserve(spend, "2") as reservation:
+        reservation.actual = spend
+
+
+async def test_calls_of_a_lost_worker_count_with_their_maximum(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget(max_tokens=100)) as (line, desk, client):
+        call = asyncio.ensure_future(_never_ending(RelayedBudget(line, 100, None)))
+        await asyncio.sleep(0.01)
+        await desk.close()
+        assert client.budget.spent.tokens == 60
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+
+
+async def _never_ending(budget: Budget) -> None:
+    async with budget.reserve(Spend(60), "1"):
+        await asyncio.Event().wait()
+
+
+async def test_rates_are_kept_for_all_workers_together(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget(), Limits(rpm=2)) as (line, _, client):
+        kept = client.dispatcher.endpoints["scripted:auto"]
+        workers = [Endpoint("scripted:auto", AdaptiveLimiter(1.0, 1), None, rpm=kept.rpm) for _ in range(2)]
+        for worker in workers:
+            relay_rates({"scripted:auto": worker}, line)
+            assert worker.rpm is not None
+            await worker.rpm.acquire()
+        assert kept.rpm is not None and workers[0].rpm is not None
+        third = asyncio.ensure_future(workers[0].rpm.acquire())
+        await asyncio.sleep(0.05)
+        assert not third.done()
+        third.cancel()
+
+
+@pytest.mark.parametrize(("whole", "of"), [(7, 3), (2, 3), (64, 2)])
+def test_parts_make_the_whole(whole: int, of: int) -> None:
+    assert sum(part(whole, place, of) for place in range(of)) == whole
+
+
+async def test_a_limiter_gives_back_what_it_is_not_to_have_any_more() -> None:
+    limiter = AdaptiveLimiter(4.0, 4)
+    ends = [asyncio.Event() for _ in range(4)]
+
+    async def hold(end: asyncio.Event) -> None:
+        async with limiter.place(0):
+            await end.wait()
+
+    holders = [asyncio.ensure_future(hold(end)) for end in ends]
+    await asyncio.sleep(0)
+    limiter.resize(2)
+    shrunk = asyncio.ensure_future(limiter.shrunk_to(2))
+    ends[0].set()
+    await holders[0]
+    assert not shrunk.done()
+    ends[1].set()
+    await asyncio.wait_for(shrunk, 5)
+    assert (limiter.width, limiter.under_way) == (2.0, 2)
+    for end in ends:
+        end.set()
+    await asyncio.gather(*holders)
