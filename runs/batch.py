@@ -182,7 +182,9 @@ async def run_batch(
                 budget,
                 manifest.budget.prices,
             )
-            rounds = begin_rounds(client, options.batches, options.limits.max_retries, progress, watcher)
+            rounds = begin_rounds(
+                client, journal, options.batches, options.limits.max_retries, progress, watcher
+            )
             folder.save_manifest()
             own = None if (folder.path / CALLS).is_symlink() else journal
             record_start(folder.path, manifest, options.command, own)

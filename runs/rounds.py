@@ -139,6 +139,7 @@ async def _stopped(stop: asyncio.Event, seconds: float) -> bool:
 
 def begin_rounds(
     client: ModelClient,
+    journal: Journal,
     options: BatchOptions,
     retries: int,
     progress: Progress,
@@ -148,8 +149,8 @@ def begin_rounds(
     batched: dict[str, Backend] = {
         str(backend.name): backend for backend in client.backends.values() if backend.batches is not None
     }
-    if not batched and not client.journal.batches.records(("intended", "away", "harvested")):
+    if not batched and not journal.batches.records(("intended", "away", "harvested")):
         return None
-    desk = BatchDesk(client.journal, client, batched, watcher.notify, options.keep_remote, retries + 1)
-    client.pool = Pool(client.journal, client.budget, desk, watcher.notify, retries)
-    return Rounds(client.journal, client.pool, desk, options, progress, watcher)
+    desk = BatchDesk(journal, client, batched, watcher.notify, options.keep_remote, retries + 1)
+    client.pool = Pool(journal, client.budget, desk, watcher.notify, retries)
+    return Rounds(journal, client.pool, desk, options, progress, watcher)

@@ -15,7 +15,7 @@ from serving.backends.backend import Backend, CallParameters
 from serving.budget import Budget, Price, Prices, Spend
 from serving.dispatcher import Dispatcher
 from serving.errors import CallError, ErrorClass, InvalidReply
-from serving.journal import Journal, Question, text_hash
+from serving.journal import Question, text_hash
 from serving.limits import Limits
 from serving.messages import Answer, Message, max_prompt_tokens
 from serving.model_name import Role
@@ -38,6 +38,25 @@ _MAX_CHARACTERS_A_TOKEN = 64
 
 _BYTES_BESIDE_TEXT = 64
 """An upper bound of what a chat template adds to a turn, in tokens."""
+
+
+class CallJournal(Protocol):
+    """Where calls are kept: a file of this run, or a database that several runners share."""
+
+    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
+        """The stored answers of questions, by sample."""
+
+    async def keep_all(
+        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
+    ) -> dict[int, Answer]:
+        """Store the answers of one request, all or none.
+
+        Returns:
+            By sample, what the run goes on with: what another runner has stored before, where one has.
+        """
+
+    async def reject_all(self, keys: Sequence[str]) -> None:
+        """Mark replies that no parser could use."""
 
 
 class CallPool(Protocol):
@@ -77,7 +96,7 @@ class ModelClient:
     """
 
     backends: Mapping[Role, Backend]
-    journal: Journal
+    journal: CallJournal
     limits: Limits = field(default_factory=Limits)
     usage: Usage = field(default_factory=Usage)
     budget: Budget = field(default_factory=Budget)
@@ -153,14 +172,9 @@ class ModelClient:
         self, backend: Backend, ask: Ask[T], questions: Sequence[Question]
     ) -> tuple[dict[int, tuple[Answer, bool]], CallError | None]:
         """Answers by sample, each with whether it was replayed, and why samples are missing if any are."""
-        answers: dict[int, tuple[Answer, bool]] = {}
-        missing = []
-        for question in questions:
-            stored = self.journal.find(question)
-            if stored is None:
-                missing.append(question)
-            else:
-                answers[question.sample] = (stored, True)
+        stored = await self.journal.find_all(questions)
+        answers = {sample: (answer, True) for sample, answer in stored.items()}
+        missing = [question for question in questions if question.sample not in stored]
         groups = _groups(backend, missing)
         if self.pool is not None:
             self.pool.expect(ask.case_id, len(groups))
@@ -201,7 +215,7 @@ class ModelClient:
             value = _fall_back(ask, attempt)
             if value is not None:
                 return Reply(value, attempt.text, calls, second_fault, attempt.logprobs)
-        self.journal.reject([question.key, corrected.key])
+        await self.journal.reject_all([question.key, corrected.key])
         error_class: ErrorClass = "refusal" if _refused(second) else "invalid_output"
         return Failure(CallError(error_class, f"{second.server}: {second_fault}"), calls)
 
@@ -250,12 +264,13 @@ class ModelClient:
             received = await self.dispatcher.send(backend, messages, parameters)
             reservation.actual = spend(received, price)
             answered = list(zip(questions, received, strict=False))
+            kept: dict[int, Answer] = {}
             if answered:
-                self.journal.store_samples(answered, role=ask.role, case_id=ask.case_id)
+                kept = await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
             for _, answer in answered:
                 self.count(answer, price)
             self._warn_of_estimates(received)
-            return {question.sample: answer for question, answer in answered}
+            return kept
 
     def count(self, answer: Answer, price: Price | None) -> None:
         """Count as soon as it is stored: the case may end before the reply is read."""
