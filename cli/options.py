@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -20,6 +20,7 @@ _DATA = "Data policy"
 _SERVERS = "Servers"
 _BUDGET = "Budget"
 _BATCHES = "Batches (models named batch:...)"
+_STORE = "Several runners"
 _METRICS = "Metrics that need weights or a licence"
 
 
@@ -348,6 +349,41 @@ class SessionFlags(BatchFlags):
         budget = BudgetCaps(max_tokens=self.max_tokens_total, max_cost=self.max_cost, prices=prices)
         batches = BatchOptions(self.detach, self.poll, self.keep_remote, online)
         return Options(command, self.concurrency, self.limits, budget, self.probe, batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreFlags:
+    """Where several runners share a run."""
+
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="PostgreSQL database in which several runners share the run, each started by the same"
+            " command; a password comes from ~/.pgpass, PGPASSWORD or a service file. (default of resume and"
+            " retry: the run's)",
+            metavar="postgresql://[USER@]HOST/DATABASE",
+            rich_help_panel=_STORE,
+        ),
+    ] = None
+    lease: Annotated[
+        float,
+        typer.Option(
+            min=1,
+            help="Seconds after which others take over the cases of a runner that does not respond.",
+            rich_help_panel=_STORE,
+        ),
+    ] = 60.0
+
+    def with_options(self, options: Options) -> Options:
+        """The options of a batch with these.
+
+        Raises:
+            StoreError: The address cannot be used.
+        """
+        from serving.postgres.address import parse_store
+
+        store = None if self.store is None else parse_store(self.store)
+        return replace(options, store=store, lease_s=self.lease)
 
 
 @dataclass(frozen=True, kw_only=True)

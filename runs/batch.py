@@ -36,6 +36,7 @@ from runs.ordering import OrderedCases, window_size
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
+from runs.shared_run import LEASE_S
 from runs.trace_file import Line, Successors
 from runs.watcher import NodeWatcher, Progress, Watcher
 from serving.batches.pending import CallPending
@@ -44,6 +45,7 @@ from serving.client import ModelClient
 from serving.errors import CallError
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
+from serving.postgres.address import StoreAddress, StoreError
 from serving.traffic import since, so_far
 
 MAX_HELD = 1000
@@ -119,6 +121,8 @@ class Options:
         budget: What all sessions of the run may use together; what it leaves open stays as recorded.
         probe: Whether servers are asked at the start what they can do.
         batches: How batches are waited for, where models answer in them.
+        store: The database in which the run is shared; None for a run in its folder alone, or the recorded.
+        lease_s: Seconds after which other runners take over the cases of one that does not respond.
     """
 
     command: str
@@ -127,6 +131,8 @@ class Options:
     budget: BudgetCaps = field(default_factory=BudgetCaps)
     probe: bool = True
     batches: BatchOptions = field(default_factory=BatchOptions)
+    store: StoreAddress | None = None
+    lease_s: float = LEASE_S
 
 
 async def run_batch(
@@ -212,7 +218,7 @@ async def run_batch(
                 )
                 async with shown_while_running(folder.path, progress, watcher, expected):
                     if rounds is None:
-                        finished = await batch.run(_cases_at_once(assembly, options), stop)
+                        finished = await batch.run(cases_at_once_of(assembly, options), stop)
                     else:
                         finished = await _in_rounds(batch, rounds, options, stop)
                 session.stopped_by = None if batch.spent is None else str(batch.spent)
@@ -226,7 +232,7 @@ async def run_batch(
         finally:
             journal.close()
     except (OSError, JournalError, CallError) as error:
-        raise RunStopped(_explain(folder.path, error, options.command)) from error
+        raise RunStopped(why_stopped(folder.path, error, options.command)) from error
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
@@ -234,7 +240,7 @@ async def run_batch(
         session.end(progress.usage)
         session.seconds = round(time.monotonic() - began, 3)
         session.processor_seconds = round(time.process_time() - used_before, 3)
-        _save_if_possible(folder)
+        save_if_possible(folder)
         with contextlib.suppress(OSError):
             record_end(folder.path, status, manifest.counts.total, since(sent_before, so_far()))
     return status
@@ -432,7 +438,7 @@ def _spend(stored: Mapping[str, tuple[int, int, int]], caps: BudgetCaps) -> Spen
     )
 
 
-def _cases_at_once(assembly: Assembly, options: Options) -> int:
+def cases_at_once_of(assembly: Assembly, options: Options) -> int:
     """Enough cases to fill all servers, as most of the time a case waits for a single reply."""
     widest = max(
         (options.limits.max_connections or backend.max_connections) * len(backend.servers)
@@ -442,7 +448,8 @@ def _cases_at_once(assembly: Assembly, options: Options) -> int:
     return max(1, min(wanted, MAX_CASES_AT_ONCE, assembly.manifest.inputs.cases))
 
 
-def _save_if_possible(folder: RunWriter) -> None:
+def save_if_possible(folder: RunWriter) -> None:
+    """Write the manifest where a session ends, however it ends."""
     try:
         folder.save_manifest()
     except OSError:
@@ -450,11 +457,12 @@ def _save_if_possible(folder: RunWriter) -> None:
         return
 
 
-def _explain(path: Path, error: Exception, command: str) -> str:
+def why_stopped(path: Path, error: Exception, command: str) -> str:
+    """What to say of an error that ended a session, and how to go on."""
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"
-    if isinstance(error, CallError):
+    if isinstance(error, CallError | StoreError):
         return f"{path}: {error}; all that is known is kept, go on with: evigraph {following} {quoted(path)}"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)

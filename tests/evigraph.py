@@ -56,8 +56,8 @@ def evigraph(
         environment = {**os.environ, "COLUMNS": "200", **given}
         target = ([*map(str, arguments)], folder, environment, out, err)
         # aiohttp reads certificates when it is imported.
-        context = multiprocessing.get_context("spawn") if "SSL_CERT_FILE" in given else _processes()
-        process = context.Process(target=_main, args=target)
+        context = multiprocessing.get_context("spawn") if "SSL_CERT_FILE" in given else processes()
+        process = context.Process(target=run_command, args=target)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
@@ -68,7 +68,7 @@ def evigraph(
 
 
 @cache
-def _processes() -> ForkServerContext:
+def processes() -> ForkServerContext:
     """Processes that begin with what every command imports of others: that takes most of a command's time."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_IMPORTED_BY_COMMANDS)
@@ -82,10 +82,10 @@ _IMPORTED_BY_COMMANDS = [
 ]
 
 
-def _main(
+def run_command(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, err: Path
 ) -> None:
-    """What `COMMAND` does, in a process that exists already."""
+    """What `COMMAND` does, in a process that exists already; the streams are files."""
     for number, (path, flags) in enumerate(
         ((Path(os.devnull), os.O_RDONLY), (out, os.O_WRONLY | os.O_CREAT), (err, os.O_WRONLY | os.O_CREAT))
     ):
