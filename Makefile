@@ -42,6 +42,10 @@ unit: $(INSTALLED) ## Tests without those that need vLLM, two workers a processo
 test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile random
 
+test-scale: $(INSTALLED) ## Tests with Ray, and with servers of PostgreSQL and Chroma that they start
+	$(BIN)/python -m pip install --quiet --editable '.[embedded,dev,ray,postgresql]'
+	$(BIN)/python -m pytest -m scale
+
 format: $(INSTALLED) ## Fix what ruff can fix, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import ClusterFlags, JsonOption, ModelOption, RunFolderArgument
+from cli.options import ClusterFlags, JsonOption, ModelOption, RunFolderArgument, StoreFlags
 
 
 def resume(
@@ -20,6 +20,7 @@ def resume(
     ] = False,
     *,
     flags: ClusterFlags,
+    sharing: StoreFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Continue a run that was killed or interrupted.
@@ -33,7 +34,7 @@ def resume(
     from cli.session import chosen_models, run_session
     from runs.sessions import resume as resume_run
 
-    models, options = chosen_models(run, model), flags.options("resume")
+    models, options = chosen_models(run, model), sharing.with_options(flags.options("resume"))
     run_session(
         lambda stop, watcher: resume_run(
             run,
@@ -74,6 +75,7 @@ def retry(
     ] = False,
     *,
     flags: ClusterFlags,
+    sharing: StoreFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Run the failed cases of a run again, and only those (and any that never ran).
@@ -88,7 +90,10 @@ def retry(
     from cli.session import chosen_models, run_session
     from runs.sessions import retry as retry_run
 
-    models, options = chosen_models(run, model), flags.options("retry", online=retry_online)
+    models, options = (
+        chosen_models(run, model),
+        sharing.with_options(flags.options("retry", online=retry_online)),
+    )
     run_session(
         lambda stop, watcher: retry_run(
             run,

@@ -16,6 +16,7 @@ from cli.options import (
     ModelOption,
     NewKeyOption,
     ShardOption,
+    StoreFlags,
     ThresholdOption,
     VotesOption,
 )
@@ -119,6 +120,7 @@ def run(
     shard: ShardOption = None,
     *,
     flags: ClusterFlags,
+    sharing: StoreFlags,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Count the calls and tokens that the run would take, and make none."),
@@ -183,7 +185,7 @@ def run(
         places={name: path for name, path in places.items() if path is not None},
         selection=selection_of(case_ids, limit, shard),
     )
-    options = flags.options("run")
+    options = sharing.with_options(flags.options("run"))
     if dry_run:
         from cli.dry_run import print_dry_run
 

@@ -118,6 +118,8 @@ def record_start(run: Path, manifest: Manifest, command: str, journal: Journal |
     versions = {"evigraph": own_version(), "python": platform.python_version()}
     more: dict[str, Any] = {"policies": policies} if policies else {}
     models = sorted({model.name for model in manifest.models.values()})
+    if manifest.store is not None:
+        more["store"] = manifest.store
     record(run, "started", command=command, models=models, versions=versions, **more)
 
 

@@ -37,6 +37,7 @@ from runs.ray_cluster import Cluster, RayCases
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
+from runs.shared_run import LEASE_S
 from runs.trace_file import Line
 from runs.watcher import NodeWatcher, Progress, Watcher
 from serving.batches.pending import CallPending
@@ -45,6 +46,7 @@ from serving.client import ModelClient
 from serving.errors import CallError
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
+from serving.postgres.address import StoreAddress, StoreError
 from serving.traffic import since, so_far
 
 MAX_HELD = 1000
@@ -122,6 +124,8 @@ class Options:
         probe: Whether servers are asked at the start what they can do.
         batches: How batches are waited for, where models answer in them.
         on: The cluster that cases run on; None for this process.
+        store: The database in which the run is shared; None for a run in its folder alone, or the recorded.
+        lease_s: Seconds after which other runners take over the cases of one that does not respond.
     """
 
     command: str
@@ -131,6 +135,8 @@ class Options:
     probe: bool = True
     batches: BatchOptions = field(default_factory=BatchOptions)
     on: Cluster | None = None
+    store: StoreAddress | None = None
+    lease_s: float = LEASE_S
 
 
 async def run_batch(
@@ -221,7 +227,7 @@ async def run_batch(
                 )
                 async with shown_while_running(folder.path, progress, watcher, expected):
                     if rounds is None:
-                        finished = await batch.run(_cases_at_once(assembly, options, cluster), stop)
+                        finished = await batch.run(cases_at_once_of(assembly, options, cluster), stop)
                     else:
                         finished = await _in_rounds(batch, rounds, options, stop)
                 session.stopped_by = None if batch.spent is None else str(batch.spent)
@@ -235,7 +241,7 @@ async def run_batch(
         finally:
             journal.close()
     except (OSError, JournalError, CallError) as error:
-        raise RunStopped(_explain(folder.path, error, options.command)) from error
+        raise RunStopped(why_stopped(folder.path, error, options.command)) from error
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
@@ -244,7 +250,7 @@ async def run_batch(
         session.seconds = round(time.monotonic() - began, 3)
         elsewhere = 0.0 if cluster is None else cluster.processor_seconds
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
-        _save_if_possible(folder)
+        save_if_possible(folder)
         with contextlib.suppress(OSError):
             record_end(folder.path, status, manifest.counts.total, since(sent_before, so_far()))
     return status
@@ -452,7 +458,7 @@ def _spend(stored: Mapping[str, tuple[int, int, int]], caps: BudgetCaps) -> Spen
     )
 
 
-def _cases_at_once(assembly: Assembly, options: Options, cluster: RayCases | None) -> int:
+def cases_at_once_of(assembly: Assembly, options: Options, cluster: RayCases | None = None) -> int:
     """Enough cases to fill all servers, as most of the time a case waits for a single reply."""
     wanted, most = options.concurrency or _widest(assembly, options), MAX_CASES_AT_ONCE
     if cluster is not None:
@@ -480,7 +486,8 @@ def _has_own_model(assembly: Assembly) -> bool:
     return any(server.in_process for one in assembly.backends.values() for server in one.servers)
 
 
-def _save_if_possible(folder: RunWriter) -> None:
+def save_if_possible(folder: RunWriter) -> None:
+    """Write the manifest where a session ends, however it ends."""
     try:
         folder.save_manifest()
     except OSError:
@@ -488,11 +495,12 @@ def _save_if_possible(folder: RunWriter) -> None:
         return
 
 
-def _explain(path: Path, error: Exception, command: str) -> str:
+def why_stopped(path: Path, error: Exception, command: str) -> str:
+    """What to say of an error that ended a session, and how to go on."""
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"
-    if isinstance(error, CallError):
+    if isinstance(error, CallError | StoreError):
         return f"{path}: {error}; all that is known is kept, go on with: evigraph {following} {quoted(path)}"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)

@@ -7,7 +7,7 @@ import difflib
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -277,8 +277,7 @@ class RunWriter(RunFolder):
         """Add an ended case; the trace comes first, so that every case line has one."""
         if trace:
             _append(self._trace, pack(trace))
-        line = json.dumps(case, ensure_ascii=False).encode(errors="replace")
-        _append(self._cases, seal_line(line) + b"\n")
+        _append(self._cases, pack_line(case))
 
     def cut_trace(self, end: int) -> None:
         """Cut off what follows a byte of the trace, the end of a pass."""
@@ -300,6 +299,25 @@ class RunWriter(RunFolder):
             os.fsync(target.fileno())
         self._cases.close()
         self._cases = _open_for_append(path)
+
+    async def take_results(self, results: AsyncIterator[tuple[bytes, bytes]]) -> None:
+        """Make these all that the folder has.
+
+        Args:
+            results: In the order of the input, each case's line with the last pass of its trace.
+        """
+        # The trace takes its place first, so that every case line has a pass.
+        with replacing(self.path / CASES) as cases, replacing(self.path / TRACE) as trace:
+            async for line, last_pass in results:
+                cases.write(line)
+                trace.write(last_pass)
+            for file in (cases, trace):
+                file.flush()
+                os.fsync(file.fileno())
+        self._cases.close()
+        self._trace.close()
+        self._cases = _open_for_append(self.path / CASES)
+        self._trace = open_for_append(self.path)
 
     def keep_only(self, order: Mapping[str, int]) -> None:
         """Drop the lines and the passes of all other cases.
@@ -332,6 +350,11 @@ class RunWriter(RunFolder):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def pack_line(case: Line) -> bytes:
+    """A line of `cases.jsonl` with its checksum and its end."""
+    return seal_line(json.dumps(case, ensure_ascii=False).encode(errors="replace")) + b"\n"
 
 
 def _is_leftover(path: Path) -> bool:

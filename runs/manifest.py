@@ -312,6 +312,7 @@ class Manifest(_Record):
         policies: The data policies that the run is held to.
         hosted: Public hosts that the user allowed to see texts without a policy.
         sealed: Whether each line of `cases.jsonl` has a checksum; those of earlier versions have none.
+        store: The database in which several runners share the run, without user and password.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -335,12 +336,13 @@ class Manifest(_Record):
     policies: tuple[HeldPolicy, ...] = ()
     hosted: tuple[str, ...] = ()
     sealed: bool = False
+    store: str | None = None
 
     @model_serializer(mode="wrap")
     def _without_what_most_lack(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Most data have no policy, and most models are not hosted."""
+        """Most data have no policy, most models are not hosted, and most runs lie in their folder alone."""
         dumped: dict[str, Any] = dump(self)
-        for name in ("policies", "hosted"):
+        for name in ("policies", "hosted", "store"):
             if not dumped.get(name):
                 dumped.pop(name, None)
         return dumped

@@ -40,20 +40,23 @@ _BYTES_BESIDE_TEXT = 64
 """An upper bound of what a chat template adds to a turn, in tokens."""
 
 
-class Calls(Protocol):
-    """What was asked and answered; `serving.journal` has it, and `serving.relay` from another process."""
+class CallJournal(Protocol):
+    """Where calls are kept: a file of this run, or a database that several runners share."""
 
-    async def answers(self, questions: Sequence[Question]) -> list[Answer | None]:
-        """Those that are stored."""
+    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
+        """The stored answers of questions, by sample."""
 
-    def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
-        """Store the answers of one request."""
+    async def keep_all(
+        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
+    ) -> dict[int, Answer]:
+        """Store the answers of one request, all or none.
 
-    def reject(self, keys: Sequence[str]) -> None:
+        Returns:
+            By sample, what the run goes on with: what another runner has stored before, where one has.
+        """
+
+    async def reject_all(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use."""
-
-    def close(self) -> None:
-        """Nothing more is stored."""
 
 
 class CallPool(Protocol):
@@ -93,7 +96,7 @@ class ModelClient:
     """
 
     backends: Mapping[Role, Backend]
-    journal: Calls
+    journal: CallJournal
     limits: Limits = field(default_factory=Limits)
     usage: Usage = field(default_factory=Usage)
     budget: Budget = field(default_factory=Budget)
@@ -169,13 +172,9 @@ class ModelClient:
         self, backend: Backend, ask: Ask[T], questions: Sequence[Question]
     ) -> tuple[dict[int, tuple[Answer, bool]], CallError | None]:
         """Answers by sample, each with whether it was replayed, and why samples are missing if any are."""
-        answers: dict[int, tuple[Answer, bool]] = {}
-        missing = []
-        for question, stored in zip(questions, await self.journal.answers(questions), strict=True):
-            if stored is None:
-                missing.append(question)
-            else:
-                answers[question.sample] = (stored, True)
+        stored = await self.journal.find_all(questions)
+        answers = {sample: (answer, True) for sample, answer in stored.items()}
+        missing = [question for question in questions if question.sample not in stored]
         groups = _groups(backend, missing)
         if self.pool is not None:
             self.pool.expect(ask.case_id, len(groups))
@@ -216,7 +215,7 @@ class ModelClient:
             value = _fall_back(ask, attempt)
             if value is not None:
                 return Reply(value, attempt.text, calls, second_fault, attempt.logprobs)
-        self.journal.reject([question.key, corrected.key])
+        await self.journal.reject_all([question.key, corrected.key])
         error_class: ErrorClass = "refusal" if _refused(second) else "invalid_output"
         return Failure(CallError(error_class, f"{second.server}: {second_fault}"), calls)
 
@@ -265,18 +264,17 @@ class ModelClient:
             received = await self.dispatcher.send(backend, messages, parameters)
             reservation.actual = spend(received, price)
             answered = list(zip(questions, received, strict=False))
+            kept: dict[int, Answer] = {}
             if answered:
-                self.keep(answered, role=ask.role, case_id=ask.case_id, price=price)
-            return {question.sample: answer for question, answer in answered}
+                kept = await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
+            self.count_all([answer for _, answer in answered], price)
+            return kept
 
-    def keep(
-        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str, price: Price | None
-    ) -> None:
-        """Store and count the answers of one request."""
-        self.journal.store_samples(answered, role=role, case_id=case_id)
-        for _, answer in answered:
+    def count_all(self, answers: Sequence[Answer], price: Price | None) -> None:
+        """Count the answers of one request."""
+        for answer in answers:
             self.count(answer, price)
-        self._warn_of_estimates([answer for _, answer in answered])
+        self._warn_of_estimates(answers)
 
     def count(self, answer: Answer, price: Price | None) -> None:
         """Count as soon as it is stored: the case may end before the reply is read."""

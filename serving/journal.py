@@ -234,10 +234,6 @@ class Journal:
         (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
         return int(number)
 
-    async def answers(self, questions: Sequence[Question]) -> list[Answer | None]:
-        """The stored answers, as `find` has them."""
-        return [self.find(question) for question in questions]
-
     def find(self, question: Question) -> Answer | None:
         """The stored answer, or None.
 
@@ -272,8 +268,28 @@ class Journal:
                 row.seconds,
                 row.retries,
                 server,
-                _read_logprobs(logprobs),
+                read_logprobs(logprobs),
             )
+
+    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
+        """The stored answers of questions, by sample.
+
+        Raises:
+            JournalDamaged: One is not what was stored.
+        """
+        found = ((question.sample, self.find(question)) for question in questions)
+        return {sample: answer for sample, answer in found if answer is not None}
+
+    async def keep_all(
+        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
+    ) -> dict[int, Answer]:
+        """`store_samples`, as the client has it; nothing else runs in between. The answers by sample."""
+        self.store_samples(answered, role=role, case_id=case_id)
+        return {question.sample: answer for question, answer in answered}
+
+    async def reject_all(self, keys: Sequence[str]) -> None:
+        """`reject`, as the client has it."""
+        self.reject(keys)
 
     def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
         """Store an answer; one commit, so it is there after a kill."""
@@ -521,7 +537,8 @@ _retry_locked = Retrying(
 )
 
 
-def _read_logprobs(text: str) -> tuple[TokenLogprob, ...]:
+def read_logprobs(text: str) -> tuple[TokenLogprob, ...]:
+    """The log-probabilities of a reply from their JSON; none from an empty text."""
     entries = json.loads(text) if text else []
     return tuple(
         TokenLogprob(token, logprob, tuple((name, value) for name, value in top))

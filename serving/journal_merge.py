@@ -56,7 +56,7 @@ class MergedJournal:
         self.conflicts = 0
         """Calls that two journals have, with other replies; the first one's is kept."""
         self._path = path
-        with _errors(path):
+        with errors_of(path):
             self._database = sqlite3.connect(path, isolation_level=None)
             for setting in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_CACHE_KIB}"):
                 self._database.execute(f"PRAGMA {setting}")
@@ -72,7 +72,7 @@ class MergedJournal:
             JournalDamaged: A call or a text is not what was stored.
             JournalError: It is of another schema, or cannot be read.
         """
-        with _errors(journal), contextlib.closing(open_to_read(journal)) as source:
+        with errors_of(journal), contextlib.closing(open_to_read(journal)) as source:
             (version,) = source.execute("PRAGMA user_version").fetchone()
             if version != SCHEMA_VERSION:
                 raise JournalError(
@@ -84,9 +84,9 @@ class MergedJournal:
             found = 0
             for rows in _batches(_whole_rows(journal, source, texts)):
                 found += len(rows)
-                with _errors(self._path):
+                with errors_of(self._path):
                     self._add_rows(rows)
-            with _errors(self._path):
+            with errors_of(self._path):
                 self._database.execute("COMMIT")
             expected = CallCount(journal).read()
             if found < expected:
@@ -97,12 +97,12 @@ class MergedJournal:
         shared: dict[int, int] = {}
         before = self._last_text
         for hashes in _batches(source.execute("SELECT hash, text FROM hashes ORDER BY hash")):
-            with _errors(self._path):
+            with errors_of(self._path):
                 shared |= self._add_hashes([(digest, number, number + before) for digest, number in hashes])
         for bodies in _batches(source.execute("SELECT id, body FROM texts ORDER BY id")):
             self._last_text = bodies[-1][0] + before
             new = [(number + before, body) for number, body in bodies if number not in shared]
-            with _errors(self._path):
+            with errors_of(self._path):
                 self._database.executemany("INSERT INTO texts VALUES (?, ?)", new)
 
         def here(number: int) -> int:
@@ -144,7 +144,7 @@ class MergedJournal:
         Raises:
             JournalError: It cannot be written.
         """
-        with _errors(self._path):
+        with errors_of(self._path):
             self._database.close()
             file = os.open(self._path, os.O_RDONLY)
             try:
@@ -189,7 +189,8 @@ def _whole_rows(journal: Path, source: sqlite3.Connection, here: Callable[[int],
 
 
 @contextlib.contextmanager
-def _errors(path: Path) -> Iterator[None]:
+def errors_of(path: Path) -> Iterator[None]:
+    """Errors of SQLite and the system as those of a journal, with its file."""
     try:
         yield
     except sqlite3.OperationalError as error:

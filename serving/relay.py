@@ -61,23 +61,27 @@ class RelayedCalls:
     def __init__(self, line: Line) -> None:
         self._line = line
 
-    async def answers(self, questions: Sequence[Question]) -> list[Answer | None]:
-        """Those that are stored, be it for another case or by another worker."""
+    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
+        """The stored answers by sample, be they of another case or of another worker."""
         if not questions:
-            return []
+            return {}
         found: list[Answer | None] = await self._line.ask("find", [question.key for question in questions])
-        return found
+        return {
+            question.sample: answer
+            for question, answer in zip(questions, found, strict=True)
+            if answer is not None
+        }
 
-    def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+    async def keep_all(
+        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
+    ) -> dict[int, Answer]:
         """Send the answers of one request, before the case goes on with them."""
         self._line.tell(("store", list(answered), role, case_id))
+        return {question.sample: answer for question, answer in answered}
 
-    def reject(self, keys: Sequence[str]) -> None:
+    async def reject_all(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use."""
         self._line.tell(("reject", list(keys)))
-
-    def close(self) -> None:
-        """Nothing is open here."""
 
 
 class RelayedBudget(Budget):
@@ -183,10 +187,12 @@ class Desk:
 
     def _store(self, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str) -> None:
         price = self._client.prices.get(answered[0][0].model)
-        self._client.keep(answered, role=role, case_id=case_id, price=price)
+        answers = [answer for _, answer in answered]
+        self._journal.store_samples(answered, role=role, case_id=case_id)
+        self._client.count_all(answers, price)
         budget = self._client.budget
         if not budget.limited:
-            budget.spent = budget.spent.plus(spend([answer for _, answer in answered], price))
+            budget.spent = budget.spent.plus(spend(answers, price))
 
     async def _reserve(
         self, number: int, maximum: Spend, case_id: str, settled: asyncio.Future[Spend]

@@ -36,6 +36,7 @@ MAX_WORKERS = 8
 
 REMEDIES = {
     "Chromium": "apt-get install chromium",
+    "PostgreSQL": "apt-get install postgresql",
     "EVIGRAPH_TEST_VLLM_PYTHON": "make vllm, then name its interpreter",
     "evigraph models pull": "make test",
 }

@@ -73,8 +73,8 @@ def evigraph(
         environment = {**os.environ, "COLUMNS": "200", **given}
         target = ([*map(str, arguments)], folder, environment, out, err, by_words)
         # aiohttp reads certificates when it is imported.
-        context = multiprocessing.get_context("spawn") if "SSL_CERT_FILE" in given else _processes()
-        process = context.Process(target=_main, args=target)
+        context = multiprocessing.get_context("spawn") if "SSL_CERT_FILE" in given else processes()
+        process = context.Process(target=run_command, args=target)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
@@ -85,7 +85,7 @@ def evigraph(
 
 
 @cache
-def _processes() -> ForkServerContext:
+def processes() -> ForkServerContext:
     """Processes that begin with what commands import: that takes most of a command's time."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*_OF_OTHERS, *_OURS])
@@ -113,7 +113,7 @@ def _forget_ours() -> None:
         del sys.modules[name]
 
 
-def _main(
+def run_command(
     arguments: Sequence[str],
     folder: Path,
     environment: Mapping[str, str],
@@ -121,7 +121,7 @@ def _main(
     err: Path,
     by_words: bool,
 ) -> None:
-    """What `COMMAND` does, in a process that exists already."""
+    """What `COMMAND` does, in a process that exists already; the streams are files."""
     for number, (path, flags) in enumerate(
         ((Path(os.devnull), os.O_RDONLY), (out, os.O_WRONLY | os.O_CREAT), (err, os.O_WRONLY | os.O_CREAT))
     ):

@@ -34,6 +34,9 @@ HEAVY = (
     "jinja2",
     "sacrebleu",
     "rouge_score",
+    "psycopg",
+    "alembic",
+    "sqlalchemy",
 )
 
 

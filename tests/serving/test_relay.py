@@ -58,17 +58,17 @@ async def relayed(
 async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> None:
     async with relayed(tmp_path, Budget()) as (line, _, client):
         calls = RelayedCalls(line)
-        assert await calls.answers([QUESTION]) == [None]
-        calls.store_samples([(QUESTION, ANSWER)], role="label", case_id="1")
-        assert await RelayedCalls(line).answers([QUESTION]) == [ANSWER]
+        assert await calls.find_all([QUESTION]) == {}
+        await calls.keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
+        assert await RelayedCalls(line).find_all([QUESTION]) == {0: ANSWER}
         assert (client.usage.calls, client.usage.input_tokens, client.budget.spent.tokens) == (1, 7, 10)
 
 
 async def test_rejected_replies_are_marked_in_the_journal(tmp_path: Path) -> None:
     async with relayed(tmp_path, Budget()) as (line, _, _client):
         calls = RelayedCalls(line)
-        calls.store_samples([(QUESTION, ANSWER)], role="label", case_id="1")
-        calls.reject([QUESTION.key])
+        await calls.keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
+        await calls.reject_all([QUESTION.key])
     journal = Journal(tmp_path / "calls.sqlite")
     assert journal.forget_rejected() == 1
     journal.close()

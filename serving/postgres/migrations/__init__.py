@@ -1,0 +1,1 @@
+"""The tables of a shared run by revision; alembic runs them in order."""

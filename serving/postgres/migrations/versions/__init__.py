@@ -1,0 +1,1 @@
+"""One file a revision; a table is changed by a further one."""
