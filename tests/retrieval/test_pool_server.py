@@ -275,7 +275,17 @@ def test_a_server_that_dies_in_the_middle_of_a_run_costs_nothing(
     push_pool(tmp_path / "pool", server.url, ())
     # Only a large pool asks while the run goes on.
     monkeypatch.setattr(demonstrations, "EXACT_UP_TO", 0)
-    write_cases(tmp_path / "cases.jsonl", 6)
+    # Each is near to one demonstration: of equals an index gives any, and others once it has begun anew.
+    asking = [
+        {
+            "case_id": f"k{number}",
+            "question": f"{one.question} today",
+            "narrative": one.narrative,
+            "sentences": [{"id": "1", "text": "Stable."}],
+        }
+        for number, one in enumerate(some_cases(30)[:6])
+    ]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asking))
     recipe = write_recipe(tmp_path)
     (tmp_path / "script.py").write_text(SCRIPT)
     given = ("--recipe", str(recipe), "--model", "scripted:script.py:reply", "--demos", server.url)
