@@ -32,6 +32,7 @@ PAGES = (
     "docs/models.md",
     "docs/serving.md",
     "docs/clusters.md",
+    "docs/api.md",
     "docs/traces.md",
     "docs/review.md",
     "docs/ranking.md",
