@@ -248,7 +248,8 @@ class DemonstrationPool:
         if self._twins is not None:
             return self._twins[view].get(text, ())
         where: Any = {"fingerprint": text}
-        return self._views[view].get(where=where, include=[])["ids"]
+        found: list[str] = self._views[view].get(where=where, include=[])["ids"]
+        return found
 
     def case(self, case_id: str) -> Case:
         """A demonstration with its labels and answer."""

@@ -28,7 +28,7 @@ class ChromaServer:
 
     def start(self) -> None:
         """Return once it answers."""
-        command = [Path(sys.executable).with_name("chroma"), "run", "--path", self._folder / "data"]
+        command = [str(Path(sys.executable).with_name("chroma")), "run", "--path", str(self._folder / "data")]
         with (self._folder / "chroma.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--host", "127.0.0.1", "--port", str(self._port)],

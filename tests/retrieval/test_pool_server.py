@@ -104,8 +104,8 @@ async def test_rankings_are_those_of_the_folder(
         # Of equals at the last place an index gives any.
         for query in (QUERY, " ".join(WORDS[20:40]), *(["nothing of this"] if exact else [])):
             for options in ({}, {"intent": NAMES[1]}, {"excluded": listed}, {"among": listed}):
-                ours = await here.nearest(view, query, 12, **options)  # type: ignore[arg-type]
-                theirs = await there.nearest(view, query, 12, **options)  # type: ignore[arg-type]
+                ours = await here.nearest(view, query, 12, **options)
+                theirs = await there.nearest(view, query, 12, **options)
                 # Of equals at the last place an index gives any.
                 last = 3.0 if exact or "among" in options else ours[-1].distance
                 assert [one for one in theirs if one.distance < last] == [
