@@ -25,8 +25,9 @@ from pydantic import TypeAdapter
 from cases.private import private_folder
 from cases.records import Case, Gold, LabelSource
 from retrieval.embeddings import Embedder, Vectors
-from retrieval.pool_server import PoolAddress, Records, ServedPool, push
+from retrieval.pool_server import PoolAddress, Records, ServedPool, parse_pool_address, push
 from serving.errors import ModelError
+from serving.gate import demand_host
 from serving.journal import text_hash
 from serving.policy import HeldPolicy
 
@@ -553,6 +554,9 @@ def push_pool(
         CallError: The server does not answer, or refuses.
         PolicyError: No text may go to the server.
     """
+    # Before the pool is read, which may be large.
+    address = parse_pool_address(url)
+    demand_host(address.url, f"demonstrations at {address}")
     if not (folder / MANIFEST).is_file():
         raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
     with _whole(folder):
