@@ -114,7 +114,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
         ],
         ("demos", "add"): [("--from-reviews", run, "--to", folder / "pool", *EMBEDDING)],
         ("demos", "list"): [(folder, *EMBEDDING), (URL, *EMBEDDING)],
-        ("demos", "push"): [(folder, URL)],
+        ("demos", "push"): [(folder, f"{URL}-pool")],
         ("demos", "query"): [("a text", folder, *EMBEDDING)],
         ("index", "build"): [
             (corpus, "--out", folder / "index", *EMBEDDING),
