@@ -54,14 +54,14 @@ class Offer:
         models: Model strings by the name that clients see; the first is the default.
         recipes: Recipes by the name that clients see, a packaged one's or a file's; the first is the default.
         settings: Dotted fields of recipes whose values may be changed.
-        places: Files and folders of resources, by the name of their option.
+        places: Files, folders and URLs of resources, by the name of their option.
         limits: How much.
     """
 
     models: Mapping[str, str]
     recipes: Mapping[str, str]
     settings: frozenset[str] = frozenset()
-    places: Mapping[str, Path] = field(default_factory=dict)
+    places: Mapping[str, Path | str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -58,8 +58,10 @@ def api(
         ),
     ] = None,
     demos: Annotated[
-        Path | None,
-        typer.Option(help="Demonstrations, as for `run`.", metavar="FOLDER|FILE", rich_help_panel=_CHOICES),
+        str | None,
+        typer.Option(
+            help="Demonstrations, as for `run`.", metavar="FOLDER|FILE|URL", rich_help_panel=_CHOICES
+        ),
     ] = None,
     corpus: Annotated[
         Path | None,
@@ -141,6 +143,7 @@ def api(
             raise
         raise InputError("evigraph api", "needs an extra", "pip install 'evigraph[api]'") from None
     from api.jobs import Jobs
+    from cases.places import parse_place
     from cases.private import private_folder
     from ranking.load import located
     from serving.backends import demand_allowed
@@ -149,7 +152,7 @@ def api(
     from viewer.listening import Certificate, listen
 
     limits = Limits(max_bytes, max_cases, max_queued, max_running, rate)
-    places = {"demos": demos, "corpus": corpus, "index": index}
+    places = {"demos": demos and parse_place(demos), "corpus": corpus, "index": index}
     offer = _offer(
         model,
         recipe or [],
@@ -204,7 +207,7 @@ def _offer(
     models: Sequence[str],
     recipes: Sequence[str],
     settings: Sequence[str],
-    places: dict[str, Path],
+    places: dict[str, Path | str],
     limits: Limits,
 ) -> Offer:
     """What clients may choose.

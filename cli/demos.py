@@ -26,7 +26,7 @@ demos = typer.Typer(
 )
 
 PoolArgument = Annotated[
-    Path | None, typer.Argument(help="A pool's folder. (default: the packaged sample pool)")
+    str | None, typer.Argument(help="A pool's folder or URL. (default: the packaged sample pool)")
 ]
 
 
@@ -95,19 +95,49 @@ def add(
     """
     import asyncio
 
+    from cases.places import parse_place
     from runs.audit import record_if_possible
     from runs.demonstrations import add_reviewed
 
     def report(text: str) -> None:
         print_message(text)
 
-    built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
+    place = None if pool is None else parse_place(pool)
+    built = asyncio.run(add_reviewed(place, from_reviews, to, embedding=embedding, report=report))
     for run in from_reviews:
         record_if_possible(run, "exported", what="reviewed cases", to=str(to))
     print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
     if built.replaced:
         print_line(f"replaced by their reviews: {_some(built.replaced)}")
     print_line(f"next: evigraph run tamu CASES... --model STRING --demos {to}")
+
+
+@demos.command("push")
+def push(
+    pool: Annotated[Path, typer.Argument(help="A pool's folder.", metavar="POOL")],
+    to: Annotated[
+        str, typer.Argument(help="Chroma server, and a collection of it or none.", metavar="URL[/COLLECTION]")
+    ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace another pool of this name. Runs that use it fail.")
+    ] = False,
+    *,
+    data: DataFlags,
+) -> None:
+    """Put a pool on a Chroma server, for runs on several machines.
+
+    It is read back and compared before its name leads to it. The data policy beside it goes with it. A token
+    is read from CHROMA_TOKEN.
+
+    Example: evigraph demos push pool http://chroma:8000/archehr-dev
+    """
+    from retrieval.demonstrations import push_pool
+    from serving.gate import hold_for
+
+    address, new = push_pool(pool, to, hold_for([pool]), replace=replace)
+    print_line(f"{pool} is now at {address}" if new else f"{pool} is at {address} already")
+    print_line(f"next: evigraph demos list {address}")
+    print_line(f"      evigraph run tamu CASES... --model STRING --demos {address}")
 
 
 @demos.command("label")
@@ -191,12 +221,14 @@ def _some(case_ids: tuple[str, ...]) -> str:
     return f"{', '.join(case_ids[:10])}{more}"
 
 
-async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
+async def _open(pool: str | None, embedding: str) -> DemonstrationPool:
+    from cases.places import parse_place
     from graph.note_resources import open_pool
     from serving.gate import hold_for
 
-    hold_for([] if pool is None else [pool])
-    return await open_pool(pool, embedding, lambda text: print_message(text))
+    place = None if pool is None else parse_place(pool)
+    hold_for([] if place is None else [place])
+    return await open_pool(place, embedding, lambda text: print_message(text))
 
 
 def _print(found: list[Neighbour], *, as_json: bool, with_distance: bool) -> None:

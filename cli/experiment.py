@@ -32,11 +32,11 @@ def experiment(
     key: NewKeyOption = None,
     model: ModelOption = None,
     demos: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Demonstrations instead of the experiment's: the folder of a pool, or a file of answered"
-            " questions.",
-            metavar="FOLDER|FILE",
+            help="Demonstrations instead of the experiment's: the folder or the URL of a pool, or a file of"
+            " answered questions.",
+            metavar="FOLDER|FILE|URL",
         ),
     ] = None,
     limit: LimitOption = None,
@@ -53,6 +53,7 @@ def experiment(
 
     Example: evigraph experiment ablations --cases dev.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct
     """
+    from cases.places import parse_place
     from cli.session import until_signal
     from evals.experiments.definition import load_experiment
     from evals.experiments.report import report
@@ -62,7 +63,7 @@ def experiment(
     if cases:
         loaded = loaded.model_copy(update={"cases": tuple(cases), "key": tuple(key or ())})
     if demos:
-        loaded = loaded.model_copy(update={"demos": demos})
+        loaded = loaded.model_copy(update={"demos": parse_place(demos)})
     folder = out or Path("out") / Path(definition).stem
     planned = plan(loaded, folder, model or (), limit)
     options = flags.options("run")

@@ -61,9 +61,10 @@ def optimise(
         typer.Option(help="The task in a sentence or two, for the model that proposes.", metavar="TEXT"),
     ] = None,
     demos: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Pool that demonstrations are chosen from. (default: the packaged samples)", metavar="FOLDER"
+            help="Pool that demonstrations are chosen from. (default: the packaged samples)",
+            metavar="FOLDER|URL",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the split and of all draws.")] = 42,
@@ -83,6 +84,7 @@ def optimise(
 
     Example: evigraph optimise tamu --cases dev.xml --key dev_key.json --model openai:gpt-x --budget 2000000
     """
+    from cases.places import parse_place
     from cli.session import until_signal
     from evals.optimisation.candidates import Wanted
     from evals.optimisation.given import Given
@@ -102,7 +104,7 @@ def optimise(
         trials=trials,
         variants=instructions,
         test=_test(test, test_key),
-        demos=demos,
+        demos=None if demos is None else parse_place(demos),
         seed=seed,
         description=description or DESCRIPTION,
         limits=flags.limits,

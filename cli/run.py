@@ -78,11 +78,12 @@ def run(
     ] = None,
     values: SetOption = None,
     demos: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Demonstrations that prompts show: the folder of a pool, or a file of answered questions,"
-            " such as a training set of BioASQ. (default: the packaged samples)",
-            metavar="FOLDER|FILE",
+            help="Demonstrations that prompts show: the folder of a pool, the URL of one on a Chroma server,"
+            " or a file of answered questions, such as a training set of BioASQ. (default: the packaged"
+            " samples)",
+            metavar="FOLDER|FILE|URL",
         ),
     ] = None,
     corpus: Annotated[
@@ -135,6 +136,7 @@ def run(
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
+    from cases.places import parse_place
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, option_fields, override, unused_option
     from graph.system import find_system
@@ -174,7 +176,7 @@ def run(
     for option, value in given.items():
         if value is not None and (need := unused_option(wanted, option)):
             raise typer.BadParameter(f"--{option} needs {need}")
-    places = {"demos": demos, "corpus": corpus, "index": index}
+    places = {"demos": demos and parse_place(demos), "corpus": corpus, "index": index}
     request = Request(
         recipe=wanted,
         recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,

@@ -56,7 +56,7 @@ class SearchedDocuments(Resource):
 
     async def open(self, request: ResourceRequest) -> Opened:
         """Open what is given, and hold corpus and index against each other."""
-        corpus, index = request.places.get("corpus"), request.places.get("index")
+        corpus, index = request.path("corpus"), request.path("index")
         _refuse_unfit_index(request, index)
         if corpus is None and index is None:
             raise request.refuse(
@@ -83,7 +83,7 @@ class SearchedDocuments(Resource):
         records = {"corpus": _record(opened.folder, opened), **records}
         return Opened({CORPUS.name: opened, INDEX.name: vectors}, records)
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
         """The corpus, and the index for a recipe that compares vectors."""
         settings = recipe.find_section(DocumentSettings)
         compares = settings is not None and settings.compares_vectors
@@ -175,7 +175,7 @@ class AnsweredQuestions(Resource):
 
     async def open(self, request: ResourceRequest) -> Opened:
         """Read the questions that prompts may show; none of them is a question of the run."""
-        file = request.places.get("demos")
+        file = request.path("demos")
         path = file or packaged_path(_PACKAGED_QUESTIONS)
         if not path.is_file() and file is None:
             return Opened({ANSWERED_QUESTIONS.name: {}})
@@ -195,7 +195,7 @@ class AnsweredQuestions(Resource):
         }
         return Opened({ANSWERED_QUESTIONS.name: by_type}, {"answered_questions": record})
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
         """The file."""
         found = records.get("answered_questions")
         return {"demos": Path(found["path"])} if found else {}

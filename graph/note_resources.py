@@ -44,13 +44,20 @@ class PoolRecipe(Recipe):
         return True
 
 
-async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str], None]) -> DemonstrationPool:
-    """The pool in a folder, or the packaged sample pool, which is built once for each embedding.
+async def open_pool(
+    place: Path | str | None, embedding: str, notify: Callable[[str], None]
+) -> DemonstrationPool:
+    """The pool in a folder or at a URL, or the packaged sample pool, which is built once for each embedding.
 
     Raises:
         ModelError: The embedding or the pool cannot be used.
+        CallError: The server of the pool does not answer.
+        PolicyError: No text may go to that server.
     """
     embedder = connect_embedder(embedding)
+    if isinstance(place, str):
+        return await asyncio.to_thread(DemonstrationPool, place, embedder)
+    folder = place
     if folder is None:
         source = packaged_cases("pool.xml")
         identity = f"{embedder.identity}-{source.check().sha256[:12]}"
@@ -91,7 +98,7 @@ class Pool(Resource):
     """Annotated cases, from a pool that the user built or the packaged samples."""
 
     places: ClassVar[tuple[str, ...]] = ("demos",)
-    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"demonstrations": ("sha256", "embedder")}
+    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"demonstrations": ("sha256", "content", "embedder")}
 
     def reads(self, recipe: Recipe) -> object:
         """The embedding, where any prompt shows a case."""
@@ -109,20 +116,16 @@ class Pool(Resource):
         listed = () if evidence is None else evidence.demonstrations_from
         if listed and (missing := sorted({*listed} - {one.case_id for one in pool.neighbours()})):
             raise request.refuse(
-                f"evidence.demonstrations_from: the pool in {pool.folder} has no case {missing[0]!r}"
+                f"evidence.demonstrations_from: the pool {pool.place} has no case {missing[0]!r}"
             )
-        record = {
-            "folder": str(pool.folder.resolve()),
-            "sha256": pool.sha256,
-            "embedder": str(pool.metadata["embedder"]),
-            "count": len(pool),
-        }
-        return Opened({POOL.name: pool}, {"demonstrations": record})
+        return Opened({POOL.name: pool}, {"demonstrations": pool.record})
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
-        """The folder."""
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
+        """The folder, or the URL."""
         found = records.get("demonstrations")
-        return {"demos": Path(found["folder"])} if found else {}
+        if not found:
+            return {}
+        return {"demos": found["url"] if "url" in found else Path(found["folder"])}
 
 
 class EvidenceRanker(Resource):

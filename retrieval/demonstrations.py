@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import secrets
 import shutil
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import chromadb
 import numpy as np
@@ -24,8 +25,11 @@ from pydantic import TypeAdapter
 from cases.private import private_folder
 from cases.records import Case, Gold, LabelSource
 from retrieval.embeddings import Embedder, Vectors
+from retrieval.pool_server import PoolAddress, Records, ServedPool, parse_pool_address, push
 from serving.errors import ModelError
+from serving.gate import demand_host
 from serving.journal import text_hash
+from serving.policy import HeldPolicy
 
 View = Literal["evidence", "answer"]
 """Which text of a case is compared: with or without its intent (`evidence_text`, `answer_text`)."""
@@ -46,6 +50,8 @@ _STORE = "store-"
 _BATCH = 256
 _REMEMBERED = 4096
 """Vectors and twins of cases that are under way or come next."""
+
+_CASES_REMEMBERED = 512
 
 _AHEAD = 32
 """Texts embedded at once ahead of time; those that are needed now must not wait for hundreds."""
@@ -75,38 +81,89 @@ def answer_text(case: Case, intent: str | None) -> str:
 
 
 class DemonstrationPool:
-    """A pool that was built, opened for reading.
+    """A pool that was built, opened for reading: in a folder, or on a Chroma server.
 
     Rankings are exact, by distance and then by id, up to `EXACT_UP_TO` demonstrations; beyond it Chroma's
-    index answers.
+    index answers. A pool on a server is read whole when it is opened; up to that size it stays in memory, and
+    the server is asked no more.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        """Open a pool.
+    def __init__(self, place: Path | str, embedder: Embedder) -> None:
+        """Open a pool in a folder, or at the URL of a server.
 
         Raises:
-            ModelError: There is none in the folder, or other weights made its vectors.
+            ModelError: There is none, or other weights made its vectors.
+            CallError: The server does not answer, or refuses.
+            PolicyError: No text may go to the server.
         """
-        self.folder = folder
+        self.place = place
         self._embedder = embedder
+        self._cases: OrderedDict[str, Case] = OrderedDict()
+        self._exact: dict[str, _Matrix | None] = dict.fromkeys(get_args(View))
+        self._twins: dict[str, dict[str, list[str]]] | None = None
+        if isinstance(place, str):
+            self._open_served(ServedPool(place, get_args(View)))
+        else:
+            self._open_folder(place)
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+
+    def _open_folder(self, folder: Path) -> None:
         if not (folder / MANIFEST).is_file():
             raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
+        self._remembers = _CASES_REMEMBERED
         with _whole(folder):
             self.metadata: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
             client = _client(folder / self.metadata["store"])
-            self._views = {view: _Stored(folder, client.get_collection(view)) for view in get_args(View)}
+            self._views: dict[str, _View] = {
+                view: _Stored(folder, client.get_collection(view)) for view in get_args(View)
+            }
+        self._demand_embedder()
+        if len(self) <= EXACT_UP_TO:
+            for view, stored in self._views.items():
+                self._exact[view] = _Matrix(stored.get(include=["embeddings", "metadatas"]))
+
+    def _open_served(self, served: ServedPool) -> None:
+        self.place = str(served.address)
+        self.metadata = served.metadata
+        self._demand_embedder()
+        small = len(self) <= EXACT_UP_TO
+        self._remembers = len(self) if small else _REMEMBERED
+        self._views = dict(served.views)
+        kept: dict[str, list[Records]] = {view: [] for view in self._views}
+        self._twins = {view: {} for view in self._views}
+        for view, page in served.read():
+            for id_, metadata in zip(page["ids"], page["metadatas"], strict=True):
+                self._twins[view].setdefault(str(metadata["fingerprint"]), []).append(id_)
+            if small:
+                kept[view].append(page)
+                self._remember_cases(page)
+        if small:
+            for view, pages in kept.items():
+                self._exact[view] = _Matrix(_joined(pages))
+
+    def _demand_embedder(self) -> None:
         made_by = self.metadata.get("embedder")
-        if made_by != embedder.identity:
+        if made_by != self._embedder.identity:
+            preposition = "at" if isinstance(self.place, str) else "in"
             raise ModelError(
-                f"the pool in {folder} was embedded by {made_by}, this recipe uses {embedder.identity}:"
-                " build the pool again or change `embedding`"
+                f"the pool {preposition} {self.place} was embedded by {made_by}, this recipe uses"
+                f" {self._embedder.identity}: build the pool again or change `embedding`"
             )
-        self._exact = {
-            view: _Matrix(collection) if len(self) <= EXACT_UP_TO else None
-            for view, collection in self._views.items()
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a run records of it; of a pool on a server also a hash of all that the server holds of it."""
+        where = (
+            {"url": self.place, "content": self.metadata["content"]}
+            if isinstance(self.place, str)
+            else {"folder": str(self.place.resolve())}
+        )
+        return {
+            **where,
+            "sha256": self.sha256,
+            "embedder": str(self.metadata["embedder"]),
+            "count": len(self),
         }
-        self._load = lru_cache(maxsize=512)(self._load_case)
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
 
     def __len__(self) -> int:
         return int(self.metadata["count"])
@@ -140,12 +197,26 @@ class DemonstrationPool:
             return []
         vector = await self._vector(text)
         exact = self._exact[view]
-        if among and exact is None:
-            # A filtered index misses neighbours; a list is short enough to rank.
-            exact = _Matrix(self._views[view], sorted(among))
         if exact is not None:
             return exact.nearest(vector, count, intent, excluded, among)
-        return self._approximate(view, vector, count, intent, excluded)
+        search = partial(self._search, view, vector, count, intent, excluded, among)
+        return await asyncio.to_thread(search) if isinstance(self.place, str) else search()
+
+    def _search(
+        self,
+        view: View,
+        vector: Vectors,
+        count: int,
+        intent: str | None,
+        excluded: Collection[str],
+        among: Collection[str],
+    ) -> list[Neighbour]:
+        if not among:
+            return self._approximate(view, vector, count, intent, excluded)
+        # A filtered index misses neighbours; a list is short enough to rank.
+        found = self._views[view].get(ids=sorted(among), include=["embeddings", "metadatas", "documents"])
+        self._remember_cases(found)
+        return _Matrix(found).nearest(vector, count, intent, excluded)
 
     def twins(self, case: Case) -> frozenset[str]:
         """Ids in the pool that are this case: the same id, or the same texts under another id."""
@@ -175,12 +246,21 @@ class DemonstrationPool:
         exact = self._exact[view]
         if exact is not None:
             return exact.having(text)
+        if self._twins is not None:
+            return self._twins[view].get(text, ())
         where: Any = {"fingerprint": text}
-        return self._views[view].get(where=where, include=[])["ids"]
+        found: list[str] = self._views[view].get(where=where, include=[])["ids"]
+        return found
 
     def case(self, case_id: str) -> Case:
         """A demonstration with its labels and answer."""
-        return self._load(case_id)
+        known = self._cases.get(case_id)
+        if known is None:
+            return self._load_case(case_id)
+        with suppress(KeyError):
+            # A thread that searches may have let it go meanwhile.
+            self._cases.move_to_end(case_id)
+        return known
 
     def neighbours(self) -> list[Neighbour]:
         """All demonstrations by id, at distance 0."""
@@ -207,27 +287,41 @@ class DemonstrationPool:
         for view in self._views.values():
             found = view.get(ids=[case_id], include=["documents"])
             if found["documents"]:
-                with _whole(self.folder):
-                    return _CASE.validate_json(found["documents"][0])
+                self._remember_cases(found)
+                return self._cases[case_id]
         raise KeyError(case_id)
+
+    def _remember_cases(self, found: Records) -> None:
+        with _whole(self.place):
+            for id_, document in zip(found["ids"], found["documents"], strict=True):
+                self._cases[id_] = _CASE.validate_json(document)
+                self._cases.move_to_end(id_)
+        while len(self._cases) > self._remembers:
+            self._cases.popitem(last=False)
 
     def _approximate(
         self, view: View, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]
     ) -> list[Neighbour]:
+        # Of a pool on a server a case comes with what found it: nodes ask for it without awaiting.
+        served = isinstance(self.place, str)
         found = self._views[view].query(
             query_embeddings=[vector.tolist()],
             n_results=count + len(excluded),
             where={"intent": intent} if intent else None,
-            include=["distances", "metadatas"],
+            include=["metadatas", *(["documents", "embeddings"] if served else ["distances"])],
         )
+        if served:
+            rows = {name: found[name][0] for name in ("ids", "documents", "metadatas", "embeddings")}
+            self._remember_cases(rows)
+            return _Matrix(rows).nearest(vector, count, None, excluded)
         assert found["distances"] is not None and found["metadatas"] is not None
-        rows = zip(found["ids"][0], found["distances"][0], found["metadatas"][0], strict=True)
-        kept = [(round(float(d), _DIGITS), i, m) for i, d, m in rows if i not in excluded]
+        ranked = zip(found["ids"][0], found["distances"][0], found["metadatas"][0], strict=True)
+        kept = [(round(float(d), _DIGITS), i, m) for i, d, m in ranked if i not in excluded]
         return [_neighbour(i, d, dict(m)) for d, i, m in sorted(kept, key=lambda row: row[:2])[:count]]
 
 
 @contextmanager
-def _whole(folder: Path) -> Iterator[None]:
+def _whole(place: Path | str) -> Iterator[None]:
     """Reading a pool, of which any part may be damaged.
 
     Raises:
@@ -237,11 +331,21 @@ def _whole(folder: Path) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, ChromaError) as error:
         fault = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
+        raise ModelError(f"{place} is no whole demonstration pool ({fault}): build it again") from None
+
+
+class _View(Protocol):
+    """What a pool asks of a view."""
+
+    def get(self, **wanted: Any) -> Any:
+        """Records that fit: lists by `ids`, `metadatas`, `documents` and `embeddings`."""
+
+    def query(self, **wanted: Any) -> Any:
+        """The same of the nearest, a list for each query."""
 
 
 class _Stored:
-    """A view as Chroma keeps it."""
+    """A view as Chroma keeps it in a folder."""
 
     def __init__(self, folder: Path, collection: chromadb.Collection) -> None:
         self._folder = folder
@@ -257,10 +361,9 @@ class _Stored:
 
 
 class _Matrix:
-    """The vectors of one view in memory, or those with some ids."""
+    """Vectors of one view in memory."""
 
-    def __init__(self, collection: _Stored, ids: list[str] | None = None) -> None:
-        found = collection.get(ids=ids, include=["embeddings", "metadatas"])
+    def __init__(self, found: Records) -> None:
         metadatas = found["metadatas"] or []
         order = sorted(range(len(found["ids"])), key=lambda index: found["ids"][index])
         self._ids = [found["ids"][index] for index in order]
@@ -430,6 +533,53 @@ def _neighbour(case_id: str, distance: float, metadata: dict[str, Any]) -> Neigh
         secondary_intent=metadata.get("secondary_intent") or None,
         source=str(metadata.get("source", "")),
     )
+
+
+def push_pool(
+    folder: Path, url: str, policies: Iterable[HeldPolicy], *, replace: bool = False
+) -> tuple[PoolAddress, bool]:
+    """Put a pool of a folder on a Chroma server.
+
+    Args:
+        folder: The pool's.
+        url: Of the server, with or without the name of a collection.
+        policies: Of its cases, which bind all that open it there.
+        replace: Whether another pool of this name may be replaced.
+
+    Returns:
+        Where it is, and whether it has been put there; it may have been there already.
+
+    Raises:
+        ModelError: There is no pool in the folder, or the name is taken.
+        CallError: The server does not answer, or refuses.
+        PolicyError: No text may go to the server.
+    """
+    # Before the pool is read, which may be large.
+    address = parse_pool_address(url)
+    demand_host(address.url, f"demonstrations at {address}")
+    if not (folder / MANIFEST).is_file():
+        raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
+    with _whole(folder):
+        metadata: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        client = _client(folder / metadata.pop("store"))
+        stored = {view: _Stored(folder, client.get_collection(view)) for view in get_args(View)}
+    records: dict[str, Records] = {}
+    for view, one in stored.items():
+        found = one.get(include=["documents", "metadatas", "embeddings"])
+        embeddings = found["embeddings"]
+        assert embeddings is not None
+        records[view] = {
+            "ids": found["ids"],
+            "documents": found["documents"],
+            "metadatas": [dict(metadata) for metadata in found["metadatas"] or []],
+            "embeddings": np.asarray(embeddings, dtype=np.float32).tolist(),
+        }
+    return push(url, records, metadata, policies, replace=replace)
+
+
+def _joined(pages: Sequence[Records]) -> Records:
+    names = ("ids", "metadatas", "embeddings")
+    return {name: [one for page in pages for one in page[name]] for name in names}
 
 
 def _client(folder: Path) -> ClientAPI:

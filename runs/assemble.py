@@ -23,10 +23,11 @@ from runs.calibration import CALIBRATION, calibration_warning, compare_with_cali
 from runs.case_run import Graph
 from runs.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
 from runs.servers import Servers
+from serving.addresses import redacted
 from serving.backends import Backend, addresses, connect, demand_allowed
 from serving.client import ModelClient
 from serving.errors import CallError, ModelError
-from serving.gate import hold_for, public_hosts, take_cases
+from serving.gate import demand_host, hold_for, public_hosts, take_cases
 from serving.model_name import ModelName, Role
 from serving.policy import HeldPolicy
 from serving.probe import TIMEOUT_S, Findings, probe
@@ -53,8 +54,8 @@ class Request:
 
     Attributes:
         overrides: Values of the recipe that its origin does not have, by dotted field.
-        places: Files and folders of resources, by the name of their option; packaged samples, where there
-            are some, stand in for what is not given.
+        places: Files, folders and URLs of resources, by the name of their option; packaged samples, where
+            there are some, stand in for what is not given.
         selection: Which cases of the inputs are run.
         prompt_files: Files that replace prompts of the recipe's version, by name.
         policies: Those that the run began with; none where it begins now.
@@ -67,7 +68,7 @@ class Request:
     keys: tuple[Path, ...]
     models: Mapping[Role, ModelName]
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[str, Path] = field(default_factory=dict)
+    places: Mapping[str, Path | str] = field(default_factory=dict)
     selection: Selection = EVERYTHING
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
     policies: tuple[HeldPolicy, ...] = ()
@@ -200,7 +201,7 @@ async def assemble(
         resources={name: dict(one) for part in opened.values() for name, one in part.records.items()},
         versions=versions(),
         policies=policies,
-        hosted=() if policies else _hosted(request.models.values()),
+        hosted=() if policies else _hosted(request),
     )
     calibrated = compare_with_calibration(manifest, recipe, running, system.compared)
     if calibrated is not None:
@@ -222,11 +223,18 @@ def _held(request: Request) -> tuple[HeldPolicy, ...]:
     take_cases(request.inputs, request.keys)
     for name in request.models.values():
         demand_allowed(name)
+    for place, url in _urls(request.places).items():
+        demand_host(url, f"--{place} {redacted(url)}")
     return policies
 
 
-def _hosted(models: Iterable[ModelName]) -> tuple[str, ...]:
-    return tuple(public_hosts(address for name in models for address in addresses(name)))
+def _hosted(request: Request) -> tuple[str, ...]:
+    of_models = (address for name in request.models.values() for address in addresses(name))
+    return tuple(public_hosts([*of_models, *_urls(request.places).values()]))
+
+
+def _urls(places: Mapping[str, Path | str]) -> dict[str, str]:
+    return {name: place for name, place in places.items() if isinstance(place, str)}
 
 
 def connect_roles(

@@ -156,7 +156,7 @@ class Added:
 
 
 async def add_reviewed(
-    pool: Path | None, runs: Sequence[Path], folder: Path, *, embedding: str, report: Report
+    pool: Path | str | None, runs: Sequence[Path], folder: Path, *, embedding: str, report: Report
 ) -> Added:
     """Build a new pool of an old one and the reviewed cases of runs.
 
@@ -164,7 +164,7 @@ async def add_reviewed(
     id and by text, so a reviewed case is no demonstration of itself.
 
     Args:
-        pool: The old pool's folder; None for the packaged sample pool.
+        pool: The old pool's folder or URL; None for the packaged sample pool.
         runs: Run folders with reviews.
         folder: Of the new pool.
         embedding: What the old pool was embedded with.

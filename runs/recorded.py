@@ -89,9 +89,9 @@ async def _resources(
     return await open_resources(assembly.system.resources, request, shared)
 
 
-def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
+def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path | str]:
     """Where the resources of a run were when it began, by option; of those alone that a recipe reads."""
-    found: dict[str, Path] = {}
+    found: dict[str, Path | str] = {}
     for resource in find_system(recipe.system).resources:
         if resource.reads(recipe) is not None:
             found |= resource.recorded_places(manifest.resources, recipe)

@@ -72,12 +72,12 @@ def choose(policy: str | None, *, allow_hosted: bool) -> None:
 
 
 def hold_for(
-    paths: Iterable[Path], recorded: Iterable[HeldPolicy] = (), hosts: Iterable[str] = ()
+    paths: Iterable[Path | str], recorded: Iterable[HeldPolicy] = (), hosts: Iterable[str] = ()
 ) -> tuple[HeldPolicy, ...]:
     """Hold the policy of some data: what a run has recorded, else what the user named, else what is found.
 
     Args:
-        paths: Case files, and all else whose texts may be sent.
+        paths: Case files, and all else whose texts may be sent. No policy lies beside a URL.
         recorded: The policies that a run began with.
         hosts: The public hosts that it was allowed without one.
 
@@ -92,7 +92,11 @@ def hold_for(
             " leave --policy out, or start a new run"
         )
     if not policies:
-        policies = (chosen,) if chosen is not None else find_policies(paths)
+        policies = (
+            (chosen,)
+            if chosen is not None
+            else find_policies(path for path in paths if isinstance(path, Path))
+        )
     hold(policies)
     _state.hosts.update(hosts)
     return policies

@@ -1,4 +1,4 @@
-"""One string names a model: `provider:name`, with an optional `@base_url` or several of them.
+"""One string names a model: `provider:name`, with an optional `@base_url`, several, or a file of them.
 
 `batch:` before it says that its calls go in batches.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from serving.addresses import redacted
+from serving.endpoint_file import SCHEME, read_endpoints
 from serving.errors import ModelError
 from serving.keys import check_address
 
@@ -33,7 +35,7 @@ PROVIDERS = {
 BATCHED = "batch:"
 """Before the string of a model whose calls go in batches of its provider."""
 
-_FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
+_FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+|file:.+))?")
 _KEYED = re.compile(r"@(https?://\S*)", re.IGNORECASE)
 
 # `@001` is a version at some providers; `@host:8000` without a scheme would go to the hosted service.
@@ -45,7 +47,8 @@ class ModelName:
     """A parsed model string.
 
     Attributes:
-        base_url: The addresses, separated by commas where there are several.
+        base_url: The addresses, separated by commas where there are several; or `file:` and the path of a
+            file that lists them.
         batched: Whether its calls go in batches. That is no part of what it answers.
     """
 
@@ -56,8 +59,20 @@ class ModelName:
 
     @property
     def base_urls(self) -> tuple[str, ...]:
-        """The addresses of the servers that answer for the model."""
+        """The addresses of the servers that answer for the model; those of a file as it is now.
+
+        Raises:
+            ModelError: The file cannot be read.
+        """
+        if self.endpoint_file is not None:
+            return read_endpoints(self.endpoint_file, key_variable(self.provider))
         return tuple(dict.fromkeys(self.base_url.split(","))) if self.base_url else ()
+
+    @property
+    def endpoint_file(self) -> Path | None:
+        """The file that lists the addresses, where one does."""
+        listed = self.base_url is not None and self.base_url.startswith(SCHEME)
+        return Path(self.base_url.removeprefix(SCHEME)) if self.base_url and listed else None
 
     @property
     def identity(self) -> str:
@@ -76,10 +91,11 @@ class ModelName:
 
 
 def parse_model_name(text: str) -> ModelName:
-    """Parse `[batch:]provider:name[@base_url[,base_url...]]`.
+    """Parse `[batch:]provider:name[@base_url[,base_url...]]` or `vllm:name@file:PATH`.
 
     Raises:
-        ModelError: The form is wrong, the provider is unknown, or an address holds a secret.
+        ModelError: The form is wrong, the provider is unknown, an address holds a secret, or a file of
+            addresses cannot be read.
     """
     shown = redacted(text)
     if keyed := _KEYED.search(text.strip()):
@@ -97,6 +113,8 @@ def parse_model_name(text: str) -> ModelName:
         near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
         raise ModelError(f"unknown provider {name.provider!r} in model {shown!r}; {hint}")
+    if name.endpoint_file is not None:
+        return _listed(name, shown)
     if name.base_url is None and _ADDRESS.search(name.name):
         raise ModelError(f"model {shown!r}: an address begins with http:// or https://, in lower case")
     wrong = next((url for url in name.base_urls if not url.startswith(("http://", "https://"))), None)
@@ -107,6 +125,16 @@ def parse_model_name(text: str) -> ModelName:
             f"model {shown!r} needs no server: write vllm:{name.name}@{name.base_url} to ask one"
         )
     return name
+
+
+def _listed(name: ModelName, shown: str) -> ModelName:
+    """With the whole path: a run is resumed in another folder."""
+    if name.provider != "vllm" or name.batched:
+        raise ModelError(f"model {shown!r}: only a model vllm:NAME@file:PATH takes a file of addresses")
+    assert name.endpoint_file is not None
+    located = replace(name, base_url=f"{SCHEME}{name.endpoint_file.expanduser().absolute()}")
+    assert located.base_urls
+    return located
 
 
 def key_variable(provider: str) -> str:

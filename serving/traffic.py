@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -34,6 +35,7 @@ class Traffic(NamedTuple):
 
 
 _of_process: dict[str, Traffic] = {}
+_adding = threading.Lock()
 _by_host: ContextVar[dict[str, Traffic]] = ContextVar("by_host", default=_of_process)
 
 
@@ -48,10 +50,11 @@ def size(texts: Iterable[str]) -> int:
 
 
 def count(address: str, traffic: Traffic) -> None:
-    """Add what went to an address; a provider's name stands for its own service."""
+    """Add what went to an address, from any thread; a provider's name stands for its own service."""
     host = host_of(address) or address
     counts = _by_host.get()
-    counts[host] = counts.get(host, Traffic()).plus(traffic)
+    with _adding:
+        counts[host] = counts.get(host, Traffic()).plus(traffic)
 
 
 def so_far() -> dict[str, Traffic]:

@@ -318,11 +318,13 @@ async def _shown_to_others(
     run: RunFolder, recipe: Recipe, cases: Sequence[Case], notify: Callable[[str], None]
 ) -> list[str]:
     """Whether the prompts of some cases showed the labels of others."""
-    folder = recorded_places(run.manifest, recipe).get("demos")
-    if not recipe.section(EvidenceSettings).demonstrations or folder is None or not folder.is_dir():
+    place = recorded_places(run.manifest, recipe).get("demos")
+    if not recipe.section(EvidenceSettings).demonstrations or place is None:
+        return []
+    if isinstance(place, Path) and not place.is_dir():
         return []
     assert isinstance(recipe, PoolRecipe)
-    pool = await open_pool(folder, recipe.embedding, notify)
+    pool = await open_pool(place, recipe.embedding, notify)
     twins = sum(pool.holds(case) for case in cases)
     if not twins:
         return []

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from cases.definitions import DefinitionKind, Section
+from cases.places import Place
 from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 
@@ -56,7 +57,7 @@ class Experiment(Section):
         key: Key files; empty takes those beside the case files.
         tune_on: Case files of another split; thresholds are chosen there.
         tune_key: Their keys.
-        demos: Pool of demonstrations; None is the packaged sample pool.
+        demos: Pool of demonstrations, its folder or its URL; None is the packaged sample pool.
         corpus: Of published documents, for graphs that search one.
         index: Of their vectors, for recipes that compare those.
         model: Model strings of cells that name none.
@@ -70,7 +71,7 @@ class Experiment(Section):
     key: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
     tune_key: tuple[Path, ...] = ()
-    demos: Path | None = None
+    demos: Place | None = None
     corpus: Path | None = None
     index: Path | None = None
     model: tuple[str, ...] = ()
@@ -92,7 +93,7 @@ class Experiment(Section):
         return self
 
     @property
-    def places(self) -> dict[str, Path]:
+    def places(self) -> dict[str, Path | str]:
         """Where resources are, by the name of their option."""
         given = {"demos": self.demos, "corpus": self.corpus, "index": self.index}
         return {name: path for name, path in given.items() if path is not None}
@@ -150,7 +151,7 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
         for name, cell in experiment.cells.items()
     }
     folders = {
-        name: None if (given := getattr(experiment, name)) is None else folder / given
+        name: folder / given if isinstance(given := getattr(experiment, name), Path) else given
         for name in ("demos", "corpus", "index")
     }
     recipe = _recipe_in(folder, experiment.recipe)

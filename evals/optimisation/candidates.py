@@ -41,7 +41,7 @@ class Wanted:
 
     Attributes:
         test: Share of the cases that the search never sees, or files of them.
-        demos: Folder of the pool; None is the packaged samples.
+        demos: Folder or URL of the pool; None is the packaged samples.
         budget: Tokens read and written, by proposals, search and judgement together.
         trials: Candidates, the given recipe not counted.
         variants: Instructions to ask for, of each prompt.
@@ -56,7 +56,7 @@ class Wanted:
     trials: int = 20
     variants: int = 4
     test: float | CaseFiles = 0.5
-    demos: Path | None = None
+    demos: Path | str | None = None
     seed: int = 42
     description: str = DESCRIPTION
     limits: Limits = field(default_factory=Limits)

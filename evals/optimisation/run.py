@@ -88,7 +88,7 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
         return await work.run()
 
 
-def _files(wanted: Wanted) -> Iterator[Path]:
+def _files(wanted: Wanted) -> Iterator[Path | str]:
     """All whose texts are sent."""
     for files in wanted.given_files:
         yield from (*files.cases, *files.keys)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from serving.batches.provider import BatchModel
 from serving.call import CallParameters as CallParameters
 from serving.call import Constraint as Constraint
+from serving.endpoint_file import ListedServers
 from serving.errors import CallError, classify
 from serving.messages import Answer, Message, with_counts
 from serving.model_name import ModelName
@@ -63,7 +64,8 @@ class Backend:
     """A model with what sets its provider apart.
 
     Attributes:
-        servers: Where it answers; several serve the same weights.
+        servers: Where it answers at the start; several serve the same weights.
+        listed: The same as a file lists them now, None where they stay.
         revision: What is known of the weights, for the journal and the run manifest.
         constraints: How replies can be constrained to a schema, the best first; requests use the first.
         many_samples: Whether one request can bring several samples (`n`).
@@ -96,6 +98,12 @@ class Backend:
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
     batches: BatchModel | None = None
+    listed: ListedServers | None = None
+
+    @property
+    def serving(self) -> tuple[Server, ...]:
+        """Where it answers now."""
+        return self.servers if self.listed is None else self.listed.servers
 
     @property
     def weighs_choices(self) -> bool:

@@ -14,6 +14,7 @@ from serving.addresses import host_of
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
+from serving.endpoint_file import ListedServers
 from serving.errors import CallError, ModelError, classify, redirected
 from serving.gate import demand_host
 from serving.keys import api_key
@@ -51,22 +52,38 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         raise next(look for look in found if isinstance(look, ModelError))
     http = HttpJson({"Authorization": f"Bearer {key}"})
     is_vllm = name.provider == "vllm" or any(look.is_vllm for look in reached)
+    servers = tuple(
+        _server(name, url, http, is_vllm, isinstance(look, _Look))
+        for url, look in zip(name.base_urls, found, strict=True)
+    )
     lengths = [look.context_length for look in reached if look.context_length is not None]
+    # A conversation must fit wherever it is sent.
+    length = min(lengths) if lengths else None
+    listed = None
+    if name.endpoint_file is not None:
+
+        async def admit(url: str) -> Server:
+            demand_host(url, f"model {str(name)!r}")
+            look = await _look(name, url, key)
+            if isinstance(look, _Look) and None not in (length, look.context_length):
+                assert length is not None and look.context_length is not None
+                if look.context_length < length:
+                    raise ModelError(f"its context is {look.context_length:,} tokens, the others' {length:,}")
+            return _server(name, url, http, is_vllm, isinstance(look, _Look))
+
+        listed = ListedServers(name.endpoint_file, key_variable, admit, servers)
     return Backend(
         name=name,
-        servers=tuple(
-            _server(name, url, http, is_vllm, isinstance(look, _Look))
-            for url, look in zip(name.base_urls, found, strict=True)
-        ),
+        servers=servers,
+        listed=listed,
         constraints=_VLLM if is_vllm else _OTHERS,
         many_samples=True,
         may_try_seed=not is_vllm,
         logprobs=True,
         start_connections=16,
         max_connections=128,
-        # A conversation must fit wherever it is sent.
-        context_length=min(lengths) if lengths else None,
-        count_tokens=_vllm_token_counter(name, http) if is_vllm else None,
+        context_length=length,
+        count_tokens=_vllm_token_counter(name, http, servers, listed) if is_vllm else None,
         probes=True,
     )
 
@@ -169,11 +186,19 @@ async def _get(url: str, key: str) -> bytes:
     return bytes(content)
 
 
-def _vllm_token_counter(name: ModelName, http: HttpJson) -> Callable[[Sequence[Message]], Awaitable[int]]:
+def _vllm_token_counter(
+    name: ModelName, http: HttpJson, servers: Sequence[Server], listed: ListedServers | None
+) -> Callable[[Sequence[Message]], Awaitable[int]]:
     """Ask vLLM's own tokenizer; its route stands beside `/v1`. All servers have the same."""
-    urls = [f"{url.rstrip('/').removesuffix('/v1')}/tokenize" for url in name.base_urls]
+    urls: list[str] = []
 
     async def count(messages: Sequence[Message]) -> int:
+        current = [
+            f"{server.endpoint.removesuffix('/v1')}/tokenize"
+            for server in (servers if listed is None else listed.servers)
+        ]
+        # One that failed stays behind the others.
+        urls[:] = [url for url in urls if url in current] + [url for url in current if url not in urls]
         turns = [{"role": message.role, "content": message.text} for message in messages]
         failure: CallError | None = None
         for url in tuple(urls):

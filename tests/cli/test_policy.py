@@ -95,6 +95,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", cases, "--model", "scripted:auto", "--model", "reflect=anthropic:claude"),
             ("tamu", cases, "--model", "scripted:auto", "--recipe", folder / "server.yaml"),
             ("tamu", SAMPLES / "batch.xml", "--model", MODEL, *pool),
+            ("tamu", cases, "--model", "scripted:auto", "--demos", URL),
             ("tamu", cases, "--model", MODEL, "--dry-run"),
             ("tamu", cases, "--model", f"batch:{MODEL}"),
             ("tamu", cases, "--model", "scripted:auto", "--recipe", recipe, "--store", STORE),
@@ -114,7 +115,8 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             (cases, "--to", folder / "pool", "--embedding", "openai:m"),
         ],
         ("demos", "add"): [("--from-reviews", run, "--to", folder / "pool", *EMBEDDING)],
-        ("demos", "list"): [(folder, *EMBEDDING)],
+        ("demos", "list"): [(folder, *EMBEDDING), (URL, *EMBEDDING)],
+        ("demos", "push"): [(folder, f"{URL}-pool")],
         ("demos", "query"): [("a text", folder, *EMBEDDING)],
         ("index", "build"): [
             (corpus, "--out", folder / "index", *EMBEDDING),
@@ -171,8 +173,9 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
         for arguments in ways:
             # What an earlier command has opened must not be what refuses this one.
             gate.release()
-            # A corpus of its own has no policy beside it.
-            policy = ("--policy", folder / "policy.yaml") if words == ("index", "build") else ()
+            # A corpus of its own has no policy beside it, nor has a pool on a server.
+            alone = words == ("index", "build") or arguments[0] == URL
+            policy = ("--policy", folder / "policy.yaml") if alone else ()
             refused = invoke(*words, *arguments, *policy)
             assert "policy 'ours'" in refused and "rule " in refused, (words, arguments, refused)
             assert "\n" not in refused

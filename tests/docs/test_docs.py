@@ -32,6 +32,7 @@ PAGES = (
     "docs/models.md",
     "docs/serving.md",
     "docs/clusters.md",
+    "docs/api.md",
     "docs/traces.md",
     "docs/review.md",
     "docs/ranking.md",
@@ -135,7 +136,7 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
         if block.file is not None:
             target = checkout / block.file
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(block.text, "utf-8")
+            target.write_text(block.text.replace("http://127.0.0.1:8000/v1", server.url), "utf-8")
         elif block.language == "python":
             done = subprocess.run(
                 [sys.executable, "-c", block.text],

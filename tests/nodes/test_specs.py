@@ -139,7 +139,7 @@ async def test_tools_of_nodes_are_provided_by_resources_of_their_system(
     monkeypatch.setattr("ranking.entailment.EntailmentReader", lambda *_: ChosenVerdicts())
     recipe = system.recipe.model_validate(OPENING_ALL[system.name])
     taken = {place for resource in system.resources for place in resource.places}
-    given = {"demos": pool.folder, **places}
+    given = {"demos": pool.place, **places}
     if system.name == "timeaware":
         del given["index"]
     if system.name == "bioasq":

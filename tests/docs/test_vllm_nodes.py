@@ -1,0 +1,106 @@
+"""The recipe for nodes of 8 GPUs: what it starts, and whether vLLM takes that."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serving.endpoint_file import read_endpoints
+from tests.serving_vllm.test_recipes import PARSE
+from tests.stand_in_vllm import make_model
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "deploy" / "vllm" / "8-gpus.sh"
+MODEL = "meta-llama/Llama-3.3-70B-Instruct"
+
+# Stands for the interpreter: it writes down what it is started with.
+RECORDS = """\
+#!{python}
+import json, os, sys
+name = "started-" + sys.argv[sys.argv.index("--port") + 1] + ".json"
+with open(os.path.join({folder!r}, name), "w") as file:
+    json.dump([os.environ["CUDA_VISIBLE_DEVICES"], sys.argv[1:]], file)
+"""
+
+
+def start(folder: Path, model: str = MODEL, **environment: str) -> subprocess.CompletedProcess[str]:
+    python = folder / "python"
+    python.write_text(RECORDS.format(python=sys.executable, folder=str(folder)))
+    python.chmod(0o700)
+    return subprocess.run(
+        [shutil.which("bash") or "bash", SCRIPT, model, folder / "endpoints.txt"],
+        env={**os.environ, "PYTHON": str(python), "LOGS": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def started(folder: Path) -> list[tuple[str, list[str]]]:
+    return [tuple(json.loads(file.read_text())) for file in sorted(folder.glob("started-*.json"))]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        ("8", ["0,1,2,3,4,5,6,7"]),
+        ("4", ["0,1,2,3", "4,5,6,7"]),
+        ("1", ["0", "1", "2", "3", "4", "5", "6", "7"]),
+    ],
+)
+def test_replicas_share_no_gpu_and_each_is_listed(tmp_path: Path, gpus: str, expected: list[str]) -> None:
+    ended = start(tmp_path, REPLICA_GPUS=gpus)
+    assert ended.returncode == 0, ended.stderr
+    replicas = started(tmp_path)
+    assert [devices for devices, _ in replicas] == expected
+    listed = [f"http://127.0.0.1:{8000 + number}/v1" for number in range(len(expected))]
+    assert list(read_endpoints(tmp_path / "endpoints.txt", "KEY")) == listed
+    for _, command in replicas:
+        assert command[command.index("--tensor-parallel-size") + 1] == gpus
+
+
+def test_two_nodes_are_in_one_file(tmp_path: Path) -> None:
+    assert start(tmp_path, NODE="gpu01").returncode == 0
+    assert start(tmp_path, NODE="gpu02", APPEND="1").returncode == 0
+    assert read_endpoints(tmp_path / "endpoints.txt", "KEY") == tuple(
+        f"http://{node}:{port}/v1" for node in ("gpu01", "gpu02") for port in (8000, 8001)
+    )
+
+
+def test_gpus_that_do_not_come_out_even_are_refused(tmp_path: Path) -> None:
+    ended = start(tmp_path, REPLICA_GPUS="3")
+    assert (ended.returncode, ended.stderr) == (2, "GPUS=8 is no multiple of REPLICA_GPUS=3\n")
+    assert not (tmp_path / "endpoints.txt").exists()
+
+
+def test_the_script_lints() -> None:
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed")
+    subprocess.run([shellcheck, SCRIPT], check=True)
+
+
+@pytest.mark.vllm
+def test_vllm_takes_every_argument(tmp_path: Path) -> None:
+    python = os.environ.get("EVIGRAPH_TEST_VLLM_PYTHON")
+    if not python:
+        pytest.skip("set EVIGRAPH_TEST_VLLM_PYTHON to an interpreter that has vLLM")
+    # The engine's arguments look their model up, so a folder stands in for it.
+    assert start(tmp_path, str(make_model(tmp_path / "tiny"))).returncode == 0
+    # After `-m` and the name of the module.
+    commands = [command[2:] for _, command in started(tmp_path)]
+    parsed = subprocess.run(
+        [python, "-c", PARSE, json.dumps(commands)],
+        env={**os.environ, "PYTHONPATH": "", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert parsed.returncode == 0, parsed.stderr[-2000:]
+    assert json.loads(parsed.stdout.splitlines()[-1]) == [[4, 32768, 160]] * 2
