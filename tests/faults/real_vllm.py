@@ -16,12 +16,13 @@ import httpx
 NAME = "smollm2-135m"
 START_TIMEOUT_S = 600.0
 
-_SETTINGS = {
+SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
 }
+"""No network, and little memory."""
 
 
 def free_port() -> int:
@@ -59,7 +60,7 @@ class RealServer:
             self._process = subprocess.Popen(
                 command,
                 cwd=self.log.parent,
-                env=environment | _SETTINGS,
+                env=environment | SETTINGS,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
