@@ -57,7 +57,7 @@ def evigraph(
         target = ([*map(str, arguments)], folder, environment, out, err)
         # aiohttp reads certificates when it is imported.
         context = multiprocessing.get_context("spawn") if "SSL_CERT_FILE" in given else _processes()
-        process = context.Process(target=_main, args=target)
+        process = context.Process(target=run_command, args=target)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
@@ -82,7 +82,7 @@ _IMPORTED_BY_COMMANDS = [
 ]
 
 
-def _main(
+def run_command(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, err: Path
 ) -> None:
     """What `COMMAND` does, in a process that exists already."""

@@ -21,8 +21,9 @@ SETTINGS = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
 }
-"""No network, and little memory."""
+"""No network, little memory, and time: the engine gives up after 300 s, which a step took on busy cores."""
 
 
 def free_port() -> int:

@@ -30,13 +30,22 @@ MOST_ROUNDS = 8
 """Three, and corrections."""
 MAX_S = 2400.0
 
+RECIPE = """\
+system: tamu
+embedding: lexical:256
+evidence: {demonstrations: 0, votes: 2, threshold: 1, temperature: 1.5, reflection_temperature: 1.5}
+answer: {demonstrations: 0, max_tokens: 96}
+"""
+"""Short prompts."""
+
 
 def test_a_run_goes_through_vllms_files_to_its_end(tmp_path: Path) -> None:
     python = os.environ.get("EVIGRAPH_TEST_VLLM_PYTHON")
     if not python:
         pytest.skip("set EVIGRAPH_TEST_VLLM_PYTHON to an interpreter that has vLLM")
     (weights,) = (cache_root() / "models").glob(f"{NAME}-*")
-    what = (str(SAMPLES), "--recipe", "demo", "--limit", CASES, "--model", f"batch:vllm:{NAME}")
+    (tmp_path / "short.yaml").write_text(RECIPE)
+    what = (str(SAMPLES), "--recipe", "short.yaml", "--limit", CASES, "--model", f"batch:vllm:{NAME}")
     ended = evigraph("run", "tamu", *what, "--out", "run", folder=tmp_path)
     assert ended.code == 0, ended.err
     run = tmp_path / "run"
