@@ -202,7 +202,7 @@ class _Reader:
         for result in results:
             parts.setdefault(self._batches.batch_of(result.custom_id), []).append(result)
         for number, part in parts.items():
-            if number in self._records:
+            if number is not None and number in self._records:
                 one = self._records[number]
                 tally = self._tallies.setdefault(number, Counter(one.counts))
             else:
