@@ -336,7 +336,7 @@ class JournalBatches:
         Raises:
             JournalError: A text is damaged.
         """
-        requests: dict[bytes, tuple[list[int], str, str, int, list[int]]] = {}
+        requests: dict[bytes, tuple[list[int], str, int, int, list[int]]] = {}
         for request, sample, prompt, case_id, role, form in self._all(
             "SELECT request, sample, prompt, case_id, role, form FROM batch_rows"
             " JOIN batches ON batches.number = batch_rows.batch"
@@ -351,7 +351,7 @@ class JournalBatches:
             with self._errors():
                 texts = [self._texts.read(number) for number in turns]
                 call = CallParameters.of_form(
-                    self._texts.read(form), self._texts.read(int(role)), case_id, tuple(samples)
+                    self._texts.read(form), self._texts.read(role), case_id, tuple(samples)
                 )
             messages = tuple(Message(one, text) for one, text in zip(texts[::2], texts[1::2], strict=True))
             yield Waiting(request.hex(), call, messages)
