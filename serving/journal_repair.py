@@ -208,10 +208,9 @@ def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -
     for row in rows:
         # A row that is damaged itself may hold anything.
         with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError, AttributeError):
-            *known, model, role, case_id, sample, prompt, parameters, read, written, failure, form = (
-                *row,
-                *[None] * (_ROW_COLUMNS - len(row)),
-            )
+            whole: list[Any] = [*row]
+            whole += [None] * (_ROW_COLUMNS - len(row))
+            *known, model, role, case_id, sample, prompt, parameters, read, written, failure, form = whole
             turns = [reader.text(int(number)) for number in prompt.split()]
             values = (
                 *known,
