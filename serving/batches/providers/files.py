@@ -72,8 +72,9 @@ class RunBatchFiles:
 
     async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
         """None: they come by `read`."""
-        for none in ():
-            yield none
+        none: tuple[RowResult, ...] = ()
+        for result in none:
+            yield result
 
     async def cancel(self, batch_id: str) -> None:
         """Nothing runs here."""
