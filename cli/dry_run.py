@@ -159,6 +159,8 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
 
 def _hours(estimate: Estimate) -> str:
     rounds = len(estimate.rounds)
+    if not estimate.hours:
+        return f"{plural(rounds, 'round')}, each a file that is exported, answered elsewhere, and imported"
     return (
         f"{plural(rounds, 'round')}, each after the one before: at most {estimate.hours:g} h each,"
         f" {estimate.hours * rounds:g} h together, mostly far less; each correction adds one for its case"

@@ -100,8 +100,10 @@ def run_session(work: Work[RunFolder], *, as_json: bool, detached: bool = False)
         summary.print()
     if interrupted and folder.manifest.status == "interrupted":
         raise typer.Exit(130)
-    if detached and folder.manifest.status == "interrupted" and away_batches(folder.path).calls:
-        return
+    if folder.manifest.status == "interrupted":
+        away = away_batches(folder.path)
+        if away.only_files or (detached and away.calls):
+            return
     if folder.manifest.counts.failed or folder.manifest.status != "finished":
         raise typer.Exit(1)
 

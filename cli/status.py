@@ -71,4 +71,4 @@ def status(run: RunFolderArgument, as_json: JsonOption = False) -> None:
         failed = ", ".join(f"{number:,} {name}" for name, number in sorted(away.failures.items()))
         print_line(f"calls that failed in batches: {failed}; ask again: evigraph retry {quoted(run)}")
     if folder.manifest.status != "finished":
-        print_line(f"next: evigraph resume {quoted(run)}", soft_wrap=True)
+        print_line(f"next: {away.next_command(run)}", soft_wrap=True)

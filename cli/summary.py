@@ -16,6 +16,7 @@ from evals.scoring.gold import gold_of_run
 from graph.system import find_system
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
+from runs.away import away_batches
 from runs.folder import RunFolder, is_impaired
 from runs.manifest import Session, quoted, recorded_cases, utc_now
 from serving.ask import Usage
@@ -88,7 +89,9 @@ class Summary:
         # A resume leaves failed cases alone, so of a stopped retry it would run nothing.
         unfinished = manifest.status != "finished" and manifest.forked_from is None
         if unfinished and (manifest.counts.total < manifest.inputs.cases or not manifest.counts.failed):
-            commands.append(f"evigraph resume {path}{self._larger_budget()}")
+            away = away_batches(self.folder.path)
+            more = "" if away.only_files else self._larger_budget()
+            commands.append(f"{away.next_command(self.folder.path)}{more}")
         unreadable = manifest.counts.errors.get("invalid_input", 0)
         if manifest.counts.failed > unreadable and manifest.forked_from is None:
             commands.append(f"evigraph retry {path}")

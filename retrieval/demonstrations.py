@@ -48,8 +48,9 @@ MANIFEST = "pool.json"
 _CASE = TypeAdapter(Case)
 _STORE = "store-"
 _BATCH = 256
-_REMEMBERED = 4096
-"""Vectors and twins of cases that are under way or come next."""
+_REMEMBERED_BYTES = 48 * 2**20
+"""Of vectors of cases: those of 30,000 texts by the packaged encoder. Where models answer in batches, a case
+asks for its own again in every round, after all others have."""
 
 _CASES_REMEMBERED = 512
 
@@ -280,7 +281,7 @@ class DemonstrationPool:
 
     def _remember(self, text: str, vector: Vectors) -> None:
         self._vectors[text_hash(text)] = vector
-        if len(self._vectors) > _REMEMBERED:
+        if len(self._vectors) * vector.nbytes > _REMEMBERED_BYTES:
             self._vectors.popitem(last=False)
 
     def _load_case(self, case_id: str) -> Case:

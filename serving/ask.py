@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from serving.errors import CallError
@@ -58,7 +58,7 @@ class CallRecord:
 
     def as_line(self) -> dict[str, Any]:
         """As the trace has it; `estimated` only where it is so."""
-        line = asdict(self)
+        line = {name: getattr(self, name) for name in self.__slots__}
         if not self.estimated:
             del line["estimated"]
         return line

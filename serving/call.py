@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from serving.reply import JsonSchema
 
@@ -34,3 +35,17 @@ class CallParameters:
     def max_reply_tokens(self) -> int:
         """Limit of all samples together."""
         return self.max_tokens * len(self.samples)
+
+    @property
+    def form(self) -> str:
+        """All that shapes the request beside its conversation, as JSON, with the schema in its own order."""
+        fields = asdict(self)
+        for name in ("role", "case_id", "samples"):
+            del fields[name]
+        return json.dumps(fields)
+
+    @classmethod
+    def of_form(cls, form: str, role: str, case_id: str, samples: tuple[int, ...]) -> CallParameters:
+        """The request of a `form`."""
+        fields: dict[str, Any] = json.loads(form)
+        return cls(role, case_id, samples, **{**fields, "choices": tuple(fields["choices"])})

@@ -11,12 +11,13 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from serving.batches.provider import RemoteBatch
+from serving.call import CallParameters
 from serving.errors import ERROR_CLASSES, CallError, ErrorClass
 from serving.journal_tables import (
     INSERT_CALL,
@@ -45,6 +46,7 @@ class Wanted(NamedTuple):
     Attributes:
         key: Of the journal.
         most_read: Tokens, at most.
+        form: `CallParameters.form` where the request is to be written from the journal alone.
     """
 
     key: str
@@ -56,6 +58,15 @@ class Wanted(NamedTuple):
     parameters: Mapping[str, Any]
     most_read: int
     most_written: int
+    form: str = ""
+
+
+class Waiting(NamedTuple):
+    """A request that is away, with all that it is written of."""
+
+    custom_id: str
+    call: CallParameters
+    messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +180,11 @@ class JournalBatches:
         prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
         shared = (text(first.model), text(first.role), first.case_id)
         parameters = text(json.dumps(first.parameters, sort_keys=True))
+        form = text(first.form) if first.form else None
         for one in request:
             try:
                 self._database.execute(
-                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                     (
                         bytes.fromhex(one.key),
                         batch,
@@ -183,6 +195,7 @@ class JournalBatches:
                         parameters,
                         one.most_read,
                         one.most_written,
+                        form,
                     ),
                 )
             except sqlite3.IntegrityError:
@@ -311,6 +324,37 @@ class JournalBatches:
         if not found and self._one("SELECT 1 FROM calls WHERE key=?", key) is not None:
             return 1
         return int(found)
+
+    def batch_of(self, custom_id: str) -> int | None:
+        """The batch of a request that has calls without a reply."""
+        found = self._one("SELECT batch FROM batch_rows WHERE request=? LIMIT 1", _key(custom_id))
+        return None if found is None else int(found[0])
+
+    def waiting(self, model: str) -> Iterator[Waiting]:
+        """The requests of a model that are to be written to files, those with the same beginning together.
+
+        Raises:
+            JournalError: A text is damaged.
+        """
+        requests: dict[bytes, tuple[list[int], str, int, int, list[int]]] = {}
+        for request, sample, prompt, case_id, role, form in self._all(
+            "SELECT request, sample, prompt, case_id, role, form FROM batch_rows"
+            " JOIN batches ON batches.number = batch_rows.batch"
+            " WHERE batches.model=? AND failure IS NULL AND form IS NOT NULL ORDER BY sample",
+            model,
+        ):
+            turns = [int(number) for number in prompt.split()]
+            requests.setdefault(request, (turns, case_id, role, form, []))[-1].append(sample)
+        for request, (turns, case_id, role, form, samples) in sorted(
+            requests.items(), key=lambda item: item[1][0]
+        ):
+            with self._errors():
+                texts = [self._texts.read(number) for number in turns]
+                call = CallParameters.of_form(
+                    self._texts.read(form), self._texts.read(role), case_id, tuple(samples)
+                )
+            messages = tuple(Message(one, text) for one, text in zip(texts[::2], texts[1::2], strict=True))
+            yield Waiting(request.hex(), call, messages)
 
     def fail_rest(self, number: int, error: CallError) -> int:
         """Give every call of a batch that has neither reply nor failure this failure; how many."""

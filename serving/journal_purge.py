@@ -9,7 +9,7 @@ from pathlib import Path
 
 from serving.journal import CallCount, JournalError
 from serving.journal_files import open_to_read, open_to_write
-from serving.journal_tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS, has_batches, unpack
+from serving.journal_tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS, columns, has_batches, unpack
 
 _BATCH = 500
 
@@ -88,12 +88,13 @@ def _delete_calls(database: sqlite3.Connection, case_ids: Collection[str] | None
 
 def _delete_texts(database: sqlite3.Connection) -> int:
     database.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
-    columns = ", ".join(("prompt", *TEXT_COLUMNS))
-    for prompt, *others in database.execute(f"SELECT {columns} FROM calls"):  # noqa: S608
+    wanted = ", ".join(("prompt", *TEXT_COLUMNS))
+    for prompt, *others in database.execute(f"SELECT {wanted} FROM calls"):  # noqa: S608
         numbers = {*map(int, prompt.split()), *others}
         database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
-    columns = ", ".join(("prompt", *ROW_TEXT_COLUMNS))
-    rows = database.execute(f"SELECT {columns} FROM batch_rows") if has_batches(database) else ()  # noqa: S608
+    there = columns(database, "batch_rows")
+    wanted = ", ".join(("prompt", *(name for name in ROW_TEXT_COLUMNS if name in there)))
+    rows = database.execute(f"SELECT {wanted} FROM batch_rows") if there else ()  # noqa: S608
     for prompt, *others in rows:
         numbers = {*map(int, prompt.split()), *(one for one in others if one is not None)}
         database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])

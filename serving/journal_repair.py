@@ -49,6 +49,8 @@ _PARTS, _FINEST = 2**8, 2**16
 """Into how many parts the keys are divided, at first and at most, to pass over what cannot be read."""
 _KEYS = 2**64
 _NAMED_CASES = 5
+_ROW_COLUMNS = 13
+"""Of `batch_rows`; schema 5 had one less."""
 _MISSING, _WHOLE, _SUSPECT = range(3)
 
 
@@ -206,7 +208,9 @@ def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -
     for row in rows:
         # A row that is damaged itself may hold anything.
         with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError, AttributeError):
-            *known, model, role, case_id, sample, prompt, parameters, read, written, failure = row
+            whole: list[Any] = [*row]
+            whole += [None] * (_ROW_COLUMNS - len(row))
+            *known, model, role, case_id, sample, prompt, parameters, read, written, failure, form = whole
             turns = [reader.text(int(number)) for number in prompt.split()]
             values = (
                 *known,
@@ -215,7 +219,7 @@ def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -
                 texts.prompt(zip(turns[::2], turns[1::2], strict=False)),
                 texts.number(reader.text(parameters)),
                 *(read, written),
-                None if failure is None else texts.number(reader.text(failure)),
+                *(None if one is None else texts.number(reader.text(one)) for one in (failure, form)),
             )
             places = ", ".join("?" * len(values))
             database.execute(f"INSERT INTO batch_rows VALUES ({places})", values)  # noqa: S608

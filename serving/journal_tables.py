@@ -6,11 +6,11 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 OLDEST_READ = 3
-"""Calls of schema 3 have no checksum; there are no batches before schema 5."""
+"""Calls of schema 3 have no checksum; there are no batches before schema 5, and none by files before 6."""
 
 FORGOTTEN = 2
 """Value of `rejected` for replies that are asked for anew; they stay, as the trace refers to them."""
@@ -70,12 +70,13 @@ TABLES = (
         parameters INTEGER NOT NULL,
         most_read INTEGER NOT NULL,  -- tokens, for a budget
         most_written INTEGER NOT NULL,
-        failure INTEGER              -- a text: JSON of class and message; NULL while it is away
+        failure INTEGER,             -- a text: JSON of class and message; NULL while it is away
+        form INTEGER                 -- a text: JSON of what rewrites the request; NULL where nothing has to
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS batch_requests ON batch_rows (request)",
 )
 
-ROW_TEXT_COLUMNS = ("model", "role", "parameters", "failure")
+ROW_TEXT_COLUMNS = ("model", "role", "parameters", "failure", "form")
 """Columns of `batch_rows` that hold the number of a text."""
 
 _LEVEL = 1
@@ -231,12 +232,14 @@ def upgrade(database: sqlite3.Connection) -> None:
         database.execute("ALTER TABLE calls ADD COLUMN crc INTEGER")
     for table in TABLES:
         database.execute(table)
+    if "form" not in columns(database, "batch_rows"):
+        database.execute("ALTER TABLE batch_rows ADD COLUMN form INTEGER")
     database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def columns(database: sqlite3.Connection) -> list[str]:
-    """The columns of `calls` in this file."""
-    return [row[1] for row in database.execute("PRAGMA table_info(calls)")]
+def columns(database: sqlite3.Connection, table: Literal["calls", "batch_rows"] = "calls") -> list[str]:
+    """The columns of a table in this file."""
+    return [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
 
 
 def has_batches(database: sqlite3.Connection) -> bool:

@@ -82,7 +82,12 @@ class ModelName:
     @property
     def needs_server(self) -> bool:
         """Whether a vLLM server must be started for it, because it names none."""
-        return self.provider == "vllm" and self.base_url is None
+        return self.provider == "vllm" and self.base_url is None and not self.batched
+
+    @property
+    def by_files(self) -> bool:
+        """Whether its calls are written to files, for a vLLM that this machine does not reach."""
+        return self.provider == "vllm" and self.base_url is None and self.batched
 
     def __str__(self) -> str:
         return f"{BATCHED * self.batched}{self.provider}:{self.name}" + (

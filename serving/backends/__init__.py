@@ -24,7 +24,7 @@ def connect(name: ModelName) -> Backend:
     demand_allowed(name)
     if name.batched:
         # Its providers bring their own clients, and ask here whether texts may go to them.
-        connected = importlib.import_module("serving.batches.backend").connect_batched(name)
+        connected = importlib.import_module("serving.batches.providers").connect_batched(name)
         assert isinstance(connected, Backend)
         return connected
     return _provider(name.provider).connect(name)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from cases.texts import plural
 from serving.backends.backend import Backend
-from serving.batches.backend import connect_batched
 from serving.batches.provider import NoSuchBatch, RemoteBatch, RowResult
+from serving.batches.providers import connect_batched
 from serving.budget import Price, Spend
 from serving.client import ModelClient, spend
 from serving.errors import CallError, ErrorClass, classify
@@ -69,6 +69,11 @@ class BatchDesk:
     def is_new(self, key: str) -> bool:
         """Whether a call was harvested in this session."""
         return bytes.fromhex(key)[:16] in self._new
+
+    def only_files_wait(self) -> bool:
+        """Whether all that is away waits for a user to bring files, so that a look finds nothing new."""
+        records = self.journal.batches.records(("intended", "away"))
+        return bool(records) and all(parse_model_name(record.model).by_files for record in records)
 
     def take_reserved(self) -> None:
         """Reserve for the calls that earlier sessions have left away."""
@@ -235,13 +240,13 @@ class BatchDesk:
             async for result in provider.results(remote, asked):
                 chunk.append(result)
                 if len(chunk) >= _ROWS_A_COMMIT:
-                    self._store(record, backend, chunk, tally, seen)
+                    self.store(record, backend, chunk, tally, seen)
                     chunk.clear()
                     # Harvests must not hold up the progress that is shown.
                     await asyncio.sleep(0)
         except Exception as error:
             trouble = classify(error).at(provider.endpoint)
-        self._store(record, backend, chunk, tally, seen)
+        self.store(record, backend, chunk, tally, seen)
         if trouble is not None and self._troubles[record.number] + 1 < self.tries:
             raise trouble
         self._give_back(record, backend)
@@ -252,7 +257,7 @@ class BatchDesk:
         self.report(f"batches: {remote.id} {_told(remote, tally)}")
         await self._delete(replace(record, counts=dict(tally)), backend, remote)
 
-    def _store(
+    def store(
         self,
         record: BatchRecord,
         backend: Backend,
@@ -260,6 +265,15 @@ class BatchDesk:
         tally: Counter[str],
         seen: dict[str, int],
     ) -> None:
+        """Store what came back for some rows of a batch, and count it.
+
+        Args:
+            record: The batch.
+            backend: Its model.
+            results: In the order in which they came.
+            tally: Counts what became of them; rows that earlier sessions have stored are left out.
+            seen: How many samples each row asked for that this session has read.
+        """
         assert backend.batches is not None
         endpoint = backend.batches.provider.endpoint
         rows = [
@@ -273,8 +287,9 @@ class BatchDesk:
         price = self.client.price_of(backend)
         harvested = self.journal.batches.harvest(record.number, rows)
         for (custom_id, answers, _), one, doubled in zip(rows, harvested, again, strict=True):
-            received = size(answer.text for answer in answers)
-            count(endpoint, Traffic(0, len(answers), 0, received))
+            if not backend.name.by_files:
+                received = size(answer.text for answer in answers)
+                count(endpoint, Traffic(0, len(answers), 0, received))
             self._account(one, price)
             # A harvest that was killed reads rows again that it had stored.
             if one.outcome != "doubled" or doubled:

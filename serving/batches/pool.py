@@ -189,8 +189,10 @@ class Pool:
         if lot is None:
             lot = self._lots[name] = _Lot(backend)
         lot.rows.append(row)
+        # Where nobody takes the rows, what is in the journal is all there is of them.
+        form = call.form if backend.name.by_files else ""
         lot.wanted.append(
-            [_wanted(question, call, read, number) for number, question in enumerate(questions)]
+            [_wanted(question, call, form, read, number) for number, question in enumerate(questions)]
         )
         lot.bytes += length
         lot.tokens += tokens
@@ -299,11 +301,15 @@ class Pool:
                 return
             remote = found
         finally:
-            sent = size(message.text for request in lot.wanted for message in request[0].messages)
-            count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
+            if not lot.backend.name.by_files:
+                sent = size(message.text for request in lot.wanted for message in request[0].messages)
+                count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
         self._journal.batches.looked(number, remote)
-        calls = sum(map(len, lot.wanted))
-        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {plural(calls, 'call')}")
+        calls = plural(sum(map(len, lot.wanted)), "call")
+        if lot.backend.name.by_files:
+            self._report(f"batches: {calls} to be exported to a file")
+        else:
+            self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls}")
 
 
 class _Unknown(CallError):
@@ -317,7 +323,7 @@ def _of(call: CallParameters, questions: Sequence[Question]) -> CallParameters:
     return replace(call, samples=tuple(question.sample for question in questions))
 
 
-def _wanted(question: Question, call: CallParameters, read: int, number: int) -> Wanted:
+def _wanted(question: Question, call: CallParameters, form: str, read: int, number: int) -> Wanted:
     return Wanted(
         key=question.key,
         model=question.model,
@@ -329,4 +335,5 @@ def _wanted(question: Question, call: CallParameters, read: int, number: int) ->
         # All samples of a request read its prompt once.
         most_read=read if number == 0 else 0,
         most_written=call.max_tokens,
+        form=form,
     )

@@ -136,7 +136,8 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
-    *("card", "cases import", "merge", "plan kubernetes", "plan slurm", "purge"),
+    *("batch export", "batch import", "card", "cases import", "merge", "plan kubernetes", "plan slurm"),
+    "purge",
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
     *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),

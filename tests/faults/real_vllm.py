@@ -16,12 +16,14 @@ import httpx
 NAME = "smollm2-135m"
 START_TIMEOUT_S = 600.0
 
-_SETTINGS = {
+SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
 }
+"""No network, little memory, and time: the engine gives up after 300 s, which a step took on busy cores."""
 
 
 def free_port() -> int:
@@ -59,7 +61,7 @@ class RealServer:
             self._process = subprocess.Popen(
                 command,
                 cwd=self.log.parent,
-                env=environment | _SETTINGS,
+                env=environment | SETTINGS,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -434,3 +434,29 @@ async def test_the_mark_changes_nothing_of_a_pool_of_gold(tmp_path: Path) -> Non
     pool = await pool_of(tmp_path / "pool", [case("g", QUERY)])
     (document,) = pool._views["evidence"].get()["documents"] or []
     assert "label_source" not in document
+
+
+class Counting(LexicalEmbedder):
+    """Counts the texts that it embeds."""
+
+    def __init__(self) -> None:
+        super().__init__(128)
+        self.texts = 0
+
+    async def aembed(self, texts: Sequence[str]) -> Vectors:
+        self.texts += len(texts)
+        return await super().aembed(texts)
+
+
+@pytest.mark.parametrize(("kept", "embedded"), [(3, 3), (2, 6)])
+async def test_texts_are_embedded_once_as_long_as_their_vectors_have_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kept: int, embedded: int
+) -> None:
+    embedder = Counting()
+    opened = DemonstrationPool(folder, embedder)
+    (vector,) = await EMBEDDER.aembed([QUERY])
+    monkeypatch.setattr(demonstrations, "_REMEMBERED_BYTES", kept * vector.nbytes)
+    for _ in range(2):
+        for text in ("one", "two", "three"):
+            await opened.nearest("evidence", text, 1)
+    assert embedder.texts == embedded

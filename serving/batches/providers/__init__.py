@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from serving.backends import demand_allowed
+from serving.backends.backend import Backend, CallParameters, Server
 from serving.batches.provider import BatchModel
-from serving.errors import ModelError
+from serving.errors import CallError, ModelError
+from serving.messages import Answer, Message
 from serving.model_name import ModelName
 
 PROVIDERS = ("openai", "anthropic", "google_genai")
@@ -20,11 +24,16 @@ def connect(name: ModelName) -> BatchModel:
     """
     from serving.backends.hosted_providers import SPEAK_OPENAI
 
+    if name.by_files:
+        from serving.batches.providers.files import connect_files
+
+        demand_allowed(name)
+        return connect_files(name)
     with_address = name.provider in SPEAK_OPENAI | {"vllm"} and name.base_url is not None
     if not with_address and name.provider not in PROVIDERS:
         raise ModelError(
-            f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, and servers with OpenAI's"
-            " protocol that are named with their address"
+            f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, servers with OpenAI's protocol"
+            " that are named with their address, and vllm without one, by files"
         )
     if len(name.base_urls) > 1:
         raise ModelError(f"model {str(name)!r}: a batch goes to one server; name one address")
@@ -44,3 +53,30 @@ def connect(name: ModelName) -> BatchModel:
     from serving.batches.providers.openai import connect_openai
 
     return connect_openai(name)
+
+
+def connect_batched(name: ModelName) -> Backend:
+    """Make a model ready as a backend. Its name, and so the keys of its calls, are those of the same online.
+
+    Raises:
+        ModelError: It has no batches, or cannot be used.
+        PolicyError: No text may go there, or none in batches.
+    """
+    model = connect(name)
+
+    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+        raise CallError(
+            "internal",
+            f"{name} answers in batches, within hours, and only `run`, `resume` and `retry` wait for them;"
+            f" here, leave `batch:` out",
+        )
+
+    return Backend(
+        name=name,
+        servers=(Server(model.provider.endpoint, complete, close=model.provider.aclose),),
+        constraints=model.constraints,
+        many_samples=model.many_samples,
+        takes_seed=model.takes_seed,
+        logprobs=model.logprobs,
+        batches=model,
+    )

@@ -100,8 +100,11 @@ def connect_openai(name: ModelName) -> BatchModel:
         return payload | beside
 
     def read(body: Any, asked: int) -> list[Answer]:
-        # As the client itself builds it, without a look at the types.
-        return answers_of_chat(model._create_chat_result(ChatCompletion.construct(**body)), asked)
+        # As the client itself builds it, without a look at the types. Of a mapping the class reads all but
+        # refusals, in a fraction of the time.
+        plain = isinstance(body, dict) and not any(map(_refusal, body["choices"]))
+        response = body if plain else ChatCompletion.construct(**body)
+        return answers_of_chat(model._create_chat_result(response), asked)
 
     client = model.root_async_client.with_options(timeout=_REQUEST_S)
     take_any_size(client._client)
@@ -314,6 +317,10 @@ def _as_remote(batch: Batch) -> RemoteBatch:
         reason=_reason(errors),
         error_class="rate_limit" if later else "internal",
     )
+
+
+def _refusal(choice: Any) -> object:
+    return choice["message"].get("refusal")
 
 
 def _reason(errors: Sequence[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from runs.rounds import BatchOptions
 from runs.sessions import resume, retry, start
 from runs.watcher import Progress
 from serving import gate
-from serving.batches import backend
+from serving.batches import providers
 from serving.batches.provider import BatchModel, BatchProvider
 from serving.journal import Journal
 from serving.limits import Limits
@@ -65,14 +65,22 @@ class Runs:
             limits=Limits(max_retries=0),
         )
 
-    def start(self, cases: int = 4, *, model: str = MODEL, out: str = "run", **options: Any) -> RunFolder:
+    def start(
+        self,
+        cases: int = 4,
+        *,
+        model: str = MODEL,
+        models: Sequence[str] = (),
+        out: str = "run",
+        **options: Any,
+    ) -> RunFolder:
         """A new run."""
         request = Request(
             recipe=load_recipe(str(self.recipe)),
             recipe_origin=str(self.recipe),
             inputs=(write_cases(self.folder / "cases.jsonl", cases),),
             keys=(),
-            models=assign_roles([model], {}),
+            models=assign_roles(models or [model], {}),
         )
         given = self.options("run", **options)
         return asyncio.run(
@@ -116,7 +124,7 @@ def runs(tmp_path: Path, account: Account, monkeypatch: pytest.MonkeyPatch) -> R
     def connect(_: object) -> BatchModel:
         return BatchModel(cast(BatchProvider, Provider(account)), max_samples=8)
 
-    monkeypatch.setattr(backend, "connect", connect)
+    monkeypatch.setattr(providers, "connect", connect)
     monkeypatch.setattr("serving.batches.desk.GRACE_S", 0.0)
     gate.choose(None, allow_hosted=True)
     return Runs(tmp_path, account)

@@ -37,7 +37,7 @@ def failed(status: int, error: Any) -> dict[str, Any]:
 
 async def read(path: Path, lines: list[dict[str, Any]], samples: int = 1) -> list[RowResult]:
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    return [one async for one in FILES.results(path, lambda _: samples)]
+    return [one async for one in FILES.read(path, lambda _: samples)]
 
 
 def requests(path: Path) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ async def test_a_file_that_was_cut_gives_what_it_has(tmp_path: Path) -> None:
     path.write_text("\n".join(lines)[:-20], "utf-8")
     given = []
     with pytest.raises(CallError, match="line 2"):
-        async for one in FILES.results(path, lambda _: 1):
+        async for one in FILES.read(path, lambda _: 1):
             given.append(one)
     assert [one.custom_id for one in given] == [key_of(0)]
 

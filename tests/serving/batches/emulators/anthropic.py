@@ -17,7 +17,7 @@ from aiohttp import web
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
 from tests.serving.batches.emulators.bookkeeping import Batch, Emulator, Limits, Row, RowFault, html_page
-from tests.serving.batches.emulators.replies import digest, said, words
+from tests.serving.batches.emulators.replies import digest, said, text_of, words
 from tests.serving.batches.emulators.strict import Strict
 
 _BODY = Strict(MessageCreateParamsNonStreaming)
@@ -227,8 +227,8 @@ class AnthropicEmulator(Emulator):
 def message(body: dict[str, Any]) -> dict[str, Any]:
     """A response to a request, online or in a batch."""
     system = body.get("system") or ""
-    prompt = [("system", _text(system))] if system else []
-    prompt += [(one["role"], _text(one["content"])) for one in body["messages"]]
+    prompt = [("system", text_of(system))] if system else []
+    prompt += [(one["role"], text_of(one["content"])) for one in body["messages"]]
     schema = ((body.get("output_config") or {}).get("format") or {}).get("schema")
     tools = body.get("tools") or []
     text = said(prompt, 0, tools[0]["input_schema"] if tools else schema)
@@ -256,7 +256,3 @@ def message(body: dict[str, Any]) -> dict[str, Any]:
             "output_tokens": words(text),
         },
     }
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)

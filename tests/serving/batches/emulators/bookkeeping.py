@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -196,7 +197,7 @@ class Refused(Exception):
 Handler = Callable[[web.Request], Any]
 
 
-class Emulator:
+class Emulator(ABC):
     """The base of all emulators: an aiohttp application with the routes of a provider.
 
     Attributes:
@@ -228,17 +229,17 @@ class Emulator:
         """The address without a path."""
         return f"http://127.0.0.1:{self.port}"
 
+    @abstractmethod
     def routes(self) -> list[web.RouteDef]:
         """The provider's routes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def error(self, status: int, message: str) -> Any:
         """An error's body, in the provider's form."""
-        raise NotImplementedError
 
+    @abstractmethod
     def key(self, request: web.Request) -> str:
         """The key that came with a request."""
-        raise NotImplementedError
 
     def application(self) -> web.Application:
         """With the provider's routes, and those that steer the emulator."""

@@ -28,7 +28,7 @@ from tests.serving.batches.emulators.bookkeeping import (
     RowFault,
     html_page,
 )
-from tests.serving.batches.emulators.replies import digest, said, words
+from tests.serving.batches.emulators.replies import digest, said, text_of, words
 from tests.serving.batches.emulators.strict import Strict
 
 _CHAT = "/v1/chat/completions"
@@ -383,7 +383,7 @@ class OpenAIEmulator(Emulator):
 
 def completion(body: dict[str, Any]) -> dict[str, Any]:
     """A response to a request, online or in a batch."""
-    prompt = [(message["role"], _text(message["content"])) for message in body["messages"]]
+    prompt = [(message["role"], text_of(message["content"])) for message in body["messages"]]
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
     texts = [said(prompt, sample, schema) for sample in range(body.get("n") or 1)]
     read, written = words(*(text for _, text in prompt)), words(*texts)
@@ -408,10 +408,6 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
             "prompt_tokens_details": {"cached_tokens": read // 2},
         },
     }
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def _logprobs(text: str, top: int) -> dict[str, Any]:
