@@ -128,7 +128,7 @@ class DemonstrationPool:
         self.metadata = served.metadata
         self._demand_embedder()
         small = len(self) <= EXACT_UP_TO
-        self._remembers = len(self) if small else _REMEMBERED
+        self._remembers = len(self) if small else _CASES_REMEMBERED
         self._views = dict(served.views)
         kept: dict[str, list[Records]] = {view: [] for view in self._views}
         self._twins = {view: {} for view in self._views}

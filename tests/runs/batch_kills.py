@@ -75,7 +75,7 @@ class Place:
     def command(self, *words: str, kill_within: float = 0.0) -> int:
         """Give a command; it is killed at a random moment of so many seconds, unless it has ended before."""
         streams = (self.folder / "out", self.folder / "err")
-        target = (words, self.folder, self.environment, *streams)
+        target = (words, self.folder, self.environment, *streams, False)
         process = _processes().Process(target=run_command, args=target)
         process.start()
         process.join(self.random.uniform(0.0, kill_within) if kill_within else 900)
