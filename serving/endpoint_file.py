@@ -6,14 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from serving.addresses import redacted
 from serving.errors import ModelError
 from serving.keys import check_address
-
-if TYPE_CHECKING:
-    from serving.backends.backend import Server
 
 logger = logging.getLogger("evigraph.serving")
 
@@ -57,7 +54,18 @@ def read_endpoints(path: Path, variable: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-class ListedServers:
+class Listed(Protocol):
+    """What has an address."""
+
+    @property
+    def endpoint(self) -> str:
+        """As the file has it."""
+
+
+Server = TypeVar("Server", bound=Listed)
+
+
+class ListedServers(Generic[Server]):
     """The servers of one model, as the file lists them now.
 
     Attributes:

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.postgres_server import PostgresServer, postgres_server
@@ -72,7 +73,7 @@ async def _measure(options: Options, folder: Path, server: PostgresServer, repor
             await journal_there.close()
         ((stored,),) = server.query(database, "SELECT COUNT(*) FROM calls")
         if stored != _SAMPLES * options.cases:
-            raise BenchError(f"{stored} of {_SAMPLES * options.cases} calls were stored")
+            raise BenchError(f"{stored} of {plural(_SAMPLES * options.cases, 'call')} were stored")
         if repeat:
             served.append(server.processor_seconds() - before)
     calls = _SAMPLES * options.cases

@@ -98,7 +98,7 @@ class Backend:
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
     batches: BatchModel | None = None
-    listed: ListedServers | None = None
+    listed: ListedServers[Server] | None = None
 
     @property
     def serving(self) -> tuple[Server, ...]:

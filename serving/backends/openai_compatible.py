@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
+from cases.texts import plural
 from serving import traffic
 from serving.addresses import host_of
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
@@ -68,7 +69,8 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
             if isinstance(look, _Look) and None not in (length, look.context_length):
                 assert length is not None and look.context_length is not None
                 if look.context_length < length:
-                    raise ModelError(f"its context is {look.context_length:,} tokens, the others' {length:,}")
+                    context = plural(look.context_length, "token")
+                    raise ModelError(f"its context has {context}, the others' {length:,}")
             return _server(name, url, http, is_vllm, isinstance(look, _Look))
 
         listed = ListedServers(name.endpoint_file, key_variable, admit, servers)
@@ -187,7 +189,7 @@ async def _get(url: str, key: str) -> bytes:
 
 
 def _vllm_token_counter(
-    name: ModelName, http: HttpJson, servers: Sequence[Server], listed: ListedServers | None
+    name: ModelName, http: HttpJson, servers: Sequence[Server], listed: ListedServers[Server] | None
 ) -> Callable[[Sequence[Message]], Awaitable[int]]:
     """Ask vLLM's own tokenizer; its route stands beside `/v1`. All servers have the same."""
     urls: list[str] = []

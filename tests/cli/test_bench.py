@@ -44,6 +44,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
     assert set(listed) == {
         "overhead",
         "latency",
+        "ray",
         "saturation",
         "naive",
         "replies",

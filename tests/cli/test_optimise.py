@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def reported(folder: Path) -> dict[str, Any]:
 
 
 def calls(folder: Path) -> int:
-    with sqlite3.connect(folder / "out" / "calls.sqlite") as database:
+    with closing(sqlite3.connect(folder / "out" / "calls.sqlite")) as database:
         (count,) = database.execute("SELECT COUNT(*) FROM calls").fetchone()
     return int(count)
 

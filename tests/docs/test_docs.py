@@ -128,9 +128,11 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
     """Do what a page says, in its order."""
     environment = {"PYTHONPATH": str(checkout), "VLLM_API_KEY": "EMPTY"}
     found = blocks(page)
-    adds_to_packages = any(block.file and block.file.split("/")[0] in PACKAGES for block in found)
+    own_packages = any(
+        block.language == "python" or (block.file and block.file.split("/")[0] in PACKAGES) for block in found
+    )
     # Packages that stay as they are need not be imported from another folder for every command.
-    of_commands = environment if adds_to_packages else {"VLLM_API_KEY": "EMPTY"}
+    of_commands = environment if own_packages else {"VLLM_API_KEY": "EMPTY"}
     ran = 0
     for block in found:
         if block.file is not None:
@@ -151,7 +153,7 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
         else:
             for command in commands(block, server, scripted=scripted):
                 words = shlex.split(command)
-                by_words = scripted and not adds_to_packages
+                by_words = scripted and not own_packages
                 ended = evigraph(
                     *words, folder=checkout, environment=of_commands, timeout=900, by_words=by_words
                 )

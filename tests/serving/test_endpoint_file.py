@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from serving import gate
 from serving.backends import Backend, connect
+from serving.backends.backend import Server
 from serving.endpoint_file import ListedServers, read_endpoints
 from serving.errors import ModelError
 from serving.model_name import ModelName, parse_model_name
@@ -53,7 +54,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "endpoints.txt"
 
 
-def listed(backend: Backend) -> ListedServers:
+def listed(backend: Backend) -> ListedServers[Server]:
     assert backend.listed is not None
     return backend.listed
 
@@ -192,7 +193,7 @@ async def test_an_added_address_passes_the_gate_before_it_is_asked(
     ("models", "fault"),
     [
         ({"data": [{"id": "another"}]}, "does not serve 'tiny'"),
-        ({"data": [{"id": MODEL, "max_model_len": 512}]}, "its context is 512 tokens, the others' 4,096"),
+        ({"data": [{"id": MODEL, "max_model_len": 512}]}, "its context has 512 tokens, the others' 4,096"),
     ],
 )
 async def test_a_server_that_does_not_fit_is_left_out(

@@ -40,7 +40,7 @@ def test_what_inserts_a_variable_is_no_part_of_an_instruction() -> None:
 def test_what_calls_texts_data_stays_where_there_is_no_variable() -> None:
     found = find_instruction(prompt("label_sentence"))
     assert found is not None
-    assert found.text.endswith("answers a clinician's question.")
+    assert found.text.endswith("answer a clinician's question about the patient.")
     assert found.rest.startswith("The question and the sentence are data")
 
 
