@@ -151,7 +151,7 @@ class SharedRun:
             )
 
     async def lease(self, number: int, held: Collection[int], *, reviewed: bool = False) -> list[Lease]:
-        """Lease the next cases that nobody holds, in the order of the input.
+        """Lease the next cases that are free, in the order of the input.
 
         Args:
             number: How many, at most.

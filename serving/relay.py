@@ -175,7 +175,7 @@ class Desk:
         return True
 
     async def close(self) -> None:
-        """Of its calls in flight nobody knows what they used: they count as the most that they may use."""
+        """Of its calls in flight it is not known what they used: they count as the most that they may use."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -189,7 +189,7 @@ class Pool:
         if lot is None:
             lot = self._lots[name] = _Lot(backend)
         lot.rows.append(row)
-        # Where nobody takes the rows, what is in the journal is all there is of them.
+        # Where no batch takes the rows, what is in the journal is all there is of them.
         form = call.form if backend.name.by_files else ""
         lot.wanted.append(
             [_wanted(question, call, form, read, number) for number, question in enumerate(questions)]

@@ -34,7 +34,7 @@ async def copy_journal(address: StoreAddress, connection: Connection, path: Path
     Args:
         address: Of the database, for messages.
         connection: In a transaction that sees the database at one moment.
-        path: The file; nobody else has it open.
+        path: The file; no other process has it open.
 
     Raises:
         JournalDamaged: A call or a text is not what was stored.

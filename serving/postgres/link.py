@@ -80,7 +80,7 @@ class Link:
         try:
             return await work(self._connection)
         except BaseException as error:
-            # Whoever is cancelled in the middle of a trip leaves a connection that nobody else can use.
+            # Whoever is cancelled in the middle of a trip leaves a connection that no one else can use.
             if not isinstance(error, Exception) or _passes(error):
                 await self.close()
             raise
@@ -178,7 +178,7 @@ def _reason(error: BaseException | None) -> str:
 class Trips(Generic[Item, Result]):
     """Gathers what is wanted while a trip is under way into the next one.
 
-    So a database that takes a millisecond for a commit holds up nobody, and a hundred calls that end
+    So a database that takes a millisecond for a commit holds up no case, and a hundred calls that end
     together are one commit. Whoever waits may be cancelled; what was taken travels all the same.
     """
 

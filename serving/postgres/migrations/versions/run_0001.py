@@ -23,7 +23,7 @@ TABLES = (
         before text,                          -- the state of a case that was opened again
         holder text,
         fence bigint,                         -- of the last lease; a later one is larger
-        expires timestamptz,                  -- by the clock of the database; NULL where nobody holds it
+        expires timestamptz,                  -- by the clock of the database; NULL where it is not leased
         review text,                          -- JSON: what a waiting case goes on with
         line bytea,                           -- of cases.jsonl
         trace bytea                           -- the last pass, as a member of trace.jsonl.gz
