@@ -112,7 +112,10 @@ async def test_rankings_are_those_of_the_folder(
                     one for one in ours if one.distance < last
                 ]
                 assert len(theirs) == len(ours) > 8
-                assert [there.case(one.case_id) for one in theirs] == [here.case(one.case_id) for one in ours]
+                for found in (ours, theirs):
+                    assert [there.case(one.case_id) for one in found] == [
+                        here.case(one.case_id) for one in found
+                    ]
     for one in (FULL, case("new", QUERY), case("c001", "Why?")):
         assert there.twins(one) == here.twins(one)
     with pytest.raises(KeyError):
