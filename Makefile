@@ -5,6 +5,9 @@ INSTALLED := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet
 MODEL := embedded:qwen2.5-coder-1.5b
 
+# With it each of some thousand processes that the tests start would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test check unit test-random format test-vllm test-vllm-offline test-scale vllm vllm-offline clean
 
 help: ## List the targets
