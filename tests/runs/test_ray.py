@@ -18,7 +18,7 @@ import pytest
 
 from runs.check import check
 from runs.folder import CALLS, CASES, RunFolder
-from runs.ray_worker import PACKAGES
+from runs.on_ray.worker import PACKAGES
 from serving.journal import Journal
 from tests.evigraph import COMMAND, write_cases, write_recipe
 
