@@ -383,7 +383,7 @@ class ClusterFlags(SessionFlags):
         Raises:
             typer.BadParameter: The cluster cannot be read too, or there is none for its workers.
         """
-        from runs.ray_cluster import parse_cluster
+        from runs.on_ray.cluster import parse_cluster
 
         options = super().options(command, online=online)
         if self.on is None:

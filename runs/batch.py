@@ -32,8 +32,9 @@ from runs.manifest import (
     quoted,
     utc_now,
 )
+from runs.on_ray.cases import RayCases
+from runs.on_ray.cluster import Cluster
 from runs.ordering import OrderedCases, window_size
-from runs.ray_cluster import Cluster, RayCases
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds

@@ -26,9 +26,10 @@ from runs.manifest import (
     differences,
     quoted,
 )
+from runs.on_ray.cases import RayCases, cases_on_ray
+from runs.on_ray.cluster import demand_usable
+from runs.on_ray.worker import Work
 from runs.purged import refuse_purged
-from runs.ray_cluster import RayCases, cases_on_ray, demand_usable
-from runs.ray_worker import Work
 from runs.recorded import recorded_places
 from runs.reviewers import ReviewedRun
 from runs.reviews import is_stale

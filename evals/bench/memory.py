@@ -23,8 +23,9 @@ from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import resident_mb, run_child, scratch_folder
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
 from runs.manifest import BudgetCaps
-from runs.ray_cluster import Cluster, RayCases, cases_on_ray
-from runs.ray_worker import Work
+from runs.on_ray.cases import RayCases, cases_on_ray
+from runs.on_ray.cluster import Cluster
+from runs.on_ray.worker import Work
 from runs.watcher import Progress
 from serving.limits import Limits
 from serving.model_name import parse_model_name

@@ -3,6 +3,9 @@
 Both sides ask the server of `latency` over the same number of connections, which the workers share. The
 cluster is started, and its workers are ready, before a side is timed. The processor time is that of all
 processes of a side: the one that writes the run, the workers, and Ray's own.
+
+Each side also runs the first quarter of the cases. What the rest takes on top is the cost of further cases;
+what a process does once, and a short batch pays for as well, is not in it.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import alternating, scratch_folder
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
 from runs.manifest import BudgetCaps, RunError
-from runs.ray_cluster import Cluster, RayCases, cases_on_ray, demand_usable
-from runs.ray_worker import Work
+from runs.on_ray.cases import RayCases, cases_on_ray
+from runs.on_ray.cluster import Cluster, demand_usable
+from runs.on_ray.worker import Work
 from serving.limits import Limits
 
 ONE, RAY = "one process", "Ray"
@@ -28,24 +32,39 @@ ONE, RAY = "one process", "Ray"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Cases, seconds that the server takes for a call, connections from the start on, workers, repeats."""
+    """Cases, seconds that the server takes for a call, connections from the start on, workers, repeats.
+
+    `idle_seconds` are those for which Ray is watched before each batch while it has nothing to do.
+    """
 
     cases: int = 400
     seconds: float = 1.0
     max_connections: int = 64
     workers: int = 2
     repeats: int = 1
+    idle_seconds: float = 3.0
 
 
-TINY = {"cases": 4, "seconds": 0.05, "max_connections": 4}
+TINY = {"cases": 4, "seconds": 0.05, "max_connections": 4, "idle_seconds": 0.1}
 
 
 @dataclass(slots=True)
 class Times:
-    """Of one side, in each repeat: seconds on the clock, and processor seconds of all its processes."""
+    """Of one side, in each repeat: seconds on the clock, and processor seconds of all its processes.
+
+    Attributes:
+        wall: Of a batch of all cases.
+        processor: The same.
+        short: Processor seconds of a batch of the first cases.
+        start: Seconds on the clock until the workers were ready, and processor seconds until then.
+        idle: Processor seconds of a second in which there was nothing to do.
+    """
 
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
+    short: list[float] = field(default_factory=list)
+    start: list[tuple[float, float]] = field(default_factory=list)
+    idle: list[float] = field(default_factory=list)
 
 
 def measure(options: Options, report: Report) -> Result:
@@ -61,42 +80,55 @@ def measure(options: Options, report: Report) -> Result:
     times = {ONE: Times(), RAY: Times()}
     requests: dict[str, int] = {}
     with scratch_folder() as folder, instant_server(options.seconds) as server:
-        cases = write_cases(folder, options.cases)
         for repeat in range(options.repeats):
             for side in alternating((ONE, RAY), repeat):
                 report(f"repeat {repeat + 1} of {options.repeats}: {side}")
                 before = server.requests()
-                asyncio.run(
-                    _run(side, times[side], options, cases, folder / f"{side}-{repeat}", server, report)
-                )
+                for number in (first_cases(options), options.cases):
+                    run = folder / f"{side}-{repeat}-{number}"
+                    asyncio.run(_run(side, times[side], options, number, folder, run, server, report))
                 requests[side] = server.requests() - before
     return result(times, requests, options)
+
+
+def first_cases(options: Options) -> int:
+    """The number of cases of the short batch."""
+    return max(1, options.cases // 4)
 
 
 async def _run(
     side: str,
     times: Times,
     options: Options,
-    cases: Path,
+    number: int,
     folder: Path,
+    run: Path,
     server: ChildServer,
     report: Report,
 ) -> None:
     limits = Limits(options.max_connections, options.max_connections)
-    assembly = await ready(six_calls(), cases, server.model)
+    assembly = await ready(six_calls(), write_cases(folder, number), server.model)
 
     async def timed(cluster: RayCases | None) -> None:
         used, began = _processor_seconds(server), time.perf_counter()
-        await run_cases(assembly, folder, limits, cluster=cluster)
-        times.wall.append(time.perf_counter() - began)
-        times.processor.append(_processor_seconds(server) - used)
+        await run_cases(assembly, run, limits, cluster=cluster)
+        wall, processor = time.perf_counter() - began, _processor_seconds(server) - used
+        if number < options.cases:
+            times.short.append(processor)
+        else:
+            times.wall.append(wall)
+            times.processor.append(processor)
 
     if side == ONE:
         await timed(None)
         return
     work = Work.of(assembly, limits, BudgetCaps())
-    where = Cluster("", options.workers)
-    async with cases_on_ray(where, work, asyncio.Event(), report) as cluster:
+    used, began = _processor_seconds(server), time.perf_counter()
+    async with cases_on_ray(Cluster("", options.workers), work, asyncio.Event(), report) as cluster:
+        times.start.append((time.perf_counter() - began, _processor_seconds(server) - used))
+        used = _processor_seconds(server)
+        await asyncio.sleep(options.idle_seconds)
+        times.idle.append((_processor_seconds(server) - used) / options.idle_seconds)
         await timed(cluster)
 
 
@@ -110,19 +142,29 @@ def result(times: dict[str, Times], requests: dict[str, int], options: Options) 
     if probes:
         raise BenchError(f"one side sent {plural(probes, 'request')} more than the other: nothing to compare")
     one, ray = times[ONE], times[RAY]
+    extra = _mean(ray.processor) - _mean(one.processor)
+    extra_of_short = _mean(ray.short) - _mean(one.short)
+    further = options.cases - first_cases(options)
     return Result(
         "ray",
         Part("batch in one process", "s", tuple(one.wall)),
         Part(f"batch on {plural(options.workers, 'worker')} of Ray", "s", tuple(ray.wall)),
-        figures={"extra_ms_a_case": 1000 * (_mean(ray.processor) - _mean(one.processor)) / options.cases},
+        figures={
+            "extra_ms_a_case": 1000 * extra / options.cases,
+            "extra_ms_a_further_case": 1000 * (extra - extra_of_short) / further,
+        },
         details={
             "cases": options.cases,
+            "first_cases": first_cases(options),
             "requests": requests[RAY],
             "seconds_a_call": options.seconds,
             "max_connections": options.max_connections,
             "workers": options.workers,
             "one_process_ms_a_case": round(1000 * _mean(one.processor) / options.cases, 2),
             "ray_ms_a_case": round(1000 * _mean(ray.processor) / options.cases, 2),
+            "idle_ms_a_second": round(1000 * _mean(ray.idle), 1),
+            "start_seconds": round(_mean([wall for wall, _ in ray.start]), 1),
+            "start_processor_seconds": round(_mean([processor for _, processor in ray.start]), 1),
             "processors": os.cpu_count(),
         },
     )

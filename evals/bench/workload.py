@@ -25,7 +25,7 @@ from runs.assemble import Assembly, Request, assemble
 from runs.batch import Options, run_batch
 from runs.folder import RunWriter
 from runs.manifest import Manifest
-from runs.ray_cluster import RayCases
+from runs.on_ray.cases import RayCases
 from runs.servers import Servers
 from runs.watcher import Progress, Watcher
 from serving.limits import Limits

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,13 +20,19 @@ import pytest
 
 from runs.check import check
 from runs.folder import CALLS, CASES, RunFolder
-from runs.ray_worker import PACKAGES
+from runs.on_ray.worker import PACKAGES
 from serving.journal import Journal
 from tests.evigraph import COMMAND, write_cases, write_recipe
 
 pytestmark = pytest.mark.scale
 
 CASES_OF_A_RUN = 12
+CASES_OF_A_LONG_RUN = int(os.environ.get("EVIGRAPH_TEST_CASES", "5000"))
+WARM = 500
+"""Cases after which memory has what it keeps."""
+
+MAX_GROWTH_MB = 128 * max(CASES_OF_A_LONG_RUN / 100_000, 0.15)
+"""128 MB for 100,000 cases; below 15,000 what differs between two runs is more than their share."""
 SCRIPT = """\
 import asyncio, os, socket
 from serving.backends.scripted import made_up_reply
@@ -317,6 +325,43 @@ def test_the_policy_of_the_cases_binds_workers(place: Place, whole: bytes) -> No
     (place.folder / "calling-k5").unlink()
     assert place.begin(session="retry").wait(timeout=300) == 0, place.said
     assert (place.folder / "out" / CASES).read_bytes() == whole
+
+
+def test_a_long_run_is_whole_and_the_memory_of_its_driver_flat(place: Place) -> None:
+    """As many as `EVIGRAPH_TEST_CASES` says; 100,000 took eight minutes."""
+    place.add_node(), place.add_node()
+    write_cases(place.folder / "many.jsonl", CASES_OF_A_LONG_RUN)
+    (place.folder / "direct.yaml").write_text("system: direct\nanswer: {corrections: 0}\n")
+    words = ["direct", "many.jsonl", "--recipe", "direct.yaml", "--model", "scripted:auto", "--out", "out"]
+    with (place.folder / "said.txt").open("ab") as said:
+        run = subprocess.Popen(
+            [*COMMAND, "run", *words, "--on", f"ray://{place.cluster.address}"],
+            cwd=place.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
+    lines = place.folder / "out" / CASES
+    place.wait(lambda: lines.exists() and lines.read_bytes().count(b"\n") >= WARM)
+    readings = []
+    while run.poll() is None:
+        # Between its end and the look at its exit code it has no memory.
+        with contextlib.suppress(AssertionError):
+            readings.append(resident_mb(run.pid))
+        time.sleep(0.2)
+    assert run.returncode == 0, place.said
+    ended = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [line["case_id"] for line in ended] == [f"k{number}" for number in range(CASES_OF_A_LONG_RUN)]
+    assert sum(line["usage"]["calls"] for line in ended) == place.stored() == CASES_OF_A_LONG_RUN
+    assert RunFolder(place.folder / "out").manifest.sessions[-1].calls == CASES_OF_A_LONG_RUN
+    first, most = readings[0], max(readings)
+    assert most - first < MAX_GROWTH_MB
+    sys.stdout.write(f"\n{CASES_OF_A_LONG_RUN:,} cases: {first:.0f} MB after {WARM}, {most:.0f} MB at most\n")
+
+
+def resident_mb(process: int) -> float:
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 def test_neither_texts_nor_keys_are_in_rays_files(

@@ -7,10 +7,11 @@ knows what is stored, and keeps the budget and the rates (`serving.relay`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import pickle
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -34,6 +35,8 @@ from runs.reviews import Review
 from serving.backends import Backend
 from serving.budget import BudgetSpent
 from serving.client import ModelClient
+from serving.endpoint import Endpoint
+from serving.errors import CallError
 from serving.gate import hold_for
 from serving.limits import Limits
 from serving.model_name import Role, parse_model_name
@@ -43,8 +46,14 @@ from serving.traffic import since, so_far
 PACKAGES = ("cases", "prompts", "weights", "serving", "ranking", "retrieval", "nodes", "graph", "runs")
 _CODE = frozenset({".py", ".yaml"})
 
-_GATHER_S = 0.002
-"""What cases have to say within this time goes in one message: each takes a millisecond of a processor."""
+_MIN_GATHER_S = 0.002
+_MAX_GATHER_S = 0.02
+_GATHER_SHARE = 0.02
+"""What cases have to say within this share of the time of a call is said together, within these bounds: a
+message takes some milliseconds of a processor, and a case that says something waits for the reply."""
+
+_RECENT = 0.1
+"""Weight of the latest request in the time of a call."""
 
 
 @cache
@@ -114,6 +123,7 @@ class Worker:
         """Nothing is opened yet; `node` is the id of where it is."""
         self._node = node
         self._said: list[Told] = []
+        self._call_s = 0.0
         self._news = asyncio.Event()
         self._line = Line(self._tell)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,8 +131,8 @@ class Worker:
         self._sent = so_far()
         self._used = time.process_time()
 
-    async def messages(self, work: bytes) -> AsyncIterator[bytes]:
-        """Open what the run needs, and then say what there is to say until this process ends.
+    async def begin(self, work: bytes) -> bytes:
+        """Open what the run needs, and say whether that went well.
 
         Args:
             work: A pickled `Work`.
@@ -131,15 +141,16 @@ class Worker:
             self._runner = await _open(pickle.loads(work), self._line)  # noqa: S301 - from our own process
         except Exception as error:
             # Whatever it is: the run goes on without this worker, or does not begin.
-            yield pickle.dumps([("refused", str(error) or type(error).__name__, self._node)])
-            return
-        yield pickle.dumps([("ready", self._node)])
-        while True:
-            await self._news.wait()
-            await asyncio.sleep(_GATHER_S)
-            self._news.clear()
-            said, self._said = self._said, []
-            yield pickle.dumps(said)
+            return pickle.dumps([("refused", str(error) or type(error).__name__, self._node)])
+        return pickle.dumps([("ready", self._node)])
+
+    async def said(self) -> bytes:
+        """What there is to say, once there is something."""
+        await self._news.wait()
+        await asyncio.sleep(min(max(_MIN_GATHER_S, _GATHER_SHARE * self._call_s), _MAX_GATHER_S))
+        self._news.clear()
+        said, self._said = self._said, []
+        return pickle.dumps(said)
 
     def take(self, messages: bytes) -> None:
         """Begin what another process says."""
@@ -153,6 +164,9 @@ class Worker:
                     self._begin(self._resize(number, widths))
 
     def _tell(self, told: Told) -> None:
+        match told:
+            case ("store", [(_, answer), *_], _, _):
+                self._call_s += _RECENT * (answer.seconds - self._call_s)
         self._said.append(told)
         self._news.set()
 
@@ -252,11 +266,20 @@ async def _open(work: Work, line: Line) -> _Runner:
     except BaseException:
         await close_backends(connected.values())
         raise
-    relay_rates(client.dispatcher.endpoints, line)
+    endpoints = client.dispatcher.endpoints
+    relay_rates(endpoints, line)
+    await asyncio.gather(*(_warm_up(one) for one in endpoints.values()))
     graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
     return _Runner(
         graph, successors(graph), tuple(system.results), work.prompts, recipe, tools_of(resources), client
     )
+
+
+async def _warm_up(endpoint: Endpoint) -> None:
+    """Load now what the first request needs; a server that is away is left to its own time."""
+    if endpoint.look is not None and endpoint.look.quick is not None:
+        with contextlib.suppress(CallError):
+            await endpoint.look.quick()
 
 
 def _demand_same(manifest: Manifest, here: Manifest, compared: Mapping[str, tuple[str, ...]]) -> None:

@@ -1,0 +1,112 @@
+"""What Ray starts on a node: a process that makes sure of its code, and is a worker then.
+
+Each call of `exchange` carries what the driver says and returns what the worker has to say, once there is
+something. A message of Ray takes some milliseconds of a processor, whatever is in it, so what is said in both
+directions shares one.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from runs.manifest import own_version
+from runs.on_ray.worker import code_sha256
+from serving.relay import Told
+
+
+class Actor:
+    """The driver's handle of it. Every method raises one of Ray's exceptions once the worker is lost."""
+
+    def __init__(self, node: str | None) -> None:
+        """Ask Ray for a worker, which waits for a processor as long as there is none.
+
+        Args:
+            node: Id of the node that it is bound to; None leaves the choice to Ray.
+        """
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        strategy: Any = "SPREAD" if node is None else NodeAffinitySchedulingStrategy(node, soft=False)
+        # What Ray adds to the path of workers would let a folder `cases` here stand for the package.
+        added = [str(Path.cwd()), str(Path(sys.argv[0]).resolve().parent)]
+        options = _class().options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy)
+        self._handle = options.remote(added)
+
+    async def begin(self, work: bytes) -> Sequence[Told]:
+        """Get it ready for a pickled `Work`; the first that it has to say."""
+        hello = pickle.dumps((own_version(), code_sha256()))
+        return _read(await self._handle.begin.remote(hello, work))
+
+    async def exchange(self, messages: Sequence[Told]) -> Sequence[Told]:
+        """Say something or nothing, and wait for what it has to say."""
+        return _read(await self._handle.exchange.remote(pickle.dumps(messages)))
+
+    async def take(self, messages: Sequence[Told]) -> None:
+        """Say something while an exchange waits."""
+        await self._handle.take.remote(pickle.dumps(messages))
+
+    def kill(self) -> None:
+        """End its process."""
+        import ray
+
+        ray.kill(self._handle)
+
+
+def _read(messages: bytes) -> Sequence[Told]:
+    read: Sequence[Told] = pickle.loads(messages)  # noqa: S301 - from our own process
+    return read
+
+
+def _class() -> Any:
+    """The actor. It is sent as it stands here, so that a node without this version can say so itself."""
+    import ray
+
+    class EvigraphWorker:
+        def __init__(self, added: list[str]) -> None:
+            import sys
+
+            for path in added:
+                if path in sys.path:
+                    sys.path.remove(path)
+            self.worker: Any = None
+
+        async def begin(self, hello: bytes, work: bytes) -> bytes:
+            import pickle
+
+            import ray
+
+            node = ray.get_runtime_context().get_node_id()
+            version, code = pickle.loads(hello)  # noqa: S301 - from our own process
+            try:
+                from importlib import metadata
+
+                from runs.on_ray.worker import Worker, code_sha256
+                from serving.privacy import switch_off_telemetry
+
+                found = metadata.version("evigraph"), code_sha256()
+            except Exception as error:
+                reason = f"Evigraph {version} is not installed there, or another version is ({error})"
+                return pickle.dumps([("refused", reason, node)])
+            if found != (version, code):
+                what = f"has Evigraph {found[0]}" if found[0] != version else "has other code of this version"
+                reason = (
+                    f"{what}, and the run {version} (code {found[1][:8]} and {code[:8]}); install the same"
+                )
+                return pickle.dumps([("refused", reason, node)])
+            switch_off_telemetry()
+            self.worker = Worker(node)
+            first: bytes = await self.worker.begin(work)
+            return first
+
+        async def exchange(self, messages: bytes) -> bytes:
+            self.worker.take(messages)
+            said: bytes = await self.worker.said()
+            return said
+
+        async def take(self, messages: bytes) -> None:
+            self.worker.take(messages)
+
+    return ray.remote(EvigraphWorker)

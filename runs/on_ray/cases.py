@@ -1,0 +1,179 @@
+"""Cases on the workers of a cluster: handed out one by one, and begun again where a worker is lost.
+
+A worker says each reply at once, and it is stored before the case comes to its end. So a case that begins
+again on another worker does so on the replies that are stored. Ray Data recovers whole blocks of rows: a
+reply that is paid for in the middle of a row would be asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+from cases.records import Case
+from cases.texts import plural
+from nodes.core.failure import NodeFailure
+from runs.case_run import CaseResult, failed_case
+from runs.on_ray.cluster import Cluster, connect, disconnect
+from runs.on_ray.member import Lost, Member
+from runs.on_ray.worker import Work
+from runs.on_ray.workforce import Workforce
+from runs.reviews import Review
+from serving.budget import BudgetSpent
+from serving.client import ModelClient
+from serving.journal import Journal
+from serving.relay import Told
+from serving.traffic import count
+
+MAX_LOSSES = 3
+"""A case that was under way on so many workers when they were lost fails: it may be what ends them."""
+
+
+class RayCases:
+    """Runs cases on the workers of a cluster.
+
+    Attributes:
+        processor_seconds: Of the workers, in their cases so far.
+    """
+
+    def __init__(self, where: Cluster, work: bytes, report: Callable[[str], None]) -> None:
+        """Nothing is requested yet.
+
+        Args:
+            where: The cluster, which this process is connected to.
+            work: A pickled `Work`.
+            report: Called with a line about workers that come and go.
+        """
+        self.processor_seconds = 0.0
+        self._workforce = Workforce(where, work, self._hear, report)
+        self._client: ModelClient | None = None
+        self._results: tuple[str, ...] = ()
+        self._cases_each = 1
+        self._alone = asyncio.Lock()
+
+    async def open(self, stop: asyncio.Event) -> None:
+        """Get workers ready.
+
+        Raises:
+            RunError: One cannot run the cases, such as one with another version.
+            asyncio.CancelledError: The run was stopped meanwhile.
+        """
+        await self._workforce.open(stop)
+
+    def begin(self, client: ModelClient, journal: Journal, results: Iterable[str], cases_each: int) -> None:
+        """Take what the batch keeps.
+
+        Args:
+            client: Of this process; it counts, and asks nothing.
+            journal: Of the run.
+            results: Fields of the line of a case that failed with its workers.
+            cases_each: The most cases that a worker has at once.
+        """
+        self._client, self._results, self._cases_each = client, tuple(results), cases_each
+        self._workforce.begin(client, journal)
+
+    async def __call__(self, case: Case, review: Review | None) -> CaseResult:
+        """Run a case on one worker after the other, until one has come to its end.
+
+        Raises:
+            BudgetSpent, JournalError: As of a case in this process.
+            CallError: No worker is left.
+        """
+        losses = 0
+        while losses < MAX_LOSSES:
+            # The last attempt is made while no other such case is under way, so that the guilty one is found.
+            last: contextlib.AbstractAsyncContextManager[None] = (
+                self._alone if losses == MAX_LOSSES - 1 else contextlib.nullcontext()
+            )
+            async with last:
+                try:
+                    return await self._run_once(case, review)
+                except Lost:
+                    losses += 1
+        failure = NodeFailure(
+            "internal", f"{plural(MAX_LOSSES, 'worker')} of Ray were lost while this case was under way"
+        )
+        return failed_case(case, failure, self._results)
+
+    async def close(self) -> None:
+        """End all workers."""
+        await self._workforce.close()
+
+    async def _run_once(self, case: Case, review: Review | None) -> CaseResult:
+        member = await self._free_member()
+        outcome: asyncio.Future[CaseResult] = asyncio.get_running_loop().create_future()
+        member.under_way[case.id] = outcome
+        member.say("case", case, review)
+        try:
+            return await outcome
+        finally:
+            member.under_way.pop(case.id, None)
+            self._workforce.changed.set()
+
+    async def _free_member(self) -> Member:
+        """The one with the fewest cases; waits for one that has room."""
+        while True:
+            self._workforce.raise_failure()
+            usable = [
+                one
+                for one in self._workforce.members
+                if one.widths is not None and len(one.under_way) < self._cases_each
+            ]
+            if usable:
+                return min(usable, key=lambda one: len(one.under_way))
+            await self._workforce.wait_for_change()
+
+    def _hear(self, member: Member, message: Told) -> None:
+        """Take what a worker says of a case."""
+        match message:
+            case ("ended", case_id, result, sent, seconds):
+                for address, traffic in sent.items():
+                    count(address, traffic)
+                self.processor_seconds += seconds
+                self._settle(member, case_id, result)
+            case ("spent", case_id, why):
+                self._settle(member, case_id, BudgetSpent(why))
+            case ("broken", case_id, why):
+                self._settle(member, case_id, RuntimeError(f"case {case_id} on {member.place}: {why}"))
+            case _:
+                raise AssertionError(message[0])
+
+    def _settle(self, member: Member, case_id: str, outcome: CaseResult | Exception) -> None:
+        waiting = member.under_way.get(case_id)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(outcome, Exception):
+            waiting.set_exception(outcome)
+            return
+        assert self._client is not None
+        calls = (call for line in outcome.trace for call in line.get("calls", ()))
+        self._client.usage.replayed += sum(call["replayed"] for call in calls)
+        waiting.set_result(outcome)
+
+
+@asynccontextmanager
+async def cases_on_ray(
+    where: Cluster, work: Work, stop: asyncio.Event, report: Callable[[str], None]
+) -> AsyncIterator[RayCases]:
+    """Connect to a cluster, or start one on this machine, and get workers ready.
+
+    Raises:
+        RunError: The cluster cannot be reached, or a worker cannot run the cases.
+        PolicyError: No text may go to one of its nodes.
+    """
+    owned = connect(where)
+    try:
+        if owned and where.workers is None:
+            where = Cluster(where.address, os.cpu_count() or 1)
+        cases = RayCases(where, pickle.dumps(work), report)
+        try:
+            await cases.open(stop)
+            yield cases
+        finally:
+            await cases.close()
+    finally:
+        disconnect()

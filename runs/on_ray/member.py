@@ -1,0 +1,120 @@
+"""The driver's side of one worker, from its request to its loss: its cases, its share, the talk with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.case_run import CaseResult
+from runs.on_ray.actor import Actor
+from serving.relay import Desk, Told
+
+_SHIFT_S = 0.001
+"""What hearing leads to within this time, such as replies and the next case, is said in the next exchange."""
+
+_NUDGE_S = 0.01
+"""What is to be said while an exchange waits is said after this time, unless one has come to its end."""
+
+
+class Lost(Exception):
+    """The worker of a case is gone."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One worker.
+
+    Attributes:
+        node: Id of the node that it is bound to; None where Ray chooses.
+        place: The name of its node, once it is ready.
+        refused: Why it cannot be used; empty as long as it can.
+        under_way: What becomes of its cases, by their id.
+        widths: What it may use of each address; None until it may use any.
+        desk: Where it reaches journal, budget and rates.
+        resized: Its confirmations of new widths, by number.
+        task: The talk with it.
+    """
+
+    node: str | None = None
+    place: str = ""
+    ready: bool = False
+    lost: bool = False
+    refused: str = ""
+    under_way: dict[str, asyncio.Future[CaseResult]] = field(default_factory=dict)
+    widths: dict[str, tuple[int, int]] | None = None
+    desk: Desk | None = None
+    resized: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+    _actor: Actor | None = None
+    _to_say: list[Told] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def say(self, *message: Any) -> None:
+        """Send it with what else there is to say."""
+        self._to_say.append(message)
+        self._news.set()
+
+    async def talk(self, work: bytes, hear: Callable[[Told], None]) -> None:
+        """Have the worker started and talk with it until it is refused.
+
+        Args:
+            work: A pickled `Work`.
+            hear: Called with each thing that it says, in order.
+
+        Raises:
+            Exception: The worker is lost, for which Ray has many; or whatever `hear` raises.
+        """
+        self._actor = Actor(self.node)
+        said = await self._actor.begin(work)
+        nudging = asyncio.create_task(self._nudge(self._actor))
+        try:
+            while True:
+                for message in said:
+                    hear(message)
+                if self.refused:
+                    return
+                await asyncio.sleep(_SHIFT_S)
+                said = await self._actor.exchange(self._taken())
+        finally:
+            nudging.cancel()
+
+    async def _nudge(self, actor: Actor) -> None:
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(_NUDGE_S)
+            if not self._to_say:
+                continue
+            try:
+                await actor.take(self._taken())
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                # What was said may not have arrived. The exchange that waits raises that the worker is gone.
+                await self.end()
+                return
+
+    def _taken(self) -> list[Told]:
+        self._news.clear()
+        messages, self._to_say = self._to_say, []
+        return messages
+
+    def lose(self) -> None:
+        """Let whoever waits for the worker know that it is gone."""
+        self.lost = True
+        for outcome in self.under_way.values():
+            if not outcome.done():
+                outcome.set_exception(Lost())
+        for shrunk in self.resized.values():
+            if not shrunk.done():
+                shrunk.set_result(None)
+
+    async def end(self) -> None:
+        """End its process, which may still run, such as on the other side of a broken network."""
+        if self.desk is not None:
+            await self.desk.close()
+        if self._actor is not None:
+            with contextlib.suppress(Exception):
+                self._actor.kill()
