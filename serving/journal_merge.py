@@ -20,11 +20,13 @@ from serving.journal_files import open_to_read
 from serving.journal_tables import (
     COLUMNS,
     INSERT_CALL,
+    OLDEST_READ,
     SCHEMA_VERSION,
     SUMMED_COLUMNS,
     TEXT_COLUMNS,
     CallRow,
     checksum,
+    columns,
     create,
     moved,
     sealed,
@@ -37,7 +39,7 @@ T = TypeVar("T")
 _BATCH = 500
 _CACHE_KIB = 65536
 
-_READ = f"SELECT {COLUMNS}, texts.body FROM calls LEFT JOIN texts ON texts.id = calls.reply ORDER BY key"  # noqa: S608
+_READ = "SELECT {}, texts.body FROM calls LEFT JOIN texts ON texts.id = calls.reply ORDER BY key"
 
 
 class MergedJournal:
@@ -68,16 +70,18 @@ class MergedJournal:
     def add(self, journal: Path) -> None:
         """Take in all calls of a journal, which stays as it is; their checksums are compared.
 
+        One of an earlier schema is read as it stands: what it lacks are checksums and batches.
+
         Raises:
             JournalDamaged: A call or a text is not what was stored.
-            JournalError: It is of another schema, or cannot be read.
+            JournalError: It is of a schema that is not read, or cannot be read.
         """
         with errors_of(journal), contextlib.closing(open_to_read(journal)) as source:
             (version,) = source.execute("PRAGMA user_version").fetchone()
-            if version != SCHEMA_VERSION:
+            if not OLDEST_READ <= version <= SCHEMA_VERSION:
                 raise JournalError(
-                    f"{journal}: of schema {version}, not {SCHEMA_VERSION}; a session of this version brings"
-                    f" it up to that: evigraph resume {journal.parent}"
+                    f"{journal}: of schema {version}, and this version reads {OLDEST_READ} to"
+                    f" {SCHEMA_VERSION}; merge with the version of Evigraph that wrote it"
                 )
             self._database.execute("BEGIN")
             texts = self._add_texts(source)
@@ -176,7 +180,9 @@ def _whole_rows(journal: Path, source: sqlite3.Connection, here: Callable[[int],
             raise sqlite3.DatabaseError(f"text {number} is missing; the file is malformed")
         return text_sum(unpack(row[0]))
 
-    for *values, reply in source.execute(_READ):
+    # Calls of the oldest schema have no checksum.
+    fields = COLUMNS if "crc" in columns(source) else COLUMNS.removesuffix("crc") + "NULL"
+    for *values, reply in source.execute(_READ.format(fields)):
         row = CallRow._make(values)
         if reply is None:
             raise sqlite3.DatabaseError(f"text {row.reply} is missing; the file is malformed")

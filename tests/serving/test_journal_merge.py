@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from serving.journal import Journal, JournalDamaged, Question
+from serving.journal import Journal, JournalDamaged, JournalError, Question
 from serving.journal_merge import MergedJournal
 from serving.journal_repair import look
+from serving.journal_tables import COLUMNS
 from serving.messages import Answer, Message
 
 ODD = "לב תקין 🫀 \x00 '; DROP TABLE calls; --"
@@ -110,3 +112,41 @@ def test_a_journal_that_is_in_use_is_read_with_its_log(tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "one.sqlite")) as made:
         made.store(question("a"), Answer("Yes.", "stop", 1, 1), role="label", case_id="a")
         assert merged(tmp_path, tmp_path / "one.sqlite")[1].calls == 1
+
+
+def of_schema(path: Path, version: int) -> Path:
+    """A journal as an earlier version has left it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        if version < 6:
+            database.execute("ALTER TABLE batch_rows DROP COLUMN form")
+        if version < 5:
+            database.execute("DROP TABLE batch_rows")
+            database.execute("DROP TABLE batches")
+        if version < 4:
+            # SQLite cannot drop a column whose line ends in a comment.
+            database.execute(f"CREATE TABLE old AS SELECT {COLUMNS.removesuffix(', crc')} FROM calls")
+            database.execute("DROP TABLE calls")
+            database.execute("ALTER TABLE old RENAME TO calls")
+        database.execute(f"PRAGMA user_version={version}")
+    return path
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_journals_of_earlier_schemas_are_taken_in_and_stay_as_they_are(tmp_path: Path, version: int) -> None:
+    old = of_schema(journal(tmp_path / "old.sqlite", ("a", "Yes."), (ODD, ODD)), version)
+    new = journal(tmp_path / "new.sqlite", ("b", "Yes."))
+    before = old.read_bytes()
+    path, made = merged(tmp_path, old, new)
+    assert (made.calls, made.conflicts) == (3, 0)
+    assert look(path).faults == [] and look(path).calls == 3
+    assert old.read_bytes() == before
+    with closing(Journal(path)) as found, closing(Journal(old, read_only=True)) as of:
+        for text in ("a", ODD):
+            assert found.find(question(text)) == of.find(question(text)) is not None
+
+
+@pytest.mark.parametrize("version", [2, 7])
+def test_a_journal_of_a_schema_that_is_not_read_is_refused(tmp_path: Path, version: int) -> None:
+    other = of_schema(journal(tmp_path / "other.sqlite", ("a", "Yes.")), version)
+    with pytest.raises(JournalError, match=f"of schema {version}, and this version reads 3 to 6"):
+        merged(tmp_path, other)
