@@ -20,6 +20,7 @@ from runs.audit import read_audit
 from runs.folder import CALLS, locked
 from runs.pushed import LIST, PLAN
 from runs.sealed import CHECKSUM, open_document, seal_document
+from serving.object_store import ObjectStore
 from tests.evigraph import ROOT, write_cases, write_recipe
 
 pytest.importorskip("fsspec", reason="needs evigraph[storage]")
@@ -219,6 +220,25 @@ def test_a_journal_that_others_have_open_is_copied_whole(
     with closing(sqlite3.connect(tmp_path / "pulled" / CALLS)) as pulled:
         assert pulled.execute("SELECT a FROM late").fetchall() == [(7,)]
         assert pulled.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_journal_that_a_link_leads_to_may_be_written_meanwhile(
+    run: Path, bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / CALLS
+    (run / CALLS).rename(shared)
+    (run / CALLS).symlink_to(shared)
+    put = ObjectStore.put
+
+    def put_late(self: ObjectStore, source: Path, name: str) -> None:
+        with closing(sqlite3.connect(shared)) as other:
+            other.execute("CREATE TABLE IF NOT EXISTS late (a)")
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        put(self, source, name)
+
+    monkeypatch.setattr(ObjectStore, "put", put_late)
+    assert "is now at" in said("runs", "push", run, url(bucket))
+    assert "is now in" in said("runs", "pull", url(bucket), "--out", tmp_path / "pulled")
 
 
 def test_what_is_no_file_of_a_run_is_refused(run: Path, bucket: Path, tmp_path: Path) -> None:
