@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import secrets
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +22,12 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cases.errors import InputError
-from cases.private import open_here, private_folder
-from runs.audit import AUDIT, read_audit, record
+from cases.private import open_here, private_folder, write_private
+from runs.audit import AUDIT, record
 from runs.folder import CALLS, COPY, RunFolder, locked
 from runs.found import find_runs
 from runs.index import INDEX
-from runs.manifest import Manifest, RunError, quoted, utc_now
+from runs.manifest import RunError, quoted, utc_now
 from runs.publishing import demand_free, flush, place_beside, publish
 from runs.purged import purged_of
 from runs.sealed import CHECKSUM, Damaged, open_document, seal_document
@@ -38,7 +40,9 @@ LIST = "pushed.json"
 PLAN = "pushing.json"
 """The same list while they are being sent."""
 
+_ID = "push-id"
 _COPIES = ".pushing"
+_HASHED = re.compile(r"\.[0-9a-f]{64}\Z")
 _OF_SQLITE = ("-wal", "-shm", "-journal")
 _MAX_LIST = 64 << 20
 
@@ -119,8 +123,10 @@ def push(path: Path, url: str, step: Step) -> Pushed:
     take_cases(cases, keys)
     with _all_locked(path):
         store = ObjectStore(url, "object storage", sends=texts)
-        identity = _identity(path, manifest)
+        identity, new = _identity(path)
         known, begun = _refuse_other(store, identity)
+        if new:
+            write_private(path / _ID, identity.encode() + b"\n")
         with _whole_files(path) as files:
             contents = {name: _content(file, step) for name, file in files.items()}
             missing = {name for name, one in contents.items() if store.size(_key(name, one)) != one.size}
@@ -308,13 +314,12 @@ def _send(
     return done
 
 
-def _identity(path: Path, manifest: Manifest) -> str:
-    """What no other run has: its log begins with who began it when, and shards may begin together."""
-    lines = (line.fields for line in read_audit(path) if line.fields is not None)
-    first = next((fields for fields in lines if fields.get("event") in ("started", "merged")), None)
-    chosen = (manifest.inputs.shard, manifest.inputs.case_ids, manifest.inputs.limit)
-    started = [session.started for session in manifest.sessions[:1]]
-    return hashlib.sha256(repr((first, str(chosen), started)).encode()).hexdigest()
+def _identity(path: Path) -> tuple[str, bool]:
+    """What no other run has, and whether it is new; runs may begin in one second with one command."""
+    file = path / _ID
+    if file.is_file() and not file.is_symlink():
+        return file.read_text("utf-8", "replace").strip(), False
+    return secrets.token_hex(16), True
 
 
 def _refuse_other(store: ObjectStore, identity: str) -> tuple[Listing | None, Listing | None]:
@@ -345,7 +350,8 @@ def _read(store: ObjectStore, name: str) -> Listing | None:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise RunError(f"{store.url}/{name}: {reason}; it was not written by this version") from None
     # What stands there was written by others, and leads out of no folder.
-    for one in (*listing.files, *listing.left):
+    left = [_HASHED.sub("", one) if _HASHED.search(one) else "" for one in listing.left]
+    for one in (*listing.files, *left):
         parts = PurePosixPath(one).parts
         plain = one == "/".join(parts) and "\0" not in one and not one.startswith("/")
         if not (plain and parts and _belongs(parts[-1])) or any(part.startswith(".") for part in parts[:-1]):

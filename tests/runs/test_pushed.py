@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from runs.audit import read_audit
-from runs.folder import CALLS, locked
+from runs.folder import CALLS, COPY, locked
 from runs.pushed import LIST, PLAN
 from runs.sealed import CHECKSUM, open_document, seal_document
 from serving.object_store import ObjectStore
@@ -99,12 +99,12 @@ def demand_nothing_at(out: Path) -> None:
 
 
 def test_a_run_that_was_pushed_is_pulled_byte_for_byte(run: Path, bucket: Path, tmp_path: Path) -> None:
-    assert f"is now at {url(bucket)}: 14 files" in said("runs", "push", run, url(bucket))
+    assert f"is now at {url(bucket)}: 15 files" in said("runs", "push", run, url(bucket))
     there = contents(bucket)
-    assert f"is at {url(bucket)} already: 14 files" in said("runs", "push", run, url(bucket))
+    assert f"is at {url(bucket)} already: 15 files" in said("runs", "push", run, url(bucket))
     assert contents(bucket) == there and PLAN not in there
     out = tmp_path / "pulled"
-    assert f"is now in {out}: 14 files" in said("runs", "pull", url(bucket), "--out", out)
+    assert f"is now in {out}: 15 files" in said("runs", "pull", url(bucket), "--out", out)
     assert files(out) == files(run) and "forks/1/cases.jsonl" in files(out)
     assert {path.stat().st_mode & 0o077 for path in out.rglob("*")} == {0}
     assert said("check", out).startswith("whole: 2 ended cases, 16 stored calls")
@@ -126,7 +126,7 @@ def test_a_push_that_was_killed_is_no_run_and_is_gone_on_with(
     assert "no pushed run here (pushed.json is missing); a push has begun and not ended" in refused
     demand_nothing_at(tmp_path / "pulled")
     # Two were whole, of which one is the log, which has a line more now.
-    assert "14 files" in (again := said("runs", "push", run, url(bucket))) and "(sent now: 13," in again
+    assert "15 files" in (again := said("runs", "push", run, url(bucket))) and "(sent now: 14," in again
     assert len(objects(bucket, "audit.jsonl")) == 1 and not (bucket / PLAN).exists()
     said("runs", "pull", url(bucket), "--out", tmp_path / "pulled")
     assert files(tmp_path / "pulled") == files(run)
@@ -161,7 +161,10 @@ def test_a_list_that_leads_out_of_its_folder_is_refused(
     said("runs", "push", run, url(bucket))
     written = open_document((bucket / LIST).read_bytes())
     written.pop(CHECKSUM, None)
-    for field, value in (("files", {name: {"size": 0, "sha256": "0" * 64}}), ("left", [name])):
+    for field, value in (
+        ("files", {name: {"size": 0, "sha256": "0" * 64}}),
+        ("left", [f"{name}.{'0' * 64}"]),
+    ):
         forged = json.dumps({**written, field: value}, indent=2).encode() + b"\n"
         (bucket / LIST).write_bytes(seal_document(forged))
         for words in (("pull", url(bucket), "--out", tmp_path / "pulled"), ("push", run, url(bucket))):
@@ -191,9 +194,10 @@ def test_a_run_that_has_gone_on_takes_the_place_of_what_was_pushed(
 ) -> None:
     said("runs", "push", run, url(bucket))
     said("runs", "note", run, "a note")
-    # The note, the log.
-    assert "15 files" in (again := said("runs", "push", run, url(bucket))) and "(sent now: 2," in again
-    assert len([path for path in bucket.rglob("*") if path.is_file()]) == 16
+    (run / COPY).write_bytes(b"{}")
+    # The note, the copy, the log.
+    assert "16 files" in (again := said("runs", "push", run, url(bucket))) and "(sent now: 3," in again
+    assert len([path for path in bucket.rglob("*") if path.is_file()]) == 17
     said("runs", "pull", url(bucket), "--out", tmp_path / "pulled")
     assert files(tmp_path / "pulled") == files(run)
 
