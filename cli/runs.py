@@ -1,4 +1,4 @@
-"""`evigraph runs`: what there is, and what people wrote about it."""
+"""`evigraph runs`: what there is, what people wrote about it, and runs in object storage."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cli.options import JsonOption, RunFolderArgument
-from cli.terminal import duration, output, print_json, print_line, safe
+from cli.options import DataFlags, JsonOption, RunFolderArgument
+from cli.terminal import duration, output, plural, print_json, print_line, safe
 
-runs = typer.Typer(invoke_without_command=True, help="List runs, and give them tags and notes.")
+runs = typer.Typer(invoke_without_command=True, help="List runs; tag, note, push and pull them.")
 
 _TAG = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 _MAX_NOTE = 2_000
@@ -102,6 +102,64 @@ def note(
         return
     write_remarks(run, before.model_copy(update={"note": text}))
     print_line(f"{run}: {text or 'has no note now'}", soft_wrap=True)
+
+
+UrlArgument = Annotated[
+    str, typer.Argument(help="s3://, gs://, abfs:// or file:///, with a prefix for each run.", metavar="URL")
+]
+
+
+@runs.command("push")
+def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
+    """Put a run into object storage, with its texts.
+
+    What is there already is not sent again, so a push that was broken off is gone on with, and a run that has
+    gone on is brought up to date. The run is there once all of its files are. Locks and the index stay. A run
+    that is being written, and another run at this URL, are refused. Credentials come from the environment or
+    the provider's files.
+
+    Example: evigraph runs push last s3://bucket/night/0
+    """
+    import shlex
+
+    from cli.progress import Steps, progress
+    from runs.pushed import push as push_run
+
+    with progress() as shown:
+        made = push_run(run, url, Steps(shown).show)
+    files = f"{plural(made.files, 'file')}, {made.size:,} bytes"
+    if not made.sent:
+        print_line(f"{run} is at {url} already: {files}", soft_wrap=True)
+    else:
+        sent = f"sent now: {made.sent:,}, {made.sent_size:,} bytes"
+        print_line(f"{run} is now at {url}: {files} ({sent})", soft_wrap=True)
+    print_line(f"next: evigraph runs pull {shlex.quote(url)} --out FOLDER", soft_wrap=True)
+
+
+@runs.command("pull")
+def pull(
+    url: UrlArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new folder.", metavar="FOLDER")],
+    *,
+    data: DataFlags,
+) -> None:
+    """Fetch a run that was pushed into object storage.
+
+    Each file is held against the SHA-256 that was pushed. The folder is there once all are, or not at all.
+
+    Example: evigraph runs pull s3://bucket/night/0 --out out/night/0
+    """
+    import shlex
+
+    from cli.progress import Steps, progress
+    from runs.pushed import pull as pull_run
+
+    with progress() as shown:
+        folder, listing = pull_run(url, out, Steps(shown).show)
+    size = sum(one.size for one in listing.files.values())
+    files = f"{plural(len(listing.files), 'file')}, {size:,} bytes, pushed at {listing.at}"
+    print_line(f"{url} is now in {out}: {files}", soft_wrap=True)
+    print_line(f"next: evigraph show {shlex.quote(str(folder.path))}", soft_wrap=True)
 
 
 def _named(tags: tuple[str, ...]) -> str:

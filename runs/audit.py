@@ -36,7 +36,7 @@ PERSON_VARIABLE = "EVIGRAPH_USER"
 
 Event = (
     Literal["started", "ended", "forked", "opened", "reviewed", "assigned", "exported", "bundled"]
-    | Literal["repaired", "purged", "merged", "cancelled", "imported"]
+    | Literal["repaired", "purged", "merged", "cancelled", "imported", "pushed"]
     | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
 )
 

@@ -10,15 +10,13 @@ import contextlib
 import io
 import os
 import resource
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from cases.disks import writable
-from cases.private import private_folder
 from cases.selection import Shard, shard_index
 from cases.texts import plural
 from graph.system import find_system
@@ -45,6 +43,7 @@ from runs.manifest import (
     recorded_source,
     repair_hint,
 )
+from runs.publishing import demand_free, flush, place_beside, publish
 from runs.purged import refuse_purged
 from runs.reviewers import ASSIGNMENTS
 from runs.reviews import REVIEWS
@@ -86,8 +85,7 @@ def merge(
         JournalError: A journal is damaged.
         OSError: A file cannot be read or written.
     """
-    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
-        raise RunError(f"{out}: is there already, and is not empty; choose another --out")
+    demand_free(out)
     _allow_files(_FILES_A_SHARD * len(paths) + _FILES)
     with contextlib.ExitStack() as stack:
         for path in dict.fromkeys(path.resolve() for path in paths):
@@ -95,7 +93,7 @@ def merge(
             if path.is_dir() and writable(path) and (path / MANIFEST).is_file():
                 stack.enter_context(locked(path))
         shards = _checked(paths, allow_incomplete=allow_incomplete, report=report)
-        build = stack.enter_context(_place_beside(out))
+        build = stack.enter_context(place_beside(out, "merging"))
         manifest = _manifest(shards, report)
         _merge_lines(shards, manifest, build, step)
         _merge_journals(shards, build, report, step)
@@ -104,7 +102,7 @@ def merge(
             _join(build / name, [shard.run.path / name for shard in shards])
         write_manifest(build, manifest)
         _keep_audits(shards, build)
-        _publish(build, out)
+        publish(build, out)
     return RunFolder(out)
 
 
@@ -346,7 +344,7 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
                     f"{one.shard.run.path / CASES}: has case {foreign!r}, which is not of shard"
                     f" {one.shard.part} of its case files"
                 )
-        _flush(target)
+        flush(target)
     manifest.counts = Counts.of_totals(totals, impaired)
     manifest.inputs.cases = cases
 
@@ -383,7 +381,7 @@ def _merge_traces(shards: Sequence[_Shard], build: Path, step: Step) -> None:
                 while left and (piece := source.read(min(left, _PIECE))):
                     target.write(piece)
                     left -= len(piece)
-        _flush(target)
+        flush(target)
 
 
 def _end_of_trace(shard: _Shard) -> int:
@@ -429,49 +427,7 @@ def _join(target: Path, sources: Sequence[Path]) -> None:
             if source.exists():
                 content = source.read_bytes()
                 file.write(content if not content or content.endswith(b"\n") else content + b"\n")
-        _flush(file)
-
-
-@contextlib.contextmanager
-def _place_beside(out: Path) -> Iterator[Path]:
-    """A folder to build the run in; what a killed merge has left there is removed.
-
-    Raises:
-        RunError: Another process is merging to the same place.
-    """
-    # Such as `.` has no name of its own.
-    place = out.absolute()
-    build = place.with_name(f".{place.name}.merging")
-    private_folder(build)
-    with locked(build):
-        for left in build.iterdir():
-            if not left.name.startswith(".lock"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-        try:
-            yield build
-        except BaseException:
-            shutil.rmtree(build, ignore_errors=True)
-            raise
-
-
-def _publish(build: Path, out: Path) -> None:
-    _flush_folder(build)
-    # Takes the place of an empty folder too.
-    build.rename(out)
-    _flush_folder(build.parent)
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _flush(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+        flush(file)
 
 
 def _allow_files(number: int) -> None:

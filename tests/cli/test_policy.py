@@ -126,6 +126,8 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             (run, "--otlp", URL),
             (run, "--spans", folder / "spans", "--payloads"),
         ],
+        ("runs", "push"): [(run, "gs://bucket/run"), (run, "abfs://box@ours.dfs.core.windows.net/run")],
+        ("runs", "pull"): [("gs://bucket/run", "--out", folder / "pulled")],
         ("view",): [
             (run, "--host", "0.0.0.0", "--no-browser"),  # noqa: S104
             (run, "--host", "0.0.0.0", "--no-browser", "--users", folder / "people" / "users.json"),  # noqa: S104
@@ -174,14 +176,16 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
         for arguments in ways:
             # What an earlier command has opened must not be what refuses this one.
             gate.release()
-            # A corpus of its own has no policy beside it, nor has a pool on a server.
-            alone = words == ("index", "build") or arguments[0] == URL
+            # A corpus of its own has no policy beside it, nor has a pool on a server, nor a bucket.
+            alone = words == ("index", "build") or str(arguments[0]).startswith((URL, "gs://"))
             policy = ("--policy", folder / "policy.yaml") if alone else ()
             refused = invoke(*words, *arguments, *policy)
             assert "policy 'ours'" in refused and "rule " in refused, (words, arguments, refused)
             assert "\n" not in refused
     assert outgoing == []
-    assert not [name for name in ("pool", "index", "pages", "spans", "asked") if (folder / name).exists()]
+    assert not [
+        name for name in ("pool", "index", "pages", "spans", "asked", "pulled") if (folder / name).exists()
+    ]
 
 
 def test_hosted_models_see_scanned_cases_alone(

@@ -37,6 +37,9 @@ HEAVY = (
     "psycopg",
     "alembic",
     "sqlalchemy",
+    "fsspec",
+    "s3fs",
+    "botocore",
 )
 
 

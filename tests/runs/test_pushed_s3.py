@@ -1,0 +1,234 @@
+"""Runs in a bucket of S3, on a server that speaks its protocol on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from runs.folder import CASES
+from runs.pushed import LIST, PLAN
+from tests.evigraph import ROOT, Ended, evigraph, write_cases, write_recipe
+
+pytestmark = pytest.mark.scale
+
+PATIENCE_S = 120.0
+SECRET = "a-key-that-is-not-shown"  # noqa: S105
+SHARDS = 2
+
+KILLED = """\
+import os, signal
+from serving.object_store import ObjectStore
+put, left = ObjectStore.put, [3]
+
+def put_or_die(self, source, name):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    put(self, source, name)
+
+ObjectStore.put = put_or_die
+from cli.main import main
+main()
+"""
+
+
+class Bucket(NamedTuple):
+    """A bucket `night` on a server of its own."""
+
+    server: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With which commands reach it."""
+        keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET}
+        return {**keys, "AWS_ENDPOINT_URL": self.server, "AWS_EC2_METADATA_DISABLED": "true"}
+
+    def names(self, prefix: str) -> list[str]:
+        """Of the objects below a prefix."""
+        listed = httpx.get(f"{self.server}/night", params={"prefix": f"{prefix}/"}, trust_env=False).text
+        return [part.partition("</Key>")[0] for part in listed.split("<Key>")[1:]]
+
+    def change(self, name: str) -> None:
+        """Change a byte of an object."""
+        content = httpx.get(f"{self.server}/night/{name}", trust_env=False).content
+        self.client.put_object(Bucket="night", Key=name, Body=b"x" + content[1:])
+
+    def remove(self, name: str) -> None:
+        self.client.delete_object(Bucket="night", Key=name)
+
+    @property
+    def client(self) -> Any:
+        """For what needs a key; moto brings its package."""
+        from boto3 import client
+
+        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
+        return client("s3", endpoint_url=self.server, region_name="us-east-1", **keys)
+
+
+@contextmanager
+def served(folder: Path, **environment: str) -> Iterator[Bucket]:
+    """moto's server on a free port, with the bucket."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            env={**os.environ, **environment},
+            stdout=log,
+            stderr=log,
+        )
+    bucket = Bucket(f"http://127.0.0.1:{port}")
+    try:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                httpx.put(f"{bucket.server}/night", timeout=PATIENCE_S, trust_env=False).raise_for_status()
+                break
+            except httpx.ConnectError:
+                assert time.monotonic() < end and process.poll() is None, "the server does not start"
+                time.sleep(0.05)
+        yield bucket
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    for name in ("s3fs", "moto"):
+        pytest.importorskip(name, reason="needs s3fs and moto[server]")
+    with served(tmp_path_factory.mktemp("server")) as bucket:
+        yield bucket
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one machine, and the same in shards."""
+    folder = tmp_path_factory.mktemp("made")
+    write_recipe(folder)
+    write_cases(folder / "cases.jsonl", 4)
+    words = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--recipe", "lexical.yaml", "--out")
+    assert evigraph(*words, "whole", folder=folder).code == 0
+    for index in range(SHARDS):
+        shard = ("--shard", f"{index}/{SHARDS}")
+        assert evigraph(*words, f"shards/{index}", *shard, folder=folder).code == 0
+    return folder
+
+
+def runs(bucket: Bucket, folder: Path, *words: str | Path, **environment: str) -> Ended:
+    """A command of `evigraph runs`; none says the key."""
+    ended = evigraph("runs", *words, folder=folder, environment={**bucket.environment, **environment})
+    assert SECRET not in ended.out + ended.err
+    return ended
+
+
+def push(bucket: Bucket, folder: Path, run: str, url: str, *more: str, **environment: str) -> Ended:
+    return runs(bucket, folder, "push", run, url, *more, **environment)
+
+
+def pull(bucket: Bucket, folder: Path, url: str, out: Path) -> Ended:
+    return runs(bucket, folder, "pull", url, "--out", out)
+
+
+def test_shards_are_pushed_under_one_prefix_pulled_and_merged(
+    bucket: Bucket, folder: Path, tmp_path: Path
+) -> None:
+    for index in range(SHARDS):
+        pushed = push(bucket, folder, f"shards/{index}", f"s3://night/shards/{index}")
+        assert pushed.code == 0 and "is now at" in pushed.out and pushed.err == "", pushed
+        again = push(bucket, folder, f"shards/{index}", f"s3://night/shards/{index}")
+        assert again.code == 0 and "already" in again.out
+        assert pull(bucket, folder, f"s3://night/shards/{index}", tmp_path / str(index)).code == 0
+    shards = [tmp_path / str(index) for index in range(SHARDS)]
+    assert evigraph("merge", *shards, "--out", tmp_path / "run", folder=folder).code == 0
+    assert (tmp_path / "run" / CASES).read_bytes() == (folder / "whole" / CASES).read_bytes()
+    refused = push(bucket, folder, "shards/0", "s3://night/shards/1")
+    assert refused.code == 2
+    assert refused.line.startswith("s3://night/shards/1: another run is there, pushed from a folder '1' at")
+
+
+def test_a_push_that_was_killed_is_no_run_and_is_gone_on_with(
+    bucket: Bucket, folder: Path, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-c", KILLED, "runs", "push", str(folder / "whole"), "s3://night/killed"]
+    given = {**os.environ, **bucket.environment}
+    killed = subprocess.run(words, cwd=ROOT, env=given, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    names = bucket.names("killed")
+    assert len(names) == 3 and f"killed/{PLAN}" in names
+    refused = pull(bucket, folder, "s3://night/killed", tmp_path / "pulled")
+    assert refused.code == 2 and "no pushed run here" in refused.line and "not ended" in refused.line
+    assert list(tmp_path.iterdir()) == []
+    # Of the two that were whole one is the log, which has a line more now.
+    again = push(bucket, folder, "whole", "s3://night/killed")
+    files = len(bucket.names("killed")) - 1
+    assert f"{files} files" in again.out and f"(sent now: {files - 1}," in again.out
+    assert f"killed/{PLAN}" not in bucket.names("killed") and f"killed/{LIST}" in bucket.names("killed")
+    assert pull(bucket, folder, "s3://night/killed", tmp_path / "pulled").code == 0
+    assert (tmp_path / "pulled" / CASES).read_bytes() == (folder / "whole" / CASES).read_bytes()
+
+
+def test_an_object_that_is_damaged_or_missing_is_named(bucket: Bucket, folder: Path, tmp_path: Path) -> None:
+    assert push(bucket, folder, "whole", "s3://night/damaged").code == 0
+    (name,) = [one for one in bucket.names("damaged") if one.startswith("damaged/trace.jsonl.gz")]
+    bucket.change(name)
+    refused = pull(bucket, folder, "s3://night/damaged", tmp_path / "pulled")
+    assert (refused.code, refused.line.partition(",")[0]) == (2, f"s3://night/{name}: is damaged")
+    bucket.remove(name)
+    refused = pull(bucket, folder, "s3://night/damaged", tmp_path / "pulled")
+    assert (refused.code, refused.line) == (2, f"s3://night/{name}: is missing; push the run again")
+    assert list(tmp_path.iterdir()) == []
+    assert "(sent now: 2," in push(bucket, folder, "whole", "s3://night/damaged").out
+    assert pull(bucket, folder, "s3://night/damaged", tmp_path / "pulled").code == 0
+
+
+def test_no_bucket_no_server_and_wrong_keys_are_one_line(
+    bucket: Bucket, folder: Path, tmp_path: Path
+) -> None:
+    refused = push(bucket, folder, "whole", "s3://nothing/run")
+    assert (refused.code, refused.line) == (2, f"s3://nothing/run/{LIST}: there is no such bucket")
+    # Nothing listens on this port.
+    refused = push(bucket, folder, "whole", "s3://night/run", AWS_ENDPOINT_URL="http://127.0.0.1:1")
+    assert (refused.code, refused.line) == (2, f"s3://night/run/{LIST}: the server does not respond")
+    # The bucket is made without a key, and all else needs one that the server knows.
+    with served(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="1") as guarded:
+        refused = push(guarded, folder, "whole", "s3://night/run")
+    assert refused.code == 2
+    assert refused.line.startswith(f"s3://night/run/{LIST}: access is refused (InvalidAccessKeyId)")
+    none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": str(tmp_path)}
+    refused = push(bucket, folder, "whole", "s3://night/run", **none)
+    assert refused.code == 2
+    assert refused.line.startswith(f"s3://night/run/{LIST}: no credentials were found: set AWS_ACCESS_KEY_ID")
+
+
+@pytest.mark.parametrize(
+    ("environment", "host"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://minio.example.org:9000"}, "minio.example.org"),
+        ({"AWS_ENDPOINT_URL": "", "FSSPEC_S3_ENDPOINT_URL": "https://s3.example.org"}, "s3.example.org"),
+        ({"AWS_ENDPOINT_URL": "", "AWS_DEFAULT_REGION": "eu-west-1"}, "night.s3.eu-west-1.amazonaws.com"),
+        ({"AWS_ENDPOINT_URL": ""}, "night.s3.amazonaws.com"),
+    ],
+)
+def test_the_gate_is_asked_about_the_host_that_requests_go_to(
+    environment: dict[str, str], host: str, bucket: Bucket, folder: Path, tmp_path: Path
+) -> None:
+    refused = push(bucket, folder, "whole", "s3://night/run", **environment)
+    assert refused.code == 2 and f"texts of cases would go to {host}, and no policy" in refused.line
+    (tmp_path / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
+    policy = ("--policy", str(tmp_path / "policy.yaml"))
+    refused = push(bucket, folder, "whole", "s3://night/run", *policy, **environment)
+    assert refused.code == 2 and f"rule hosts: {host} may see no text" in refused.line
+    assert push(bucket, folder, "whole", "s3://night/allowed", *policy).code == 0

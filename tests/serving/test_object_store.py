@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from serving import gate, object_store
+from serving.errors import ModelError
+from serving.object_store import ObjectStore, StorageError
+from serving.policy import PolicyError
+
+pytest.importorskip("fsspec", reason="needs evigraph[storage]")
+
+
+@pytest.fixture(autouse=True)
+def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STORAGE_EMULATOR_HOST", "GOOGLE_CLOUD_UNIVERSE_DOMAIN"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("ACCOUNT_NAME", "CONNECTION_STRING"):
+        monkeypatch.delenv(f"AZURE_STORAGE_{name}", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("s3://ann:secret@bucket/run", "holds no user and no password"),
+        ("gs://bucket/run?key=secret", "ends before any ?"),
+        ("abfs://ann:secret@account.dfs.core.windows.net/run", "holds no user and no password"),
+        ("abfs://box@ann:secret@account.dfs.core.windows.net/run", "holds no user and no password"),
+        ("hdfs://host/run", "no URL of object storage; write s3://BUCKET/PREFIX"),
+        ("out/run", "no URL of object storage"),
+        ("s3:///run", "names no bucket"),
+        ("file://host/run", "names a host"),
+        ("abfs://box/run", "set AZURE_STORAGE_ACCOUNT_NAME"),
+    ],
+)
+def test_what_is_no_url_of_storage_or_holds_a_secret_is_refused(url: str, fault: str) -> None:
+    with pytest.raises(ModelError, match=r".") as refused:
+        ObjectStore(url, "object storage", sends=True)
+    assert fault in str(refused.value) and "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "host"),
+    [
+        ("gs://bucket/run", {}, "storage.googleapis.com"),
+        ("gcs://bucket/run", {"STORAGE_EMULATOR_HOST": "http://gcs.example.org:4443"}, "gcs.example.org"),
+        ("abfs://box@ours.dfs.core.windows.net/run", {}, "ours.blob.core.windows.net"),
+        ("az://box/run", {"AZURE_STORAGE_ACCOUNT_NAME": "ours"}, "ours.blob.core.windows.net"),
+        (
+            "az://box/run",
+            {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=a;BlobEndpoint=https://b.example.org/a"},
+            "b.example.org",
+        ),
+    ],
+)
+def test_the_gate_is_asked_about_the_host_that_the_environment_leads_to(
+    url: str, environment: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(PolicyError, match=f"would go to {host}, and no policy"):
+        ObjectStore(url, "object storage", sends=True)
+
+
+def test_a_fetch_needs_no_word_of_the_user_but_keeps_to_a_policy(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
+    with pytest.raises(StorageError, match="gs:// needs gcsfs: pip install fsspec gcsfs"):
+        ObjectStore("gs://bucket/run", "object storage", sends=False)
+    gate.choose(str(tmp_path / "policy.yaml"), allow_hosted=False)
+    with pytest.raises(PolicyError, match=r"rule hosts: storage\.googleapis\.com"):
+        ObjectStore("gs://bucket/run", "object storage", sends=False)
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(name: str) -> ModuleSpec | None:
+        return None if name in ("s3fs", "gcsfs") else find_spec(name)
+
+    monkeypatch.setattr(object_store, "find_spec", without)
+    with pytest.raises(StorageError, match=r"s3:// needs s3fs: pip install 'evigraph\[storage\]'"):
+        ObjectStore("s3://bucket/run", "object storage", sends=True)
+    gate.choose(None, allow_hosted=True)
+    with pytest.raises(StorageError, match="gs:// needs gcsfs"):
+        ObjectStore("gs://bucket/run", "object storage", sends=True)
+
+
+def test_what_is_shown_of_a_fault_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
+    shown = str(
+        object_store._failure("s3://b/o", OSError("header very-secret of https://b/o?sig=abc is bad"))
+    )
+    assert shown == "s3://b/o: OSError: header *** of https://b/o?*** is bad"
