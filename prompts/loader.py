@@ -38,7 +38,8 @@ class Contract:
         continues: The one prompt that it may continue.
         correction: Whether it needs a correction turn.
         texts: Variables that each of its texts may use; it needs all of these texts.
-        falls_back: Whether a version may leave it out; that of the packaged `default` then stands in.
+        falls_back: Whether a user's folder may leave it out, as packaged versions may; that of the packaged
+            `default` then stands in.
     """
 
     name: str
@@ -180,8 +181,13 @@ def load_prompts(version: str, contracts: tuple[Contract, ...]) -> PromptSet:
         PromptError: There is no such version, or one of its files is wrong, or missing with no fallback.
     """
     folder = find_version(version)
+    packaged = version in _packaged_versions()
     return PromptSet(
-        version, {contract.name: _load_or_default(folder, contract, version) for contract in contracts}
+        version,
+        {
+            contract.name: _load_or_default(folder, contract, version, packaged or contract.falls_back)
+            for contract in contracts
+        },
     )
 
 
@@ -191,9 +197,8 @@ def find_version(version: str) -> Traversable:
     Raises:
         PromptError: There is none.
     """
-    packaged = resources.files("prompts")
-    known = sorted(entry.name for entry in packaged.iterdir() if any(_prompt_files(entry)))
-    folder: Traversable = packaged / version if version in known else Path(version)
+    known = _packaged_versions()
+    folder: Traversable = resources.files("prompts") / version if version in known else Path(version)
     if not folder.is_dir():
         raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
     return folder
@@ -225,15 +230,20 @@ def replace_prompts(
     return PromptSet(prompts.version, replaced)
 
 
+def _packaged_versions() -> list[str]:
+    """Their names, sorted."""
+    return sorted(entry.name for entry in resources.files("prompts").iterdir() if any(_prompt_files(entry)))
+
+
 def _prompt_files(folder: Traversable) -> Iterator[Traversable]:
     """Files of prompts in a folder; none in what is no folder."""
     if folder.is_dir():
         yield from (entry for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def _load_or_default(folder: Traversable, contract: Contract, version: str) -> Prompt:
+def _load_or_default(folder: Traversable, contract: Contract, version: str, falls_back: bool) -> Prompt:
     source = folder / f"{contract.name}.yaml"
-    if contract.falls_back and not source.is_file():
+    if falls_back and not source.is_file():
         return _load(resources.files("prompts") / _DEFAULT / source.name, contract, _DEFAULT)
     return _load(source, contract, version)
 

@@ -20,13 +20,19 @@ def refused(version: str) -> str:
 
 
 def test_an_unknown_version_names_the_known_ones() -> None:
-    assert refused("papre") == "no prompts 'papre': there are default, paper, or give a folder"
+    assert refused("papre") == "no prompts 'papre': there are claims, default, paper, or give a folder"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     version = Path(changed(tmp_path, "label_evidence", ASKED_BY_CASE))
     (version / "generate_answer.yaml").unlink()
     assert "lack generate_answer.yaml" in refused(str(version))
+
+
+def test_a_packaged_version_holds_only_what_it_changes() -> None:
+    claims, default = load_all("claims"), load_all("default")
+    assert [name for name in CONTRACTS if claims[name] != default[name]] == ["label_sentence"]
+    assert claims["label_sentence"].version == "claims"
 
 
 @pytest.mark.parametrize("name", OPTIONAL)
