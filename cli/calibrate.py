@@ -163,6 +163,7 @@ def _data(
 
 def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
     from evals.calibration.render import SHARE, table_of
+    from evals.pages.tables import p_text
 
     console, data = output(), made.data
     left = "".join(f"; left out: {count:,} {reason}" for reason, count in data.left_out.items())
@@ -176,8 +177,10 @@ def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
     )
     console.print(safe(f"rule  {made.rule}"), soft_wrap=True)
     print_table(table_of(made), title=f"on {plural(made.tested_on, 'case')} not chosen on: {made.split}")
-    gain = f"{SHARE.number(made.gain.value, signed=True)} {SHARE.bracket(made.gain, signed=True)}"
-    console.print(safe(f"calibrated against as it is: F1 {gain}"), soft_wrap=True)
+    for gain in made.gains:
+        difference = f"{SHARE.number(gain.f1.value, signed=True)} {SHARE.bracket(gain.f1, signed=True)}"
+        line = f"{gain.rule} against {gain.against}: F1 {difference}, p {p_text(gain.p_value, equals=True)}"
+        console.print(safe(line), soft_wrap=True)
     console.print(
         safe(
             f"on the {plural(made.chosen_on, 'case')} of the choice itself: F1"

@@ -29,6 +29,7 @@ from evals.calibration.risk import (
 )
 from evals.statistics.bootstrap import SEED, Interval, intervals_of
 from evals.statistics.case_totals import CaseStatistic, Floats, Pooled, Ratio
+from evals.statistics.sign_flip import swap_test
 from nodes.evidence.calibration import LossName
 from nodes.evidence.rule import DIGITS, EvidenceRule, add_up
 from ranking.measures import PARTS, average_precision_of_scores
@@ -61,6 +62,23 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """What one rule has over another on the same cases.
+
+    Attributes:
+        rule: Name of its row.
+        against: Name of the other's.
+        f1: The difference, with its interval.
+        p_value: Of that difference, by a two-sided randomisation test over cases.
+    """
+
+    rule: str
+    against: str
+    f1: Interval
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
 class BoundReport:
     """A bound that was shown, and the curve that goes with it."""
 
@@ -78,7 +96,7 @@ class Calibration:
     Attributes:
         rule: For the recipe.
         rows: Rules beside one another on the same cases.
-        gain: F1 of the calibrated rule less that of the recipe as it is.
+        gains: Of the calibrated rule over the recipe as it is, and of both sources together over each alone.
         chosen_on: Cases that the rule was chosen on.
         tested_on: Cases that the rows are of.
         split: How they were kept apart, in words.
@@ -89,7 +107,7 @@ class Calibration:
     data: CalibrationData
     rule: EvidenceRule
     rows: Sequence[Row]
-    gain: Interval
+    gains: Sequence[Gain]
     chosen_on: int
     tested_on: int
     split: str
@@ -162,7 +180,7 @@ def calibrate(
         else:
             columns[name] = np.full(every.size, choose(table, kept, parts, sources).column)
     reported = every if test is None else aside
-    rows, gain = _rows(data, table, columns, reported)
+    rows, gains = _rows(data, table, columns, reported)
     picked = columns[CALIBRATED][reported]
     names, counts = np.unique(picked, return_counts=True)
     picks = {str(table.rules[column]): int(count) for column, count in zip(names, counts, strict=True)}
@@ -170,7 +188,7 @@ def calibrate(
         data=data,
         rule=rule,
         rows=rows,
-        gain=gain,
+        gains=gains,
         chosen_on=int(kept.size),
         tested_on=int(reported.size),
         split=_split(test, parts.size, len(set(fingerprints))),
@@ -202,7 +220,7 @@ def with_probabilities(rule: EvidenceRule, cases: Sequence[LabelledCase]) -> Evi
 
 
 @dataclass(frozen=True, slots=True)
-class _Gain:
+class _Difference:
     """F1 of one rule less that of another."""
 
     one: Pooled
@@ -220,7 +238,7 @@ class _Gain:
 
 def _rows(
     data: CalibrationData, table: Table, columns: Mapping[str, Integers], reported: Integers
-) -> tuple[list[Row], Interval]:
+) -> tuple[list[Row], list[Gain]]:
     gold = table.gold[reported]
     cases = [data.cases[row] for row in reported]
     sizes = np.array([case.essential.size for case in cases])
@@ -242,18 +260,34 @@ def _rows(
         at = (reported, picked[reported])
         blocks[name] = _numbers(table.correct[at], table.predicted[at], gold, table.precision[at])
     statistics: dict[str, CaseStatistic] = {}
-    for number, name in enumerate(blocks):
-        first = number * _WIDTH
-        statistics |= {f"{name}/{part}": Pooled(first, part, "perfect") for part in PARTS}
-        statistics[f"{name}/average_precision"] = Ratio(first + 3, first + 4)
-    calibrated = list(blocks).index(CALIBRATED) * _WIDTH
-    statistics["gain"] = _Gain(Pooled(calibrated, "f1", "perfect"), Pooled(0, "f1", "perfect"))
+    first = {name: number * _WIDTH for number, name in enumerate(blocks)}
+    for name, column in first.items():
+        statistics |= {f"{name}/{part}": Pooled(column, part, "perfect") for part in PARTS}
+        statistics[f"{name}/average_precision"] = Ratio(column + 3, column + 4)
+    pairs = [(CALIBRATED, AS_IT_IS)]
+    if _ALONE["both"] in columns:
+        pairs += [(_ALONE["both"], _ALONE["votes"]), (_ALONE["both"], _ALONE["ranker"])]
+    statistics |= {
+        f"{rule}/{against}": _Difference(
+            Pooled(first[rule], "f1", "perfect"), Pooled(first[against], "f1", "perfect")
+        )
+        for rule, against in pairs
+    }
     found = intervals_of(np.concatenate(list(blocks.values()), axis=1), statistics)
     rows = [
         Row(name, {part: found[f"{name}/{part}"] for part in (*PARTS, "average_precision")})
         for name in blocks
     ]
-    return rows, found["gain"]
+    gains = [
+        Gain(
+            rule,
+            against,
+            found[f"{rule}/{against}"],
+            swap_test(blocks[rule], blocks[against], [Pooled(0, "f1", "perfect")])[0],
+        )
+        for rule, against in pairs
+    ]
+    return rows, gains
 
 
 def _numbers(correct: Integers, predicted: Integers, gold: Integers, precision: Floats) -> Floats:

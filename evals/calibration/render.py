@@ -48,7 +48,15 @@ def as_object(made: Calibration, recipe: str | None) -> dict[str, Any]:
             row.name: {part: interval_object(value) for part, value in row.values.items()}
             for row in made.rows
         },
-        "gain_f1": interval_object(made.gain),
+        "gains_f1": [
+            {
+                "rule": gain.rule,
+                "against": gain.against,
+                **interval_object(gain.f1),
+                "p_value": gain.p_value,
+            }
+            for gain in made.gains
+        ],
         "in_sample_f1": made.in_sample,
         "optimism_f1": made.optimism,
         "picks": dict(made.picks),

@@ -29,10 +29,24 @@ def test_the_rows_are_of_the_same_cases_and_add_up() -> None:
     chosen = sum(case.uncalibrated.sum() for case in cases)
     correct = sum((case.uncalibrated & case.essential).sum() for case in cases)
     assert rows[AS_IT_IS]["f1"].value == pytest.approx(2 * correct / (chosen + gold))
-    assert made.gain.value == pytest.approx(rows[CALIBRATED]["f1"].value - rows[AS_IT_IS]["f1"].value)
+    (gain,) = made.gains
+    assert (gain.rule, gain.against) == (CALIBRATED, AS_IT_IS)
+    assert gain.f1.value == pytest.approx(rows[CALIBRATED]["f1"].value - rows[AS_IT_IS]["f1"].value)
     assert made.optimism == pytest.approx(made.in_sample - made.f1.value)
     assert made.f1.low < made.f1.value < made.f1.high
     assert sum(made.picks.values()) == 30
+
+
+def test_both_sources_are_held_against_each_alone() -> None:
+    cases = [replace(case, model=np.zeros(case.essential.size)) for case in world(1, 30, voted=True)]
+    made = calibrate(data(cases), None, None)
+    rows = {row.name: row.values["f1"].value for row in made.rows}
+    votes, ranker = made.gains[1:]
+    assert (votes.rule, votes.against, ranker.against) == ("votes and ranker", "votes alone", "ranker alone")
+    assert votes.f1.value == pytest.approx(rows["votes and ranker"] - rows["votes alone"])
+    assert votes.p_value < 0.01, "equal votes say nothing"
+    assert ranker.f1.value == pytest.approx(rows["votes and ranker"] - rows["ranker alone"])
+    assert ranker.p_value > 0.1, "nor do they add to a ranker"
 
 
 def test_scores_without_meaning_gain_nothing_on_unseen_cases() -> None:
