@@ -272,7 +272,7 @@ def _whole(file: Path, copies: Path) -> Path:
 
 
 def _log_is_empty(journal: Path) -> bool:
-    """Put the log of a journal into its file; whether nobody who reads has kept that off."""
+    """Put the log of a journal into its file; False where a reader kept that off."""
     with closing(open_to_write(journal)) as database:
         # A page of the viewer may read for long, and a copy does as well.
         database.execute("PRAGMA busy_timeout=0")

@@ -2,7 +2,7 @@
 
 One process writes the run and keeps the user's limits. A worker asks it what is stored before it asks a
 model, and tells it every answer at once, so that a worker that is killed costs the calls in flight and no
-other. What is told and asked are tuples of plain values: any transport that keeps their order will do.
+other. Messages are tuples of plain values: any transport that keeps their order will do.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from serving.endpoint import Endpoint
 from serving.journal import Journal, Question
 from serving.messages import Answer
 
-Told = tuple[Any, ...]
-"""A word and what belongs to it."""
+RelayMessage = tuple[Any, ...]
+"""Its kind, a word, and the values that belong to it."""
 
 _NOTHING = Spend()
 
@@ -28,7 +28,7 @@ _NOTHING = Spend()
 class Line:
     """A worker's end: it asks and tells, and whoever has the transport hands it the replies."""
 
-    def __init__(self, tell: Callable[[Told], None]) -> None:
+    def __init__(self, tell: Callable[[RelayMessage], None]) -> None:
         """`tell` takes what is to go to the other end, in order."""
         self.tell = tell
         self._numbers = itertools.count()
@@ -148,13 +148,13 @@ class Desk:
         self._open: dict[int, asyncio.Future[Spend]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def take(self, told: Told) -> bool:
+    def take(self, message: RelayMessage) -> bool:
         """Do what a worker asks for; False where it is none of this.
 
         Raises:
             JournalError: The journal cannot be read or written.
         """
-        match told:
+        match message:
             case ("find", number, keys):
                 self._reply(number, [self._journal.find_key(key) for key in keys])
             case ("store", answered, role, case_id):

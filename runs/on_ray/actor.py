@@ -15,7 +15,7 @@ from typing import Any
 
 from runs.manifest import own_version
 from runs.on_ray.worker import code_sha256
-from serving.relay import Told
+from serving.relay import RelayMessage
 
 
 class Actor:
@@ -35,16 +35,16 @@ class Actor:
         options = _class().options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy)
         self._handle = options.remote(added)
 
-    async def begin(self, work: bytes) -> Sequence[Told]:
+    async def begin(self, work: bytes) -> Sequence[RelayMessage]:
         """Get it ready for a pickled `Work`; the first that it has to say."""
         hello = pickle.dumps((own_version(), code_sha256()))
         return _read(await self._handle.begin.remote(hello, work))
 
-    async def exchange(self, messages: Sequence[Told]) -> Sequence[Told]:
+    async def exchange(self, messages: Sequence[RelayMessage]) -> Sequence[RelayMessage]:
         """Say something or nothing, and wait for what it has to say."""
         return _read(await self._handle.exchange.remote(pickle.dumps(messages)))
 
-    async def take(self, messages: Sequence[Told]) -> None:
+    async def take(self, messages: Sequence[RelayMessage]) -> None:
         """Say something while an exchange waits."""
         await self._handle.take.remote(pickle.dumps(messages))
 
@@ -55,8 +55,8 @@ class Actor:
         ray.kill(self._handle)
 
 
-def _read(messages: bytes) -> Sequence[Told]:
-    read: Sequence[Told] = pickle.loads(messages)  # noqa: S301 - from our own process
+def _read(messages: bytes) -> Sequence[RelayMessage]:
+    read: Sequence[RelayMessage] = pickle.loads(messages)  # noqa: S301 - from our own process
     return read
 
 

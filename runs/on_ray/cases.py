@@ -26,7 +26,7 @@ from runs.reviews import Review
 from serving.budget import BudgetSpent
 from serving.client import ModelClient
 from serving.journal import Journal
-from serving.relay import Told
+from serving.relay import RelayMessage
 from serving.traffic import count
 
 MAX_LOSSES = 3
@@ -127,7 +127,7 @@ class RayCases:
                 return min(usable, key=lambda one: len(one.under_way))
             await self._workforce.wait_for_change()
 
-    def _hear(self, member: Member, message: Told) -> None:
+    def _hear(self, member: Member, message: RelayMessage) -> None:
         """Take what a worker says of a case."""
         match message:
             case ("ended", case_id, result, sent, seconds):

@@ -10,7 +10,7 @@ from typing import Any
 
 from runs.case_run import CaseResult
 from runs.on_ray.actor import Actor
-from serving.relay import Desk, Told
+from serving.relay import Desk, RelayMessage
 
 _SHIFT_S = 0.001
 """What hearing leads to within this time, such as replies and the next case, is said in the next exchange."""
@@ -49,7 +49,7 @@ class Member:
     resized: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
     _actor: Actor | None = None
-    _to_say: list[Told] = field(default_factory=list)
+    _to_say: list[RelayMessage] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def say(self, *message: Any) -> None:
@@ -57,7 +57,7 @@ class Member:
         self._to_say.append(message)
         self._news.set()
 
-    async def talk(self, work: bytes, hear: Callable[[Told], None]) -> None:
+    async def talk(self, work: bytes, hear: Callable[[RelayMessage], None]) -> None:
         """Have the worker started and talk with it until it is refused.
 
         Args:
@@ -96,7 +96,7 @@ class Member:
                 await self.end()
                 return
 
-    def _taken(self) -> list[Told]:
+    def _taken(self) -> list[RelayMessage]:
         self._news.clear()
         messages, self._to_say = self._to_say, []
         return messages

@@ -40,7 +40,7 @@ from serving.errors import CallError
 from serving.gate import hold_for
 from serving.limits import Limits
 from serving.model_name import Role, parse_model_name
-from serving.relay import Line, RelayedBudget, RelayedCalls, Told, relay_rates
+from serving.relay import Line, RelayedBudget, RelayedCalls, RelayMessage, relay_rates
 from serving.traffic import since, so_far
 
 PACKAGES = ("cases", "prompts", "weights", "serving", "ranking", "retrieval", "nodes", "graph", "runs")
@@ -122,7 +122,7 @@ class Worker:
     def __init__(self, node: str) -> None:
         """Nothing is opened yet; `node` is the id of where it is."""
         self._node = node
-        self._said: list[Told] = []
+        self._said: list[RelayMessage] = []
         self._call_s = 0.0
         self._news = asyncio.Event()
         self._line = Line(self._tell)
@@ -163,11 +163,11 @@ class Worker:
                 case ("resize", number, widths):
                     self._begin(self._resize(number, widths))
 
-    def _tell(self, told: Told) -> None:
-        match told:
+    def _tell(self, message: RelayMessage) -> None:
+        match message:
             case ("store", [(_, answer), *_], _, _):
                 self._call_s += _RECENT * (answer.seconds - self._call_s)
-        self._said.append(told)
+        self._said.append(message)
         self._news.set()
 
     def _begin(self, work: Any) -> None:

@@ -18,7 +18,7 @@ from serving.errors import CallError
 from serving.gate import demand_host
 from serving.journal import Journal, JournalError
 from serving.policy import PolicyError
-from serving.relay import Desk, Told
+from serving.relay import Desk, RelayMessage
 
 _LOOK_S = 1.0
 """Seconds between looks at the nodes of a cluster."""
@@ -42,7 +42,7 @@ class Workforce:
         self,
         where: Cluster,
         work: bytes,
-        hear: Callable[[Member, Told], None],
+        hear: Callable[[Member, RelayMessage], None],
         report: Callable[[str], None],
     ) -> None:
         """Nothing is requested yet.
@@ -219,7 +219,7 @@ class Workforce:
                 f" go on elsewhere; {plural(self._ready(), 'worker')} left"
             )
 
-    def _hear(self, member: Member, message: Told) -> None:
+    def _hear(self, member: Member, message: RelayMessage) -> None:
         """Do what a worker says.
 
         Raises:

@@ -17,7 +17,7 @@ from serving.journal import Journal, Question
 from serving.limits import AdaptiveLimiter, Limits
 from serving.messages import Answer, Message
 from serving.model_name import parse_model_name
-from serving.relay import Desk, Line, RelayedBudget, RelayedCalls, Told, part, relay_rates
+from serving.relay import Desk, Line, RelayedBudget, RelayedCalls, RelayMessage, part, relay_rates
 
 QUESTION = Question("scripted:auto", "", (Message("user", "Why?"),), {"max_tokens": 5}, 0)
 ANSWER = Answer("Because.", "stop", 7, 3)
@@ -41,11 +41,11 @@ async def relayed(
     backend = Backend(parse_model_name("scripted:auto"), (Server("scripted:auto", complete),))
     journal = Journal(folder / "calls.sqlite")
     client = ModelClient({"label": backend}, journal, limits, budget=budget)
-    line = Line(lambda told: take(told))
+    line = Line(lambda message: take(message))
     desk = Desk(client, journal, lambda number, value: line.replied(number, sent(value)))
 
-    def take(told: Told) -> None:
-        assert desk.take(sent(told))
+    def take(message: RelayMessage) -> None:
+        assert desk.take(sent(message))
 
     try:
         yield line, desk, client
