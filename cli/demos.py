@@ -19,7 +19,8 @@ from cli.options import (
 from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:
-    from retrieval.demonstrations import DemonstrationPool, Neighbour
+    from retrieval.pools.neighbours import Neighbour
+    from retrieval.pools.pool import DemonstrationPool
 
 demos = typer.Typer(
     no_args_is_help=True, help="Pools of demonstrations: annotated cases for few-shot prompts."
@@ -131,7 +132,7 @@ def push(
 
     Example: evigraph demos push pool http://chroma:8000/archehr-dev
     """
-    from retrieval.demonstrations import push_pool
+    from retrieval.pools.push import push_pool
     from serving.gate import hold_for
 
     address, new = push_pool(pool, to, hold_for([pool]), replace=replace)

@@ -24,8 +24,9 @@ from nodes.retrieval.retrieve_sentences import ACRONYMS, RERANKER, RETRIEVER, Re
 from ranking.load import load_ranker
 from ranking.prepared import load_acronyms
 from ranking.vectors import shared_vectors
-from retrieval.demonstrations import MANIFEST, DemonstrationPool, build_pool
 from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, connect_embedder
+from retrieval.pools.folder import MANIFEST, build_pool
+from retrieval.pools.pool import DemonstrationPool
 from weights.registry import cache_root
 
 

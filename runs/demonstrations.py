@@ -20,8 +20,8 @@ from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings, classify_intent
 from prompts import load_prompts
-from retrieval.demonstrations import MANIFEST, REVIEWED, Source, build_pool
 from retrieval.embeddings import connect_embedder
+from retrieval.pools.folder import MANIFEST, REVIEWED, Source, build_pool
 from runs.assemble import Report, connect_roles
 from runs.folder import Line, RunFolder
 from runs.manifest import RunError, quoted, recorded_cases, recorded_source

@@ -19,7 +19,7 @@ from evals.optimisation.space import Candidate, Space, drawn_orders, make_space
 from evals.optimisation.split import CaseFiles, Split
 from graph.note_resources import PoolRecipe, open_pool
 from prompts import load_prompts
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 from runs.assemble import connect_roles
 from runs.folder import CALLS
 from runs.servers import Servers

@@ -29,7 +29,7 @@ from graph.recipe import Recipe, check_prompts, differing_fields, override
 from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS
 from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 
 Choices = Mapping[str, Value]
 """A value for each dimension that applies."""

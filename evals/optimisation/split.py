@@ -14,7 +14,7 @@ from cases.records import Case
 from cases.texts import plural
 from evals.optimisation.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
-from retrieval.demonstrations import fingerprint
+from retrieval.pools.compared import fingerprint
 
 FEWEST = 4
 """Cases of each part. With fewer, one case decides, and an interval says nothing."""

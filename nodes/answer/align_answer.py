@@ -40,7 +40,8 @@ from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
 from nodes.evidence.reply_forms import fault_of
 from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
 from prompts import Contract
-from retrieval.demonstrations import DemonstrationPool, answer_text
+from retrieval.pools.compared import answer_text
+from retrieval.pools.pool import DemonstrationPool
 from serving.ask import Ask, Failure
 from serving.errors import InvalidReply
 from serving.messages import Message

@@ -50,7 +50,8 @@ from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
 from nodes.core.written_text import Rules, WrittenText, write_text
 from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
 from prompts import Contract
-from retrieval.demonstrations import DemonstrationPool, answer_text
+from retrieval.pools.compared import answer_text
+from retrieval.pools.pool import DemonstrationPool
 from serving.messages import Message
 from serving.reply import CITED_TEXT, ReplyFormat, free_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
-from retrieval.demonstrations import Neighbour
+from retrieval.pools.neighbours import Neighbour
 from serving.ask import CallRecord
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]

@@ -27,7 +27,7 @@ from nodes.question.adopt_patient_question import patient_question
 from nodes.retrieval.demonstration_search import POOL
 from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
 from prompts import Contract, PromptSet
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 from serving.messages import Message
 from serving.model_name import Role
 

@@ -18,7 +18,8 @@ from nodes.core.records import Decision, IntentChoice, decision
 from nodes.core.wording import case_variables
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
-from retrieval.demonstrations import DemonstrationPool, evidence_text
+from retrieval.pools.compared import evidence_text
+from retrieval.pools.pool import DemonstrationPool
 from serving.ask import Failure
 from serving.errors import CallError, InvalidReply
 from serving.reply import ReplyFormat, first_json_object

@@ -34,7 +34,7 @@ from nodes.core.written_text import Rules, WrittenText, write_text
 from nodes.question.adopt_patient_question import NO_QUESTION
 from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
 from prompts import Contract
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 from serving.messages import Message
 from serving.reply import ReplyFormat, free_text
 

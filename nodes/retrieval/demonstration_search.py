@@ -8,7 +8,8 @@ from typing import NamedTuple
 from cases.records import Case
 from nodes.core.context import Tool
 from nodes.core.records import Shown, shown
-from retrieval.demonstrations import DemonstrationPool, View
+from retrieval.pools.compared import View
+from retrieval.pools.pool import DemonstrationPool
 
 POOL: Tool[DemonstrationPool] = Tool("demonstrations")
 """Annotated cases."""

@@ -14,7 +14,8 @@ from nodes.core.facts import CHOSEN_DEMONSTRATIONS, PLAIN
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, IntentChoice, Shown, decision, shown
 from nodes.retrieval.demonstration_search import POOL
-from retrieval.demonstrations import DemonstrationPool, answer_text
+from retrieval.pools.compared import answer_text
+from retrieval.pools.pool import DemonstrationPool
 
 
 class RetrieveAnswerDemonstrationsInput(TypedDict):

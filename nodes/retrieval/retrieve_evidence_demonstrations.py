@@ -15,7 +15,8 @@ from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, IntentChoice, Shown, decision, shown
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
-from retrieval.demonstrations import DemonstrationPool, evidence_text
+from retrieval.pools.compared import evidence_text
+from retrieval.pools.pool import DemonstrationPool
 
 
 class RetrieveEvidenceDemonstrationsInput(TypedDict):

@@ -23,8 +23,9 @@ from prompts import load_prompts
 from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import TopK
 from ranking.ranker import Ranker
-from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import Embedder, Vectors, connect_embedder
+from retrieval.pools.folder import build_pool
+from retrieval.pools.pool import DemonstrationPool
 from serving.backends.backend import Server
 from serving.backends.scripted import Script, ScriptedCall, ScriptedModel, connect_scripted
 from serving.client import ModelClient

@@ -7,7 +7,7 @@ import pytest
 from cases.records import Case
 from nodes.retrieval import demonstration_search
 from nodes.retrieval.demonstration_search import nearest_fitting
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 from tests.nodes.builders import NEAREST_FIRST, case, gold, pool_of
 
 TEXT = "Why was heparin stopped? I was on a heparin drip and it was stopped."

@@ -8,7 +8,7 @@ import pytest
 from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.records import IntentChoice
 from nodes.retrieval.retrieve_answer_demonstrations import choose_by_intent, retrieve_answer_demonstrations
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 from tests.nodes.builders import (
     NEAREST_FIRST,
     POOL,

@@ -30,8 +30,8 @@ from prompts import load_prompts
 from ranking.bm25 import Bm25Ranker
 from ranking.vectors import Embedded
 from retrieval.corpus.build import build
-from retrieval.demonstrations import DemonstrationPool
 from retrieval.index.build import BuildOptions, build_index
+from retrieval.pools.pool import DemonstrationPool
 from runs.case_run import run_case, successors
 from serving.backends.scripted import Script, ScriptedCall, made_up_reply
 from tests.nodes.biomedical_builders import answered, asking

@@ -16,8 +16,9 @@ from nodes.evidence.label_evidence import LABEL_EVIDENCE
 from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from prompts import load_prompts
-from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import LexicalEmbedder, Vectors
+from retrieval.pools.folder import build_pool
+from retrieval.pools.pool import DemonstrationPool
 from runs import ordering
 from runs.ordering import AnyCase, OrderedCases, window_size
 from serving.client import ModelClient

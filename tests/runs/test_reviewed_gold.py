@@ -11,8 +11,9 @@ from cases.archehr_key import read_archehr_key, write_archehr_key
 from cases.errors import InputError
 from cases.plain_jsonl import read_jsonl
 from cases.records import AnswerSentence, Case, Gold, Label
-from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import connect_embedder
+from retrieval.pools.folder import build_pool
+from retrieval.pools.pool import DemonstrationPool
 from runs.demonstrations import Added, add_reviewed
 from runs.folder import RunFolder
 from runs.manifest import RunError

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.demonstrations import DemonstrationPool, build_pool
 from retrieval.embeddings import connect_embedder
+from retrieval.pools.folder import build_pool
+from retrieval.pools.pool import DemonstrationPool
 from tests.nodes.builders import POOL
 
 

@@ -10,7 +10,7 @@ from evals.optimisation.given import Given
 from evals.optimisation.space import Choices, Space, drawn_orders, make_space
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from nodes.core.records import ReplyFormName
-from retrieval.demonstrations import DemonstrationPool
+from retrieval.pools.pool import DemonstrationPool
 
 ORDERS = {"draw 1": ["a", "b", "c"], "draw 2": ["c", "a", "b"]}
 

@@ -6,10 +6,8 @@ import hashlib
 import json
 import logging
 import re
-import secrets
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -19,6 +17,7 @@ import numpy as np
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_exponential_jitter
 
+from retrieval.pools.neighbours import Records
 from serving.addresses import redacted
 from serving.errors import CallError, ModelError, classify
 from serving.gate import demand_host, hold
@@ -41,12 +40,9 @@ _OPENING_S = 5.0
 """How long a server may be away while a pool is opened: a wrong address is to be found out soon."""
 
 _BACKOFF = wait_exponential_jitter(initial=0.25, max=10, jitter=0.5)
-_BATCH = 256
 _PAGE = 1000
-_WHOLE = ["documents", "metadatas", "embeddings"]
-
-Records = Mapping[str, Any]
-"""`ids`, and with them `documents`, `metadatas` and `embeddings`: as Chroma gives them."""
+ALL_FIELDS = ["documents", "metadatas", "embeddings"]
+"""Of a record, beside its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ def parse_pool_address(text: str) -> PoolAddress:
     return PoolAddress(f"{parts.scheme}://{parts.netloc}", name)
 
 
-class _Server:
+class Server:
     """A Chroma server; safe to use from several threads.
 
     No environment variable sets a proxy, and redirects are not followed.
@@ -167,7 +163,7 @@ class _Server:
 class ServedView:
     """A view of a pool, with the interface of Chroma's own collections as far as a pool needs it."""
 
-    def __init__(self, server: _Server, id_: str) -> None:
+    def __init__(self, server: Server, id_: str) -> None:
         self._server = server
         self._path = f"/{id_}"
 
@@ -224,8 +220,8 @@ class ServedPool:
             PolicyError: No text may go to the host, by the user's word or by the pool's own policy.
         """
         self.address = parse_pool_address(text)
-        self._server = _Server(self.address)
-        found = _find(self._server, self.address.collection)
+        self._server = Server(self.address)
+        found = find_collection(self._server, self.address.collection)
         if found is None:
             raise ModelError(
                 f"no demonstration pool at {self.address}: put one there with"
@@ -242,7 +238,7 @@ class ServedPool:
             ) from None
         self.views: dict[str, ServedView] = {}
         for view, name in names.items():
-            stored = _find(self._server, name)
+            stored = find_collection(self._server, name)
             if stored is None:
                 raise ModelError(f"the pool at {self.address} lacks its part {name}: push it again")
             self.views[view] = ServedView(self._server, stored["id"])
@@ -256,7 +252,7 @@ class ServedPool:
         """
         seen = ContentHash()
         for view, stored in self.views.items():
-            for page in stored.pages(include=_WHOLE):
+            for page in stored.pages(include=ALL_FIELDS):
                 seen.add(view, page)
                 yield view, page
         if seen.hexdigest() != self.metadata["content"]:
@@ -285,93 +281,12 @@ class ContentHash:
         return hashlib.sha256(b"".join(sorted(self._digests))).hexdigest()
 
 
-def push(
-    text: str,
-    views: Mapping[str, Records],
-    metadata: Mapping[str, Any],
-    policies: Iterable[HeldPolicy],
-    *,
-    replace: bool = False,
-) -> tuple[PoolAddress, bool]:
-    """Put a pool on a server; it is there whole or not at all.
-
-    Args:
-        text: The server's URL, with or without the name of a collection.
-        views: All records of the pool.
-        metadata: What is known of it.
-        policies: Of its cases, which bind all that open it.
-        replace: Whether another pool of this name may be replaced.
-
-    Returns:
-        Where it is, and whether it has been put there; it may have been there already.
+def find_collection(server: Server, name: str) -> dict[str, Any] | None:
+    """A collection as the server describes it; None where there is none of the name.
 
     Raises:
-        CallError: The server does not answer, or refuses.
-        ModelError: The name is taken, or the server gives back other records than it was given.
-        PolicyError: No text may go to the host.
+        CallError: It does not answer, or refuses.
     """
-    address = parse_pool_address(text)
-    server = _Server(address)
-    sent = ContentHash()
-    for view, records in views.items():
-        sent.add(view, records)
-    token = secrets.token_hex(4)
-    made = {view: f"{address.collection}-{token}-{view}" for view in views}
-    description = {
-        **metadata,
-        "views": made,
-        "content": sent.hexdigest(),
-        "policies": [policy.model_dump(mode="json") for policy in policies],
-    }
-    standing = _find(server, address.collection)
-    known = _described(standing)
-    if known is not None and (known.get("content"), known.get("policies")) == (
-        description["content"],
-        description["policies"],
-    ):
-        return address, False
-    if standing is not None and not (replace and known is not None):
-        what = "another pool" if known is not None else "a collection that is no pool"
-        way = "name another collection" + (", or pass --replace" if known is not None else "")
-        raise ModelError(f"{address}: {what} is there already, and runs may refer to it; {way}")
-    try:
-        stored = ContentHash()
-        for view, records in views.items():
-            for page in _filled(server, made[view], records).pages(include=_WHOLE):
-                stored.add(view, page)
-        if stored.hexdigest() != sent.hexdigest():
-            raise ModelError(f"{address}: the server gives back other records than it was given")
-        pointer = {"evigraph": json.dumps(description)}
-        if standing is None:
-            server.ask("POST", "", {"name": address.collection, "metadata": pointer})
-        else:
-            server.ask("PUT", f"/{standing['id']}", {"new_metadata": pointer})
-    except BaseException:
-        _remove(server, made.values())
-        raise
-    if known is not None:
-        _remove(server, known["views"].values())
-    return address, True
-
-
-def _filled(server: _Server, name: str, records: Records) -> ServedView:
-    # Of unit vectors the inner product is the cosine, and the server leaves the bits of vectors alone.
-    body = {"name": name, "configuration": {"hnsw": {"space": "ip"}}}
-    id_ = server.ask("POST", "", body)["id"]
-    for start in range(0, len(records["ids"]), _BATCH):
-        batch = {name: values[start : start + _BATCH] for name, values in records.items()}
-        # A batch that a lost connection cut off may be there already.
-        server.ask("POST", f"/{id_}/upsert", batch)
-    return ServedView(server, id_)
-
-
-def _remove(server: _Server, names: Iterable[str]) -> None:
-    for name in names:
-        with suppress(CallError):
-            server.ask("DELETE", f"/{quote(name, safe='')}")
-
-
-def _find(server: _Server, name: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = server.ask("GET", f"/{quote(name, safe='')}")
     except CallError as error:
@@ -380,12 +295,3 @@ def _find(server: _Server, name: str) -> dict[str, Any] | None:
             return None
         raise
     return found
-
-
-def _described(collection: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What a pool says of itself; None for a collection that is none."""
-    try:
-        found = json.loads((collection or {})["metadata"]["evigraph"])
-    except (KeyError, TypeError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -17,15 +17,17 @@ from typer.testing import CliRunner
 
 from cases.records import Case
 from cli.main import app
-from retrieval import demonstrations
-from retrieval.demonstrations import DemonstrationPool, build_pool, push_pool
-from retrieval.pool_server import PoolAddress, parse_pool_address
+from retrieval.pools import pool as pools
+from retrieval.pools.folder import build_pool
+from retrieval.pools.pool import DemonstrationPool
+from retrieval.pools.push import push_pool
+from retrieval.pools.server import PoolAddress, parse_pool_address
 from serving import gate
 from serving.errors import CallError, ModelError
 from serving.policy import PolicyError, find_policies
 from tests.chroma_server import ChromaServer
 from tests.evigraph import write_cases, write_recipe
-from tests.retrieval.test_demonstrations import (
+from tests.retrieval.pools.test_pool import (
     EMBEDDER,
     FULL,
     NAMES,
@@ -42,10 +44,10 @@ on_reply: Callable[[], None] = lambda: None  # noqa: E731 - replaced by tests
 
 SCRIPT = """\
 from serving.backends.scripted import made_up_reply
-from tests.retrieval import test_pool_server
+from tests.retrieval.pools import test_server
 
 def reply(call):
-    test_pool_server.on_reply()
+    test_server.on_reply()
     return made_up_reply(call)
 """
 
@@ -95,7 +97,7 @@ async def test_rankings_are_those_of_the_folder(
     folder: Path, address: str, exact: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = DemonstrationPool(folder, EMBEDDER)
-    monkeypatch.setattr(demonstrations, "EXACT_UP_TO", exact)
+    monkeypatch.setattr(pools, "EXACT_UP_TO", exact)
     there = DemonstrationPool(address, EMBEDDER)
     assert (len(there), there.sha256) == (len(here), here.sha256)
     assert there.neighbours() == here.neighbours()
@@ -277,7 +279,7 @@ def test_a_server_that_dies_in_the_middle_of_a_run_costs_nothing(
     asyncio.run(lexical(tmp_path / "pool", some_cases(30)))
     push_pool(tmp_path / "pool", server.url, ())
     # Only a large pool asks while the run goes on.
-    monkeypatch.setattr(demonstrations, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(pools, "EXACT_UP_TO", 0)
     # Each is near to one demonstration: of equals an index gives any, and others once it has begun anew.
     asking = [
         {

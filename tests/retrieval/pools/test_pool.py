@@ -12,17 +12,13 @@ import numpy as np
 import pytest
 
 from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, Phrase, Sentence
-from retrieval import demonstrations
-from retrieval.demonstrations import (
-    DemonstrationPool,
-    Neighbour,
-    Source,
-    View,
-    answer_text,
-    build_pool,
-    evidence_text,
-)
 from retrieval.embeddings import LexicalEmbedder, Vectors
+from retrieval.pools import folder as pool_folder
+from retrieval.pools import pool as pools
+from retrieval.pools.compared import View, answer_text, evidence_text
+from retrieval.pools.folder import Source, build_pool
+from retrieval.pools.neighbours import Neighbour
+from retrieval.pools.pool import DemonstrationPool
 from serving.errors import ModelError
 
 VIEWS: tuple[View, ...] = ("evidence", "answer")
@@ -98,7 +94,7 @@ def pool(folder: Path) -> DemonstrationPool:
 
 @pytest.fixture
 def approximate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> DemonstrationPool:
-    monkeypatch.setattr(demonstrations, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(pools, "EXACT_UP_TO", 0)
     return DemonstrationPool(folder, EMBEDDER)
 
 
@@ -178,7 +174,7 @@ async def test_none_are_asked_for(pool: DemonstrationPool, count: int) -> None:
 async def test_the_exact_ranking_is_chromas(folder: Path, pool: DemonstrationPool, view: View) -> None:
     (vector,) = await EMBEDDER.aembed([QUERY])
     (store,) = folder.glob("store-*")
-    collection = demonstrations._client(store).get_collection(view)
+    collection = pool_folder._client(store).get_collection(view)
     found = collection.query(query_embeddings=[vector.tolist()], n_results=61, include=["distances"])
     assert found["distances"] is not None
     theirs = dict(zip(found["ids"][0], found["distances"][0], strict=True))
@@ -238,7 +234,7 @@ async def test_a_case_serves_where_it_has_something_to_show(tmp_path: Path) -> N
 async def test_a_pool_may_lack_one_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact_up_to: int
 ) -> None:
-    monkeypatch.setattr(demonstrations, "EXACT_UP_TO", exact_up_to)
+    monkeypatch.setattr(pools, "EXACT_UP_TO", exact_up_to)
     pool = await pool_of(tmp_path / "pool", [unlabelled("a")])
     assert await pool.nearest("evidence", QUERY, 3) == []
     assert ids(await pool.nearest("answer", QUERY, 3)) == ["a"]
@@ -342,9 +338,9 @@ async def test_a_rebuilt_pool_leaves_no_old_store(tmp_path: Path) -> None:
 
 
 async def test_a_chroma_store_of_someone_else_is_not_replaced(tmp_path: Path) -> None:
-    demonstrations._client(tmp_path).create_collection("recipes", embedding_function=None)
+    pool_folder._client(tmp_path).create_collection("recipes", embedding_function=None)
     await refused(tmp_path)
-    assert [one.name for one in demonstrations._client(tmp_path).list_collections()] == ["recipes"]
+    assert [one.name for one in pool_folder._client(tmp_path).list_collections()] == ["recipes"]
 
 
 async def test_an_empty_folder_will_do(tmp_path: Path) -> None:
@@ -377,7 +373,7 @@ def test_a_pool_that_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> No
 
 def test_a_store_without_demonstrations_is_no_pool(tmp_path: Path) -> None:
     (tmp_path / "store-1").mkdir()
-    demonstrations._client(tmp_path / "store-1")
+    pool_folder._client(tmp_path / "store-1")
     (tmp_path / "pool.json").write_text('{"store": "store-1"}')
     assert "no whole demonstration pool" in opening(tmp_path)
 
@@ -402,7 +398,7 @@ async def test_texts_without_words_are_ranked_last(tmp_path: Path) -> None:
 
 
 def test_chroma_sends_no_telemetry(tmp_path: Path) -> None:
-    assert demonstrations._client(tmp_path).get_settings().anonymized_telemetry is False
+    assert pool_folder._client(tmp_path).get_settings().anonymized_telemetry is False
 
 
 WEAK = replace(case("w", QUERY), gold=Gold({"1": "essential"}, "Because.", label_source="weak"))
@@ -455,7 +451,7 @@ async def test_texts_are_embedded_once_as_long_as_their_vectors_have_room(
     embedder = Counting()
     opened = DemonstrationPool(folder, embedder)
     (vector,) = await EMBEDDER.aembed([QUERY])
-    monkeypatch.setattr(demonstrations, "_REMEMBERED_BYTES", kept * vector.nbytes)
+    monkeypatch.setattr(pools, "_REMEMBERED_BYTES", kept * vector.nbytes)
     for _ in range(2):
         for text in ("one", "two", "three"):
             await opened.nearest("evidence", text, 1)
