@@ -79,7 +79,7 @@ class StoredView:
             return self._collection.query(**wanted)
 
 
-def open_store(folder: Path) -> tuple[dict[str, Any], dict[View, StoredView]]:
+def open_store(folder: Path) -> tuple[dict[str, Any], dict[str, StoredView]]:
     """What the manifest of a pool says, and its views.
 
     Raises:
