@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -76,20 +77,9 @@ class Machine:
         places = [shlex.quote(one) for one in private]
         mounts = "".join(f"mkdir -p {place}; mount -t tmpfs tmpfs {place}; " for place in places)
         # They end with this process, however that comes.
-        words = [
-            "setpriv",
-            "--pdeathsig=KILL",
-            "unshare",
-            "--net",
-            "--mount",
-            "--pid",
-            "--uts",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]
+        apart = "setpriv --pdeathsig=KILL unshare --net --mount --pid --uts --fork --kill-child --mount-proc"
         first = subprocess.Popen(
-            [*words, "sh", "-c", f"{mounts}ip link set lo up; echo ready; exec sleep infinity"],
+            [*shlex.split(apart), "sh", "-c", f"{mounts}ip link set lo up; echo ready; exec sleep infinity"],
             stdout=subprocess.PIPE,
         )
         assert first.stdout is not None and first.stdout.readline() == b"ready\n"
@@ -224,8 +214,9 @@ class Site:
         (self.folder / "held").unlink()
 
 
-def _has_namespaces() -> bool:
-    return subprocess.run(shlex.split("unshare --net true"), capture_output=True).returncode == 0
+def _can_make_machines() -> bool:
+    tools = all(map(shutil.which, ("ip", "nsenter", "setpriv", "unshare")))
+    return tools and subprocess.run(shlex.split("unshare --net true"), capture_output=True).returncode == 0
 
 
 def _port(address: str) -> str:
@@ -261,8 +252,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def _site(folder: Path) -> Site:
-    if os.geteuid() or not _has_namespaces():
-        pytest.skip("machines are namespaces, which need root")
+    if not _can_make_machines():
+        pytest.skip("machines are namespaces of Linux, which need root, iproute2 and util-linux")
     write_cases(folder / "cases.jsonl", CASES_OF_A_RUN)
     write_recipe(folder)
     (folder / "server.py").write_text(SERVER)
