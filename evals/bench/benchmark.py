@@ -16,6 +16,7 @@ Report = Callable[[str], None]
 BENCHMARKS = {
     "overhead": "processor time of a model call in a batch run, over that of OpenAI's own client",
     "latency": "time of an ideal scheduler for a batch of slow calls, over the time that a run takes",
+    "batches": "processor time of a model call in a provider's batches, over that of the same call online",
     "ray": "time of a batch of slow calls in one process, over that on two workers of a Ray cluster",
     "saturation": "time of a run against a live server, over that of a bare replay of its requests",
     "naive": "time of serial calls with restated prompts against a live server, over that of a run",

@@ -26,6 +26,7 @@ from runs.batch import Options, run_batch
 from runs.folder import RunWriter
 from runs.manifest import Manifest
 from runs.on_ray.cases import RayCases
+from runs.rounds import BatchOptions
 from runs.servers import Servers
 from runs.watcher import Progress, Watcher
 from serving.limits import Limits
@@ -107,6 +108,7 @@ async def run_cases(
     watcher: Watcher | None = None,
     writer: type[RunWriter] = RunWriter,
     cluster: RayCases | None = None,
+    batches: BatchOptions | None = None,
 ) -> Manifest:
     """Run a whole batch, from its first case on, with journal, trace and run folder.
 
@@ -117,7 +119,7 @@ async def run_cases(
         status = await run_batch(
             run,
             assembly,
-            Options("bench", limits=limits),
+            Options("bench", limits=limits, batches=batches or BatchOptions()),
             skipped=(),
             stop=asyncio.Event(),
             watcher=watcher or Silent(),

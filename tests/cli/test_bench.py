@@ -9,7 +9,7 @@ import pytest
 from tests.evigraph import evigraph
 
 
-@pytest.mark.parametrize("name", ["overhead", "latency"])
+@pytest.mark.parametrize("name", ["overhead", "latency", "batches"])
 def test_a_ratio_follows_from_its_printed_parts(tmp_path: Path, name: str) -> None:
     given = evigraph("bench", name, "--tiny", "--json", folder=tmp_path).summary
     parts = given["numerator"]["value"] / given["denominator"]["value"]
@@ -44,6 +44,7 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
     assert set(listed) == {
         "overhead",
         "latency",
+        "batches",
         "ray",
         "saturation",
         "naive",
