@@ -19,6 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cases import unique_yaml
+from cases.url_names import with_urls
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -152,7 +153,7 @@ class DefinitionKind:
 
     def fault(self, origin: str, message: str) -> Exception:
         """What to raise where a definition is wrong."""
-        return self.error(f"{self.name} {origin}: {message}")
+        return self.error(with_urls(f"{self.name} {origin}: {message}"))
 
 
 def values_sha256(definition: BaseModel) -> str:

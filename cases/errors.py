@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from cases.url_names import with_urls
+
 
 class InputError(Exception):
     """An input that cannot be used: names the file, the place, the fault and the remedy."""
 
     def __init__(self, path: object, fault: str, remedy: str = "") -> None:
         """Keep the parts for programs and join them into one line for people."""
-        self.path = str(path)
-        self.fault = fault
-        self.remedy = remedy
-        super().__init__(": ".join([self.path, fault]) + (f". {remedy}" if remedy else ""))
+        self.path = with_urls(str(path))
+        self.fault = with_urls(fault)
+        self.remedy = with_urls(remedy)
+        super().__init__(": ".join([self.path, self.fault]) + (f". {self.remedy}" if remedy else ""))

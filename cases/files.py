@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from cases.copies import fetch
 from cases.errors import InputError
 from cases.private import replacing
 
@@ -25,6 +26,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     Raises:
         InputError: the file is missing, is a folder or cannot be read.
     """
+    fetch(path)
     try:
         with path.open("rb") as file:
             yield file

@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from cases.archehr_key import read_archehr_key
 from cases.archehr_xml import read_archehr_xml
+from cases.copies import OBJECTS, fetch, url_of
 from cases.errors import InputError
 from cases.files import opened
 from cases.json_questions import read_json_questions
 from cases.plain_jsonl import read_jsonl
 from cases.records import Case, Gold, InvalidCase
 from cases.selection import EVERYTHING, Selection
+from cases.url_names import name_of
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
     ".xml": read_archehr_xml,
@@ -31,7 +33,8 @@ _NAMED_READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
 }
 """Readers of files that are named themselves."""
 
-_SUFFIXES = " or ".join(_READERS)
+FOLDER_SUFFIXES = tuple(_READERS)
+"""Of the files of a folder that are case files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +129,11 @@ class CaseSource:
                 if names is None:
                     # A pass of its own, but only over input with such a case.
                     names = frozenset(one.id for _, one in self._unlocated() if not _is_nameless(one))
-                case_id = f"{path} {case_id}" if len(self.paths) > 1 else case_id
+                case_id = f"{name_of(path)} {case_id}" if len(self.paths) > 1 else case_id
                 while case_id in names:
                     # Somebody has called a case "line 2".
                     case_id += " (without an id)"
-            yield path, InvalidCase(case_id, f"{path}: {case.fault}")
+            yield path, InvalidCase(case_id, f"{name_of(path)}: {case.fault}")
 
     def _unlocated(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
         for path in self.paths:
@@ -171,13 +174,19 @@ def find_cases(
         selection: which of their cases are taken.
 
     Raises:
-        InputError: a path is missing or is not a case file, or a folder has none.
+        InputError: a path is missing or is not a case file, a folder has none, or a URL cannot be fetched.
+        PolicyError: a data policy forbids the host of a URL.
     """
     paths = _unique(path for given in inputs for path in _case_files(given))
     for key in keys:
         _check_exists(key)
     beside = (path.with_name(f"{path.stem}_key.json") for path in paths if path.suffix.lower() == ".xml")
-    return CaseSource(paths, _unique(keys or (key for key in beside if key.is_file())), selection)
+    return CaseSource(paths, _unique(keys or filter(_is_key, beside)), selection)
+
+
+def _is_key(path: Path) -> bool:
+    fetch(path, "the key to the cases beside it")
+    return path.is_file()
 
 
 def sort_keys(keys: Sequence[Path], case_files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
@@ -216,13 +225,18 @@ def _folder(folder: Path) -> list[Path]:
         if entry.suffix.lower() in _READERS and not entry.name.startswith(".") and entry.is_file()
     ]
     if not files:
-        raise InputError(folder, f"no {_SUFFIXES} file in this folder", "Give the files or their own folder")
+        known = " or ".join(FOLDER_SUFFIXES)
+        raise InputError(folder, f"no {known} file in this folder", "Give the files or their own folder")
     return files
 
 
 def _check_exists(path: Path) -> None:
+    fetch(path)
     if path.exists():
         return
+    if url_of(path) is not None:
+        kind = "object" if path.suffix.lower() in OBJECTS else "object, and nothing below it"
+        raise InputError(path, f"there is no such {kind}", "Look at the URL")
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     nearest = difflib.get_close_matches(path.name, names, n=1)
     remedy = f"Did you mean {path.with_name(nearest[0])}?" if nearest else ""

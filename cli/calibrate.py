@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption, KeyOption, run_folder
+from cli.options import JsonOption, KeyOption, input_path, run_folder
 from cli.terminal import messages, output, plural, print_json, print_table, safe
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def calibrate(
         typer.Argument(
             help="A finished run, or labelled case files and folders of them.",
             metavar="RUN|CASES...",
-            parser=run_folder,
+            parser=_run_or_cases,
         ),
     ],
     key: KeyOption = None,
@@ -129,6 +129,10 @@ def _refuse_contradictions(
     for name, given in {"--confidence": confidence, "--loss": loss, "--curve": curve}.items():
         if given is not None and risk is None:
             raise typer.BadParameter(f"it belongs to a bound: {name} needs --risk", param_hint=name)
+
+
+def _run_or_cases(name: str) -> Path:
+    return input_path(name) if "://" in name else run_folder(name)
 
 
 def _data(

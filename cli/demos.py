@@ -14,6 +14,7 @@ from cli.options import (
     JsonOption,
     ModelOption,
     NewKeyOption,
+    input_path,
     run_folder,
 )
 from cli.terminal import output, plural, print_json, print_line, print_message, safe
@@ -33,7 +34,12 @@ PoolArgument = Annotated[
 
 @demos.command("build")
 def build(
-    cases: Annotated[list[Path], typer.Argument(help="Annotated case files or folders.", metavar="CASES...")],
+    cases: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Annotated case files or folders; also by URL.", metavar="CASES...", parser=input_path
+        ),
+    ],
     to: Annotated[Path, typer.Option(help="Folder of the pool.")],
     key: NewKeyOption = None,
     embedding: EmbeddingOption = "embedded:minilm",

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption, LimitOption, MetricFlags, ModelOption, NewKeyOption, SessionFlags
+from cli.options import (
+    JsonOption,
+    LimitOption,
+    MetricFlags,
+    ModelOption,
+    NewKeyOption,
+    SessionFlags,
+    input_path,
+)
 from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
@@ -27,7 +35,10 @@ def experiment(
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder. (default: out/NAME)")] = None,
     cases: Annotated[
-        list[Path] | None, typer.Option(help="Case files instead of the experiment's. Repeatable.")
+        list[Path] | None,
+        typer.Option(
+            help="Case files instead of the experiment's. Repeatable.", metavar="FILE|URL", parser=input_path
+        ),
     ] = None,
     key: NewKeyOption = None,
     model: ModelOption = None,

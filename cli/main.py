@@ -220,6 +220,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     """The line to print and the code to exit with."""
     from cases.errors import InputError
     from cases.texts import printable
+    from cases.url_names import with_urls
     from evals.bench.benchmark import BenchError
     from evals.calibration.errors import CalibrationError
     from evals.experiments.errors import ExperimentError
@@ -236,7 +237,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     from weights.registry import WeightsError
 
     # Whatever it quotes: file names and servers' words come from others.
-    line = _shortened(printable(" ".join(str(error).split())))
+    line = _shortened(printable(with_urls(" ".join(str(error).split()))))
     if isinstance(error, RunStopped):
         return line, 1
     of_input = (InputError, OSError, RecipeError, PromptError)

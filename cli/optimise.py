@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import BatchFlags, JsonOption, ModelOption, NewKeyOption
+from cli.options import BatchFlags, JsonOption, ModelOption, NewKeyOption, input_path
 from cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ def optimise(
         str, typer.Argument(help="Recipe file, or the name of a packaged one.", metavar="RECIPE")
     ],
     cases: Annotated[
-        list[Path], typer.Option(help="Labelled case files or folders of them. Repeatable.", metavar="FILE")
+        list[Path],
+        typer.Option(
+            help="Labelled case files or folders of them. Repeatable.", metavar="FILE|URL", parser=input_path
+        ),
     ],
     budget: Annotated[
         int,
@@ -38,11 +41,12 @@ def optimise(
         typer.Option(
             help="Share of the cases that the search never sees, or a file of other labelled cases; the"
             " result is judged on them.",
-            metavar="SHARE|FILE",
+            metavar="SHARE|FILE|URL",
         ),
     ] = "0.5",
     test_key: Annotated[
-        list[Path] | None, typer.Option(help="Key of a --test file. Repeatable.", metavar="FILE")
+        list[Path] | None,
+        typer.Option(help="Key of a --test file. Repeatable.", metavar="FILE|URL", parser=input_path),
     ] = None,
     trials: Annotated[
         int, typer.Option(min=1, help="Candidates to try; the given recipe is not counted.", metavar="N")
@@ -137,7 +141,7 @@ def _test(text: str, keys: list[Path] | None) -> float | CaseFiles:
     try:
         share = float(text)
     except ValueError:
-        return CaseFiles((Path(text),), tuple(keys or ()))
+        return CaseFiles((input_path(text),), tuple(keys or ()))
     if keys:
         raise typer.BadParameter("--test-key needs --test FILE")
     if not 0 < share < 1:

@@ -38,6 +38,20 @@ def run_folder(name: str) -> Path:
     return named_run(name)
 
 
+def input_path(text: str) -> Path:
+    """A case or key file, or where the copy of one will lie that is named by a URL of object storage.
+
+    Raises:
+        StorageError: It is no URL of storage, or holds a secret.
+        InputError: It has a part that no file can have.
+    """
+    if "://" not in text:
+        return Path(text)
+    from serving.fetched import input_path as place_of_input
+
+    return place_of_input(text)
+
+
 RunFolderArgument = Annotated[
     Path,
     typer.Argument(help="A run folder, its tag, or last.", metavar="RUN", parser=run_folder),
@@ -103,13 +117,17 @@ KeyOption = Annotated[
     typer.Option(
         "--key",
         help="Key file; repeatable. (default: the run's, or NAME_key.json beside NAME.xml of --cases)",
-        metavar="FILE",
+        metavar="FILE|URL",
+        parser=input_path,
     ),
 ]
 NewKeyOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--key", help="Key file; repeatable. (default: NAME_key.json beside NAME.xml)", metavar="FILE"
+        "--key",
+        help="Key file; repeatable. (default: NAME_key.json beside NAME.xml)",
+        metavar="FILE|URL",
+        parser=input_path,
     ),
 ]
 CasesOption = Annotated[
@@ -118,7 +136,8 @@ CasesOption = Annotated[
         "--cases",
         help="Case file (.xml, .jsonl; .json of questions) or a folder of them; repeatable."
         " (default: the run's)",
-        metavar="FILE",
+        metavar="FILE|URL",
+        parser=input_path,
     ),
 ]
 LimitOption = Annotated[
@@ -146,10 +165,24 @@ QuestionLimitOption = Annotated[
     int | None, typer.Option("--limit", "-n", min=1, help="Only the first N questions.", metavar="N")
 ]
 
+
+def local_path(text: str) -> Path:
+    """What can be read from this machine alone.
+
+    Raises:
+        InputError: It is a URL.
+    """
+    from cases.places import local, parse_place
+
+    return local(parse_place(text))
+
+
 QuestionsArgument = Annotated[
     list[Path],
     typer.Argument(
-        help="BioASQ questions with their documents, or SciFact's claims.", metavar="QUESTIONS..."
+        help="BioASQ questions with their documents, or SciFact's claims.",
+        metavar="QUESTIONS...",
+        parser=local_path,
     ),
 ]
 SearchedCorpusOption = Annotated[Path, typer.Option("--corpus", help="Corpus to search.", metavar="FOLDER")]
@@ -161,6 +194,7 @@ ExamplesArgument = Annotated[
     typer.Argument(
         help="Files of examples (ArchEHR XML, .jsonl), and folders of SciFact or Evidence Inference.",
         metavar="DATA...",
+        parser=local_path,
     ),
 ]
 ExampleFormat = Literal["scifact", "evidence_inference", "archehr", "jsonl"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import DataFlags, JsonOption
 
 plan = typer.Typer(
     no_args_is_help=True, help="Job files that run a batch of cases in shards on a cluster, and merge them."
@@ -166,19 +166,32 @@ def _sharded(
     Raises:
         typer.BadParameter, InputError, RecipeError, ModelError: What `evigraph run` would refuse.
     """
+    from cases.copies import url_of
+    from cases.errors import InputError
     from cases.load import find_cases
     from cli.run import selection_of
+    from cli.terminal import print_message
     from graph.recipe import load_recipe
     from runs.shard_jobs import ShardedRun
     from serving.model_name import assign_roles
+    from serving.policy import PolicyError
 
     context, session = _as_run(arguments)
     given = context.params
     loaded = load_recipe(given["recipe"] or given["system"])
     assign_roles(given["model"] or [], loaded.models)
-    if demand_cases or all(path.exists() for path in given["cases"]):
-        chosen = selection_of(given["case_ids"], given["limit"], None)
-        find_cases(given["cases"], given["key"] or (), chosen).check()
+    chosen = selection_of(given["case_ids"], given["limit"], None)
+    by_url = any(url_of(path) is not None for path in given["cases"])
+    if demand_cases or by_url or all(path.exists() for path in given["cases"]):
+        try:
+            if by_url:
+                DataFlags(policy=given["policy"], allow_hosted=given["allow_hosted"]).apply()
+            find_cases(given["cases"], given["key"] or (), chosen).check()
+        except (InputError, PolicyError) as error:
+            if demand_cases or not by_url:
+                raise
+            # Credentials may be those of pods alone.
+            print_message(f"the cases were not checked: {error}", "yellow", soft_wrap=True)
     return _checked(lambda: ShardedRun(tuple(arguments), tuple(session), shards, out, tuple(setup or ())))
 
 

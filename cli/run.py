@@ -19,6 +19,7 @@ from cli.options import (
     StoreFlags,
     ThresholdOption,
     VotesOption,
+    input_path,
 )
 from cli.set_values import SetOption, recipe_values
 
@@ -28,8 +29,10 @@ def run(
     cases: Annotated[
         list[Path],
         typer.Argument(
-            help="Case files (.xml, .jsonl, .json of PubMedQA and BioASQ) or folders of them.",
+            help="Case files (.xml, .jsonl, .json of PubMedQA and BioASQ) or folders of them; also by URL of"
+            " object storage, such as s3://bucket/notes/cases.jsonl.",
             metavar="CASES...",
+            parser=input_path,
         ),
     ],
     model: ModelOption = None,

@@ -8,12 +8,17 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption, LimitOption, NewKeyOption
+from cli.options import JsonOption, LimitOption, NewKeyOption, input_path
 from cli.terminal import plural, print_json, print_line
 
 
 def scan(
-    cases: Annotated[list[Path], typer.Argument(help="Case files, or folders of them.", metavar="CASES...")],
+    cases: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Case files, or folders of them; also by URL.", metavar="CASES...", parser=input_path
+        ),
+    ],
     key: NewKeyOption = None,
     limit: LimitOption = None,
     rows: Annotated[int, typer.Option(min=0, help="Most findings to list.")] = 50,

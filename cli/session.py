@@ -137,13 +137,16 @@ async def _until_signal(work: Work[Result]) -> tuple[Result, bool]:
             stop.set()
             shown.notify("stopping; finished work is kept")
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
             loop.add_signal_handler(number, end)
         try:
             result = await work(stop, BatchWatcher(shown))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number, handler in before.items():
                 loop.remove_signal_handler(number)
+                if handler is not None:
+                    signal.signal(number, handler)
     return result, stop.is_set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import JsonOption, local_path
 from cli.terminal import duration, print_json, print_line
 
 if TYPE_CHECKING:
@@ -31,10 +31,18 @@ def study(
         ),
     ],
     data: Annotated[
-        list[Path], typer.Option(help="Labelled examples: a file or a data set's folder. Repeatable.")
+        list[Path],
+        typer.Option(
+            help="Labelled examples: a file or a data set's folder. Repeatable.",
+            metavar="PATH",
+            parser=local_path,
+        ),
     ],
     pretrain: Annotated[
-        list[Path] | None, typer.Option(help="Examples for rows that are pre-trained. Repeatable.")
+        list[Path] | None,
+        typer.Option(
+            help="Examples for rows that are pre-trained. Repeatable.", metavar="PATH", parser=local_path
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder. (default: out/study-NAME)")] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds instead of the study's, such as 1,2,3.")] = None,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from cases.texts import plural as plural
 from cases.texts import printable, printable_json
+from cases.url_names import with_urls
 
 if TYPE_CHECKING:
     from evals.pages.tables import Table
@@ -60,7 +61,7 @@ def show_log(*, verbose: bool = False) -> None:
 
 def safe(text: str, style: str = "") -> Text:
     """Text of cases and models: never markup, never control codes."""
-    return Text(printable(text), style=style)
+    return Text(printable(with_urls(text)), style=style)
 
 
 def print_line(text: str = "", style: str = "", *, soft_wrap: bool = False) -> None:
@@ -129,4 +130,4 @@ def print_json(value: Any) -> None:
     """One JSON object on standard output; what could drive a terminal is escaped in its strings."""
     import json
 
-    sys.stdout.write(printable_json(json.dumps(value, ensure_ascii=False)) + "\n")
+    sys.stdout.write(printable_json(with_urls(json.dumps(value, ensure_ascii=False))) + "\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption
+from cli.options import JsonOption, local_path
 from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def train(
             "-d",
             help="Labelled examples: a file, or the folder of a data set. Repeatable.",
             metavar="PATH",
+            parser=local_path,
         ),
     ] = None,
     reader: Annotated[
@@ -74,6 +75,7 @@ def train(
         typer.Option(
             help="Labelled examples to pre-train on, by classifying their sentences. Repeatable.",
             metavar="PATH",
+            parser=local_path,
         ),
     ] = None,
     limit: Annotated[

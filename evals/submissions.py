@@ -200,7 +200,7 @@ def _collect(
     lines = {line["case_id"]: line for line in run.cases()}
     known = {case.id: task.known_in_case(case) for case in recorded_cases(run.manifest)}
     inputs = run.manifest.inputs
-    expected = task.read_expected([Path(key) for key in inputs.keys], [Path(path) for path in inputs.paths])
+    expected = task.read_expected(inputs.key_files, inputs.case_files)
     # Cases that cannot be read stand in the run's lines alone.
     of_run = dict.fromkeys([*known, *lines])
     left_out = [id_ for id_ in expected if id_ not in of_run]

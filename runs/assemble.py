@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.selection import EVERYTHING, Selection
+from cases.url_names import name_of
 from graph.recipe import Recipe, check_prompts
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system
@@ -177,8 +178,8 @@ async def assemble(
         # Those that are not read shape nothing, and may come later than the run.
         prompts={name: sha256 for name, sha256 in prompts.hashes.items() if name in used},
         inputs=Inputs(
-            paths=[str(path.resolve()) for path in request.inputs],
-            keys=[str(path.resolve()) for path in request.keys],
+            paths=[name_of(path.resolve()) for path in request.inputs],
+            keys=[name_of(path.resolve()) for path in request.keys],
             sha256=summary.sha256,
             cases=summary.selected,
             limit=request.selection.limit,

@@ -184,8 +184,7 @@ async def add_reviewed(
         run = RunFolder(path)
         policies += run.manifest.policies
         inputs = run.manifest.inputs
-        files = [Path(one) for one in inputs.paths], [Path(one) for one in inputs.keys]
-        demand_scanned(*files, "whoever is shown the pool")
+        demand_scanned(inputs.case_files, inputs.key_files, "whoever is shown the pool")
         found = reviewed_cases(run)
         new |= {case.id: case for case in found.cases}
         if found.stale:

@@ -21,6 +21,7 @@ from nodes.core.recipe import Recipe
 from serving.ask import Usage
 from serving.backends.backend import Constraint
 from serving.budget import Prices
+from serving.fetched import input_path
 from serving.model_name import Role, parse_model_name
 from serving.policy import HeldPolicy
 
@@ -36,12 +37,13 @@ def recorded_source(
         keys: Instead of its own; none are those beside the case files.
 
     Raises:
-        InputError: A file has moved.
+        InputError: A file has moved, or a URL cannot be fetched.
+        PolicyError: A data policy forbids the host of a URL.
     """
     inputs = manifest.inputs
     return find_cases(
-        list(case_files) or [Path(path) for path in inputs.paths],
-        [Path(key) for key in inputs.keys] if keys is None else keys,
+        list(case_files) or inputs.case_files,
+        inputs.key_files if keys is None else keys,
         manifest.selection,
     )
 
@@ -108,6 +110,7 @@ class Inputs(_Record):
     """The case files of a run, and which of their cases it has.
 
     Attributes:
+        paths, keys: Paths and URLs.
         sha256: Over the bytes of all files.
         cases: How many cases the run has.
         limit, case_ids, shard: As `Selection` has them; None where the user gave none.
@@ -129,6 +132,16 @@ class Inputs(_Record):
             if dumped.get(name) is None:
                 dumped.pop(name, None)
         return dumped
+
+    @property
+    def case_files(self) -> list[Path]:
+        """Where case files lie; those of URLs once they are read."""
+        return [input_path(text) for text in self.paths]
+
+    @property
+    def key_files(self) -> list[Path]:
+        """Where keys lie; those of URLs once they are read."""
+        return [input_path(text) for text in self.keys]
 
     @property
     def selection(self) -> Selection:

@@ -118,7 +118,7 @@ def push(path: Path, url: str, step: Step) -> Pushed:
     manifest = folder.manifest
     purged = purged_of(path)
     texts = purged is None or not (purged.whole and purged.complete)
-    cases, keys = ([Path(one) for one in names] for names in (manifest.inputs.paths, manifest.inputs.keys))
+    cases, keys = manifest.inputs.case_files, manifest.inputs.key_files
     hold_for([path, *cases, *keys], manifest.policies, manifest.hosted)
     take_cases(cases, keys)
     with _all_locked(path):

@@ -159,8 +159,8 @@ def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], w
     return Request(
         recipe=recipe,
         recipe_origin=manifest.recipe_origin,
-        inputs=tuple(Path(text) for text in manifest.inputs.paths),
-        keys=tuple(Path(text) for text in manifest.inputs.keys),
+        inputs=tuple(manifest.inputs.case_files),
+        keys=tuple(manifest.inputs.key_files),
         models=names if wanted.models is None else wanted.models,
         overrides={**manifest.recipe_overrides, **overrides},
         places=recorded_places(manifest, recipe),

@@ -482,12 +482,11 @@ def _recorded_request(
 ) -> Request:
     recorded = make_recipe(manifest.recipe, manifest.recipe_origin)
     _refuse_changed_recipe(manifest, recipe_name)
-    inputs = [Path(text) for text in manifest.inputs.paths]
     return Request(
         recipe=recorded,
         recipe_origin=manifest.recipe_origin,
-        inputs=tuple(inputs),
-        keys=tuple(Path(text) for text in manifest.inputs.keys),
+        inputs=tuple(manifest.inputs.case_files),
+        keys=tuple(manifest.inputs.key_files),
         models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
         overrides=manifest.recipe_overrides,
         places=recorded_places(manifest, recorded),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cases.url_names import name_of
 from serving.addresses import redacted
 from serving.model_name import ModelName
 from serving.policy import (
@@ -77,7 +78,8 @@ def hold_for(
     """Hold the policy of some data: what a run has recorded, else what the user named, else what is found.
 
     Args:
-        paths: Case files, and all else whose texts may be sent. No policy lies beside a URL.
+        paths: Case files, and all else whose texts may be sent. Beside a URL of anything else than case
+            files lies no policy.
         recorded: The policies that a run began with.
         hosts: The public hosts that it was allowed without one.
 
@@ -169,7 +171,9 @@ def demand_scanned(cases: Sequence[Path], keys: Sequence[Path], host: str) -> No
     from cases.scans import unscanned
 
     missing = unscanned(find_cases(cases, keys))
-    command = shlex.join(["evigraph", "scan", *map(str, cases), *(f"--key={key}" for key in keys)])
+    command = shlex.join(
+        ["evigraph", "scan", *map(name_of, cases), *(f"--key={name_of(key)}" for key in keys)]
+    )
     fault = next(filter(None, (policy.fault_of_scan(host, missing, command) for policy in wanting)), None)
     if fault is not None:
         raise NotScanned(fault)
@@ -228,7 +232,7 @@ def demand_host(address: str, what: str, *, consent: bool = True) -> None:
     if consent and is_public(host):
         for cases, keys in _state.cases:
             demand_scanned(cases, keys, host)
-    if consent or _state.held:
+    if consent:
         _state.passed.add(host)
 
 

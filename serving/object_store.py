@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +55,27 @@ _SECRETS = (
 _MAX_SAID = 300
 """Characters of what a server or a library says."""
 
+_MARKS = ("ETag", "etag", "VersionId", "generation", "md5Hash", "content_settings", "LastModified", "mtime")
+"""What stores say of an object that is another one once it is written again."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class FullDiskError(StorageError):
+    """There is no room for what is fetched."""
+
+
+class Stored(NamedTuple):
+    """What storage says of an object.
+
+    Attributes:
+        size: In bytes.
+        mark: Another one for other content, where the storage has such a thing.
+    """
+
+    size: int
+    mark: str
+
 
 class ObjectStore:
     """What lies below one URL of object storage.
@@ -75,12 +97,17 @@ class ObjectStore:
         """
         self.url = text.rstrip("/")
         self._what = what
-        protocol, bucket = _parsed(text)
-        self._demand(_hosts_by_name(protocol, bucket), sends=sends)
-        kind = _PROTOCOLS[protocol]
+        self._sends = sends
+        protocol, bucket = parse_url(text)
+        self._hosts = _hosts_by_name(protocol, bucket)
+        self.demand()
+        self._kind = kind = _PROTOCOLS[protocol]
         for package in dict.fromkeys(("fsspec", kind.package)):
             if find_spec(package) is None:
                 raise StorageError(f"{protocol}:// needs {package}: pip install {kind.install}")
+        if kind is _GS:
+            # Else it asks what kind of bucket this is by gRPC, whose connections pass by the gate's wall.
+            os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
         # With its own tables of protocols; each of them is loaded when it is asked for.
         from fsspec.core import url_to_fs
 
@@ -90,7 +117,17 @@ class ObjectStore:
                 self.url, skip_instance_cache=True, use_listings_cache=False, **options
             )
             if kind is _S3:
-                self._demand([_host_of_bucket(self._files, bucket)], sends=sends)
+                self._hosts = [_host_of_bucket(self._files, bucket)]
+                self.demand()
+
+    def demand(self) -> None:
+        """Ask the gate about the host: also again, as policies may have come since.
+
+        Raises:
+            PolicyError: A policy forbids the host, or the user has not allowed it.
+        """
+        for host in self._hosts:
+            demand_host(f"https://{host}", f"{self._what} {self.url}", consent=self._sends)
 
     def read(self, name: str, most: int) -> bytes | None:
         """A small object; None where there is none.
@@ -115,12 +152,44 @@ class ObjectStore:
         Raises:
             StorageError: It cannot be asked.
         """
+        found = self.look(name)
+        return found and found.size
+
+    def look(self, name: str) -> Stored | None:
+        """What is known of an object; None where there is none.
+
+        Raises:
+            StorageError: It cannot be asked, or there is no such bucket.
+        """
         with self._in_words(name):
             try:
                 found = self._files.info(self._path(name))
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
                 return None
-            return int(found["size"]) if found["type"] == "file" else None
+            if found["type"] != "file":
+                return None
+            return Stored(int(found["size"]), repr([found.get(mark) for mark in _MARKS]))
+
+    def names(self) -> list[str]:
+        """Of the objects that lie directly below the URL; none where there are none.
+
+        Raises:
+            StorageError: It cannot be asked, or there is no such bucket.
+        """
+        with self._in_words(""):
+            try:
+                found = self._files.ls(self._root, detail=True)
+            except FileNotFoundError as error:
+                if _code(error) == "NoSuchBucket":
+                    raise
+                return []
+            return sorted(
+                name.rpartition("/")[2]
+                for one in found
+                if one["type"] == "file" and (name := str(one["name"])).rstrip("/") != self._root.rstrip("/")
+            )
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small object, in one step.
@@ -140,17 +209,32 @@ class ObjectStore:
         with self._in_words(name):
             self._files.put_file(str(source), self._path(name))
 
-    def get(self, name: str, target: Path) -> bool:
+    def get(self, name: str, target: Path, step: Callable[[int], object] | None = None) -> bool:
         """Download an object to a file, whose rights stay as they are; whether there is one.
 
+        Args:
+            name: Of the object.
+            target: The file.
+            step: Called with how many bytes are there, now and then.
+
         Raises:
-            StorageError: It cannot be read or written.
+            StorageError: It cannot be read or written; a `FullDiskError` where there is no room.
         """
+        from fsspec.callbacks import Callback
+
+        hooks = {} if step is None else {"step": lambda size, value, **_: step(value)}
+        # s3fs keeps ten pieces of 50 MB in memory otherwise, and begins none of them again.
+        how = {"max_concurrency": 1} if self._kind is _S3 else {}
         with self._in_words(name):
             try:
-                self._files.get_file(self._path(name), str(target))
+                self._files.get_file(self._path(name), str(target), callback=Callback(hooks=hooks), **how)
             except FileNotFoundError:
                 return False
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                words = f"{self.url}/{name}: cannot be written to this disk: {error.strerror}"
+                raise FullDiskError(words) from error
             return True
 
     def remove(self, name: str) -> None:
@@ -165,10 +249,6 @@ class ObjectStore:
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
 
-    def _demand(self, hosts: list[str], *, sends: bool) -> None:
-        for host in hosts:
-            demand_host(f"https://{host}", f"{self._what} {self.url}", consent=sends)
-
     @contextlib.contextmanager
     def _in_words(self, name: str) -> Iterator[None]:
         try:
@@ -180,8 +260,12 @@ class ObjectStore:
             raise _failure(place, error) from error
 
 
-def _parsed(text: str) -> tuple[str, str]:
-    """The protocol, and the bucket or container."""
+def parse_url(text: str) -> tuple[str, str]:
+    """The protocol, and the bucket or container.
+
+    Raises:
+        StorageError: It is no URL of storage, or holds a secret.
+    """
     protocol = text.partition("://")[0].lower()
     kind = _PROTOCOLS.get(protocol)
     if "://" not in text or kind is None:

@@ -15,7 +15,9 @@ import yaml
 from platformdirs import user_config_path
 from pydantic import Field, field_validator
 
+from cases.copies import fetch, folder_of, url_of
 from cases.definitions import DefinitionKind, Section
+from cases.url_names import name_of
 from serving.errors import ModelError
 from serving.model_name import PROVIDERS
 
@@ -138,7 +140,8 @@ class HeldPolicy(Section):
         if not self.rules.scan_before_hosted or not files:
             return ""
         more = f" and {len(files) - 1} more were not" if len(files) > 1 else " was not"
-        what = f"{host} may see cases that were scanned as they are now, and {files[0]}{more}: {command}"
+        first = name_of(files[0])
+        what = f"{host} may see cases that were scanned as they are now, and {first}{more}: {command}"
         return self._fault("scan_before_hosted", what)
 
     def fault_of(self, action: Action) -> str:
@@ -161,7 +164,7 @@ def load_policy(name_or_path: str) -> HeldPolicy:
     read = _KIND.read(name_or_path)
     rules = _KIND.check(Policy, read.values, name_or_path)
     packaged = name_or_path in _KIND.packaged_names()
-    origin = f"packaged {name_or_path}" if packaged else str(Path(name_or_path).resolve())
+    origin = f"packaged {name_or_path}" if packaged else name_of(Path(name_or_path).resolve())
     return HeldPolicy(origin=origin, sha256=hashlib.sha256(read.text.encode()).hexdigest(), rules=rules)
 
 
@@ -181,14 +184,18 @@ def find_policies(paths: Iterable[Path]) -> tuple[HeldPolicy, ...]:
 
 def _folders_of(path: Path) -> tuple[Path, ...]:
     """Where the policy of a file or a folder may lie; that of a link beside the link and beside the file."""
+    if url_of(path) is not None:
+        return (folder_of(path),)
     real = path.resolve()
     return (real,) if real.is_dir() else (path.parent.resolve(), real.parent)
 
 
 def _lies_in(folder: Path) -> bool:
     other = folder / f"{Path(FILE).stem}.yml"
+    for file in (folder / FILE, other):
+        fetch(file, "the data policy beside the cases, which --policy can name instead")
     if os.path.lexists(other):
-        raise PolicyError(f"{other}: a policy is called {FILE}; rename it")
+        raise PolicyError(f"{name_of(other)}: a policy is called {FILE}; rename it")
     # A link that leads nowhere is a policy that cannot be read.
     return os.path.lexists(folder / FILE)
 

@@ -150,6 +150,19 @@ def _words_for(encoder: str) -> LexicalEmbedder:
     return LexicalEmbedder(1024)
 
 
+def said(*arguments: str | Path) -> str:
+    """What a command prints in this process, or the one line with which it ends."""
+    from typer.testing import CliRunner
+
+    from cli.main import app
+
+    ended = CliRunner().invoke(app, [*map(str, arguments)])
+    if ended.exception is not None:
+        assert not isinstance(ended.exception, SystemExit), ended.output
+        return str(ended.exception)
+    return " ".join(ended.stdout.split())
+
+
 def write_cases(path: Path, count: int, sentences: int = 6) -> Path:
     """Plain JSONL cases `k0`, `k1`, ..."""
     lines = [

@@ -33,7 +33,7 @@ from pathlib import Path
 from cases.load import find_cases
 from runs.folder import RunFolder
 run = RunFolder(Path(sys.argv[1]))
-files = find_cases([Path(path) for path in run.manifest.inputs.paths])
+files = find_cases(run.manifest.inputs.case_files)
 print(sum(1 for _ in run.cases()), sum(1 for _ in files))
 """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from cases.errors import InputError
@@ -47,7 +46,7 @@ def headlines(run: RunFolder) -> tuple[Headline, ...]:
     inputs = run.manifest.inputs
     try:
         said = {prediction.id: prediction for prediction in predictions_of_run(run)}
-        source = islice(find_cases([Path(path) for path in inputs.paths]), inputs.limit)
+        source = islice(find_cases(inputs.case_files), inputs.limit)
         cases = [case for case in source if isinstance(case, Case) and case.id in said]
     except (InputError, RecipeError):
         return ()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.texts import plural
+from cases.url_names import name_of
 from evals.calibration.errors import CalibrationError
 from graph.note_resources import EvidenceRanker, PoolRecipe, open_pool
 from graph.recipe import load_recipe, override
@@ -179,7 +180,7 @@ async def from_cases(
     source = find_cases(paths, keys)
     source.check()
     usable, left_out = _labelled(list(_readable(source)))
-    origin = ", ".join(map(str, paths))
+    origin = ", ".join(map(name_of, paths))
     _demand(usable, left_out, origin, bool(source.keys))
     changes = {"evidence.voters": "ranker", "evidence.ranker": ranker, "evidence.rule": None}
     recipe = override(load_recipe(base), changes, base)

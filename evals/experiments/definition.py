@@ -16,6 +16,7 @@ from cases.definitions import DefinitionKind, Section
 from cases.places import Place
 from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
+from serving.fetched import InputPath
 
 Table = Literal["evidence", "3", "4", "6", "7", "bioasq-4", "bioasq-5"]
 """`evidence` compares recipes of any system by the evidence they find and what that costs.
@@ -67,10 +68,10 @@ class Experiment(Section):
     """
 
     recipe: str = FLAGSHIP
-    cases: tuple[Path, ...] = ()
-    key: tuple[Path, ...] = ()
-    tune_on: tuple[Path, ...] = ()
-    tune_key: tuple[Path, ...] = ()
+    cases: tuple[InputPath, ...] = ()
+    key: tuple[InputPath, ...] = ()
+    tune_on: tuple[InputPath, ...] = ()
+    tune_key: tuple[InputPath, ...] = ()
     demos: Place | None = None
     corpus: Path | None = None
     index: Path | None = None

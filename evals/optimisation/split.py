@@ -12,6 +12,7 @@ from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
 from cases.texts import plural
+from cases.url_names import name_of
 from evals.optimisation.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
 from retrieval.pools.compared import fingerprint
@@ -28,7 +29,7 @@ class CaseFiles:
     keys: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.cases))
+        return ", ".join(map(name_of, self.cases))
 
     @property
     def all(self) -> tuple[Path, ...]:

@@ -202,7 +202,7 @@ def _source_of_run(
 ) -> tuple[CaseSource | None, list[Path]]:
     """The cases, None where the run's own case files have moved and a key is left; and the keys."""
     keys, case_files = sort_keys(keys, case_files)
-    known = list(keys) or [Path(key) for key in run.manifest.inputs.keys]
+    known = list(keys) or run.manifest.inputs.key_files
     try:
         return recorded_source(run.manifest, case_files, known), known
     except InputError:

@@ -20,6 +20,7 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from cases.copies import remove_copies
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from graph.recipe import make_recipe
@@ -247,8 +248,11 @@ async def _open(work: Work, line: Line) -> _Runner:
             await start_servers(backend, _say_nothing)
 
         def running() -> Iterator[Case | InvalidCase]:
-            paths = [Path(path) for path in inputs.paths], [Path(path) for path in inputs.keys]
-            yield from find_cases(*paths, inputs.selection).unsharded
+            try:
+                yield from find_cases(inputs.case_files, inputs.key_files, inputs.selection).unsharded
+            finally:
+                # Workers are ended by kills, which would leave them on the node.
+                remove_copies()
 
         places = recorded_places(manifest, recipe)
         request = ResourceRequest(recipe, manifest.recipe_origin, places, running(), _say_nothing)

@@ -13,15 +13,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.main import app
 from runs.audit import read_audit
 from runs.folder import CALLS, COPY, locked
 from runs.pushed import LIST, PLAN
 from runs.sealed import CHECKSUM, open_document, seal_document
 from serving.object_store import ObjectStore
-from tests.evigraph import ROOT, write_cases, write_recipe
+from tests.evigraph import ROOT, said, write_cases, write_recipe
 
 pytest.importorskip("fsspec", reason="needs evigraph[storage]")
 
@@ -42,15 +40,6 @@ ObjectStore.put = put_or_die
 from cli.main import main
 main()
 """
-
-
-def said(*arguments: str | Path) -> str:
-    """What a command prints, or the one line with which it ends."""
-    ended = CliRunner().invoke(app, [*map(str, arguments)])
-    if ended.exception is not None:
-        assert not isinstance(ended.exception, SystemExit), ended.output
-        return str(ended.exception)
-    return " ".join(ended.stdout.split())
 
 
 @pytest.fixture(scope="module")

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import httpx
 import pytest
 
 from runs.folder import CASES
 from runs.pushed import LIST, PLAN
 from tests.evigraph import ROOT, Ended, evigraph, write_cases, write_recipe
+from tests.object_stores import SECRET, Bucket, served
 
 pytestmark = pytest.mark.scale
 
-PATIENCE_S = 120.0
-SECRET = "a-key-that-is-not-shown"  # noqa: S105
 SHARDS = 2
 
 KILLED = """\
@@ -41,68 +35,6 @@ ObjectStore.put = put_or_die
 from cli.main import main
 main()
 """
-
-
-class Bucket(NamedTuple):
-    """A bucket `night` on a server of its own."""
-
-    server: str
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """With which commands reach it."""
-        keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET}
-        return {**keys, "AWS_ENDPOINT_URL": self.server, "AWS_EC2_METADATA_DISABLED": "true"}
-
-    def names(self, prefix: str) -> list[str]:
-        """Of the objects below a prefix."""
-        listed = httpx.get(f"{self.server}/night", params={"prefix": f"{prefix}/"}, trust_env=False).text
-        return [part.partition("</Key>")[0] for part in listed.split("<Key>")[1:]]
-
-    def change(self, name: str) -> None:
-        """Change a byte of an object."""
-        content = httpx.get(f"{self.server}/night/{name}", trust_env=False).content
-        self.client.put_object(Bucket="night", Key=name, Body=b"x" + content[1:])
-
-    def remove(self, name: str) -> None:
-        self.client.delete_object(Bucket="night", Key=name)
-
-    @property
-    def client(self) -> Any:
-        """For what needs a key; moto brings its package."""
-        from boto3 import client
-
-        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
-        return client("s3", endpoint_url=self.server, region_name="us-east-1", **keys)
-
-
-@contextmanager
-def served(folder: Path, **environment: str) -> Iterator[Bucket]:
-    """moto's server on a free port, with the bucket."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-            env={**os.environ, **environment},
-            stdout=log,
-            stderr=log,
-        )
-    bucket = Bucket(f"http://127.0.0.1:{port}")
-    try:
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                httpx.put(f"{bucket.server}/night", timeout=PATIENCE_S, trust_env=False).raise_for_status()
-                break
-            except httpx.ConnectError:
-                assert time.monotonic() < end and process.poll() is None, "the server does not start"
-                time.sleep(0.05)
-        yield bucket
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="module")

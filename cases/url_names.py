@@ -1,0 +1,31 @@
+"""What people and records call a copy of an object: its URL, wherever the copy lies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_folders: list[tuple[str, re.Pattern[str]]] = []
+
+
+def call_by_url(folder: Path) -> None:
+    """Have what lies in a folder, below the name of its protocol, called by its URL from now on."""
+    _folders.append((str(folder), re.compile(re.escape(str(folder)) + "/([a-z][a-z0-9+.-]*)/")))
+
+
+def with_urls(text: str) -> str:
+    """A text in which every path of a copy is its URL."""
+    for folder, pattern in _folders:
+        if folder in text:
+            text = pattern.sub(_beginning, text)
+    return text
+
+
+def _beginning(found: re.Match[str]) -> str:
+    # No host stands before the paths of `file`.
+    return f"{found[1]}://" + "/" * (found[1] == "file")
+
+
+def name_of(path: Path) -> str:
+    """A path as text, and of a copy its URL."""
+    return with_urls(str(path))
