@@ -193,20 +193,37 @@ class RunFolder:
         Raises:
             Damaged: It is not what was written.
         """
+        # Systems bring their nodes, and those langgraph.
+        from runs.case_shape import misfit
+
         line = open_line(raw, sealed=self.manifest.sealed)
         if not isinstance(line.get("case_id"), str) or not {"status", "error"} <= line.keys():
             raise Damaged("it is no line of a case")
+        if fault := misfit(line, self.manifest.system):
+            raise Damaged(f"case {line['case_id']!r}: {fault}")
         line.pop(CHECKSUM, None)
         return line
+
+    def damaged(self, number: int, fault: object) -> RunError:
+        """The error of a reader that cannot go on after a line of `cases.jsonl`.
+
+        Args:
+            number: Of the line, from 1.
+            fault: What is wrong with it.
+        """
+        return RunError(f"{self.path / CASES}: line {number}: {fault}; {repair_hint(self.path)}")
+
+    def damaged_at(self, start: int, fault: object) -> RunError:
+        """The same for a line that begins at a byte."""
+        number = next((one.number for one in self.case_lines() if one.start >= start), 1)
+        return self.damaged(number, fault)
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Whole lines with their byte offsets; a torn last line is not whole."""
         ended = set()
         for one in self.case_lines():
             if one.line is None:
-                raise RunError(
-                    f"{self.path / CASES}: line {one.number}: {one.fault}; {repair_hint(self.path)}"
-                )
+                raise self.damaged(one.number, one.fault)
             ended.add(one.line["case_id"])
             yield one.start, one.line
         # Cases that have ended stay so, and the counts are as old as the end of the last session.
