@@ -298,7 +298,7 @@ def test_of_the_other_disk_nothing_but_a_variable_is_expanded(word: str) -> None
 
 
 def sharded(**more: Any) -> ShardedRun:
-    given = {"run": ("tamu", "cases.jsonl"), "session": (), "count": 4, "out": Path("night")}
+    given: dict[str, Any] = {"run": ("tamu", "cases.jsonl"), "session": (), "count": 4, "out": Path("night")}
     return ShardedRun(**given | more)
 
 

@@ -114,10 +114,12 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool, more: tuple[str, ..
         place.command("run", "tamu", *given, "--max-retries", "0", "--out", "killed", *more)
         (place.folder / "failing").unlink()
         again = "retry"
+    beginning: tuple[str | Path, ...] = ("run", "tamu", *given, "--out", "killed", *more)
+    going_on: tuple[str | Path, ...] = (again, "killed", *more)
     for number in range(KILLS_A_CHAIN):
         settle(place.folder / "killed")
         first = not (place.folder / "killed" / MANIFEST).exists()
-        words = ("run", "tamu", *given, "--out", "killed", *more) if first else (again, "killed", *more)
+        words = beginning if first else going_on
         before = sum(place.calls.values()) - _stored(place.folder / "killed")
         if place.command(*words, kill_within=seconds) == 0:
             break
@@ -128,9 +130,8 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool, more: tuple[str, ..
         if (place.folder / "killed" / MANIFEST).exists():
             tally.faults += check(RunFolder(place.folder / "killed")).faults if more else []
     settle(place.folder / "killed")
-    words = ("run", "tamu", *given, "--out", "killed", *more)
-    began_already = (place.folder / "killed" / MANIFEST).exists()
-    code = place.command(*((again, "killed", *more) if began_already else words))
+    first = not (place.folder / "killed" / MANIFEST).exists()
+    code = place.command(*(beginning if first else going_on))
     if code != 0:
         tally.faults.append(f"{again} ended with {code}")
     if (place.folder / "killed" / CASES).read_bytes() != (place.folder / "whole" / CASES).read_bytes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +192,7 @@ def test_a_run_without_checksums_goes_on(run: Path, tmp_path: Path) -> None:
     assert (resumed.summary["done"], resumed.summary["last_session"]["calls"]) == (12, 0)
 
 
-def with_fields(run: Path, number: int, fields: Mapping[str, Any]) -> str:
+def with_fields(run: Path, number: int, fields: dict[str, Any]) -> str:
     """Give a line of the cases other values and a checksum that fits; its case."""
     lines = (run / CASES).read_bytes().splitlines(keepends=True)
     line = RunFolder(run).parse(lines[number - 1])
