@@ -120,6 +120,15 @@ def write_private(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def flush_folder(path: Path) -> None:
+    """Have the names in a folder on the disk for good."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def _unnamed(folder: Path) -> int | None:
     """A new file without a name; None where the system has none."""
     flag = getattr(os, "O_TMPFILE", None)

@@ -22,6 +22,7 @@ _BUDGET = "Budget"
 _CLUSTER = "Clusters"
 _BATCHES = "Batches (models named batch:...)"
 _STORE = "Several runners"
+_SCRATCH = "Scratch disk"
 _METRICS = "Metrics that need weights or a licence"
 
 
@@ -31,11 +32,15 @@ def run_folder(name: str) -> Path:
     Raises:
         RunError: No run is meant, or several are.
     """
-    if Path(name).exists():
-        return Path(name)
+    from cli.terminal import print_message
+    from runs.elsewhere import elsewhere
     from runs.found import named_run
 
-    return named_run(name)
+    path = Path(name)
+    path = path if path.exists() else named_run(name)
+    if (found := elsewhere(path)) is not None:
+        print_message(f"{path}: its session writes in {found.words}; here is what it published last")
+    return path
 
 
 def input_path(text: str) -> Path:
@@ -463,6 +468,54 @@ class StoreFlags:
 
         store = None if self.store is None else parse_store(self.store)
         return replace(options, store=store, lease_s=self.lease)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchFlags:
+    """Where a session writes its run."""
+
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the run in a private folder below this one, such as on the local disk of a node, and"
+            " publish it whole in the run's folder: now and then, and when the session ends.",
+            metavar="DIR",
+            rich_help_panel=_SCRATCH,
+        ),
+    ] = None
+    publish_every: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="With --scratch, minutes between publications while cases run; 0 for one at the end alone."
+            " (default: 10)",
+            metavar="MINUTES",
+            rich_help_panel=_SCRATCH,
+        ),
+    ] = None
+    scratch_lost: Annotated[
+        bool,
+        typer.Option(
+            "--scratch-lost",
+            help="Go on from what was last published where the folder of a killed session cannot be found.",
+            rich_help_panel=_SCRATCH,
+        ),
+    ] = False
+
+    def with_options(self, options: Options) -> Options:
+        """The options of a batch with these.
+
+        Raises:
+            typer.BadParameter: There is no folder to publish from.
+        """
+        from runs.scratch import EVERY_MINUTES, Scratch
+
+        if self.publish_every is not None and self.scratch is None:
+            raise typer.BadParameter("--publish-every needs --scratch DIR")
+        if self.scratch is None and not self.scratch_lost:
+            return options
+        every = EVERY_MINUTES if self.publish_every is None else self.publish_every
+        return replace(options, scratch=Scratch(self.scratch, every, self.scratch_lost))
 
 
 @dataclass(frozen=True, kw_only=True)

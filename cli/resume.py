@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from cli.options import ClusterFlags, JsonOption, ModelOption, RunFolderArgument, StoreFlags
+from cli.options import (
+    ClusterFlags,
+    JsonOption,
+    ModelOption,
+    RunFolderArgument,
+    ScratchFlags,
+    StoreFlags,
+)
 
 
 def resume(
@@ -21,20 +28,23 @@ def resume(
     *,
     flags: ClusterFlags,
     sharing: StoreFlags,
+    publishing: ScratchFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Continue a run that was killed or interrupted.
 
     Cases that have ended stay as they are; those that wait for a person continue if they have a review.
     Calls that were answered are replayed from the journal. A run is not resumed if recipe, prompts, cases,
-    demonstrations or models have changed; a server's address may.
+    demonstrations or models have changed; a server's address may. A run that was killed with `--scratch` goes
+    on with `evigraph resume RUN --scratch DIR` on the same machine.
 
     Example: evigraph resume out/2026-11-21T10-15-tamu-ab12
     """
     from cli.session import chosen_models, run_session
     from runs.sessions import resume as resume_run
 
-    models, options = chosen_models(run, model), sharing.with_options(flags.options("resume"))
+    models = chosen_models(run, model)
+    options = publishing.with_options(sharing.with_options(flags.options("resume")))
     run_session(
         lambda stop, watcher: resume_run(
             run,
@@ -76,6 +86,7 @@ def retry(
     *,
     flags: ClusterFlags,
     sharing: StoreFlags,
+    publishing: ScratchFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Run the failed cases of a run again, and only those (and any that never ran).
@@ -90,10 +101,8 @@ def retry(
     from cli.session import chosen_models, run_session
     from runs.sessions import retry as retry_run
 
-    models, options = (
-        chosen_models(run, model),
-        sharing.with_options(flags.options("retry", online=retry_online)),
-    )
+    models = chosen_models(run, model)
+    options = publishing.with_options(sharing.with_options(flags.options("retry", online=retry_online)))
     run_session(
         lambda stop, watcher: retry_run(
             run,

@@ -15,6 +15,7 @@ from cli.options import (
     LimitOption,
     ModelOption,
     NewKeyOption,
+    ScratchFlags,
     ShardOption,
     StoreFlags,
     ThresholdOption,
@@ -125,6 +126,7 @@ def run(
     *,
     flags: ClusterFlags,
     sharing: StoreFlags,
+    publishing: ScratchFlags,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Count the calls and tokens that the run would take, and make none."),
@@ -136,6 +138,9 @@ def run(
     Everything is checked before the first call: cases, key, recipe, models, demonstrations. Results are
     written as each case ends. Exit code 0: all cases done, or waiting for a person; 1: some failed, or a
     budget ended the run; 2: wrong usage or input; 130: interrupted.
+
+    `--scratch /local` writes the run on a local disk and publishes it whole in `--out`, which may lie on a
+    network file system.
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
@@ -190,7 +195,7 @@ def run(
         places={name: path for name, path in places.items() if path is not None},
         selection=selection_of(case_ids, limit, shard),
     )
-    options = sharing.with_options(flags.options("run"))
+    options = publishing.with_options(sharing.with_options(flags.options("run")))
     if dry_run:
         from cli.dry_run import print_dry_run
 

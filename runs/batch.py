@@ -38,6 +38,7 @@ from runs.ordering import OrderedCases, window_size
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
+from runs.scratch import Scratch
 from runs.shared_run import LEASE_S
 from runs.trace_file import Line
 from runs.watcher import NodeWatcher, Progress, Watcher
@@ -127,6 +128,7 @@ class Options:
         on: The cluster that cases run on; None for this process.
         store: The database in which the run is shared; None for a run in its folder alone, or the recorded.
         lease_s: Seconds after which other runners take over the cases of one that does not respond.
+        scratch: Where the run is written before it is published; None for its folder.
     """
 
     command: str
@@ -138,6 +140,7 @@ class Options:
     on: Cluster | None = None
     store: StoreAddress | None = None
     lease_s: float = LEASE_S
+    scratch: Scratch | None = None
 
 
 async def run_batch(
@@ -200,9 +203,9 @@ async def run_batch(
             )
             folder.save_manifest()
             own = None if (folder.path / CALLS).is_symlink() else journal
-            record_start(folder.path, manifest, options.command, own)
+            record_start(folder.home, manifest, options.command, own)
             watcher.update(progress)
-            held = HeldCases(ReviewedRun(folder.path), watcher.notify)
+            held = HeldCases(ReviewedRun(folder.home), watcher.notify)
             expected = Expectation(assembly, skipped, progress, manifest.budget.prices)
             try:
                 # The first cases are rehearsed before any begins only where a budget has to know.
@@ -226,7 +229,7 @@ async def run_batch(
                     _ended_well(known),
                     only=only,
                 )
-                async with shown_while_running(folder.path, progress, watcher, expected):
+                async with shown_while_running(folder.home, progress, watcher, expected):
                     if rounds is None:
                         finished = await batch.run(cases_at_once_of(assembly, options, cluster), stop)
                     else:
@@ -242,7 +245,7 @@ async def run_batch(
         finally:
             journal.close()
     except (OSError, JournalError, CallError) as error:
-        raise RunStopped(why_stopped(folder.path, error, options.command)) from error
+        raise RunStopped(why_stopped(folder.home, error, options.command)) from error
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
@@ -253,7 +256,7 @@ async def run_batch(
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
         save_if_possible(folder)
         with contextlib.suppress(OSError):
-            record_end(folder.path, status, manifest.counts.total, since(sent_before, so_far()))
+            record_end(folder.home, status, manifest.counts.total, since(sent_before, so_far()))
     return status
 
 

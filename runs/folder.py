@@ -18,6 +18,7 @@ from cases.disks import disk_of
 from cases.files import end_of_whole_lines
 from cases.locks import FileLock, LockedError
 from cases.private import close_to_others, open_here, private_folder, replacing
+from runs.elsewhere import MARKER, elsewhere, settle
 from runs.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, quoted, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TRACE, TraceFile, open_for_append, pack
@@ -60,7 +61,12 @@ class CaseLine(NamedTuple):
 
 
 class RunFolder:
-    """Reads a run. Lines that a kill has torn are passed over; the last line of a case counts."""
+    """Reads a run. Lines that a kill has torn are passed over; the last line of a case counts.
+
+    Attributes:
+        home: The folder that users know the run by, where others add reviews to it; another one than `path`
+            for a session that writes the run elsewhere.
+    """
 
     def __init__(self, path: Path, *, manifest: str = MANIFEST) -> None:
         """Open a run folder.
@@ -73,6 +79,8 @@ class RunFolder:
             RunError: It has no run, one of another version, or one whose policy forbids what is going on.
         """
         self.path = path
+        self.home = path
+        settle(path)
         if not (path / manifest).is_file():
             raise RunError(f"{path}: no run here ({manifest} is missing)")
         self._manifest = manifest
@@ -193,20 +201,37 @@ class RunFolder:
         Raises:
             Damaged: It is not what was written.
         """
+        # Systems bring their nodes, and those langgraph.
+        from runs.case_shape import misfit
+
         line = open_line(raw, sealed=self.manifest.sealed)
         if not isinstance(line.get("case_id"), str) or not {"status", "error"} <= line.keys():
             raise Damaged("it is no line of a case")
+        if fault := misfit(line, self.manifest.system):
+            raise Damaged(f"case {line['case_id']!r}: {fault}")
         line.pop(CHECKSUM, None)
         return line
+
+    def damaged(self, number: int, fault: object) -> RunError:
+        """The error of a reader that cannot go on after a line of `cases.jsonl`.
+
+        Args:
+            number: Of the line, from 1.
+            fault: What is wrong with it.
+        """
+        return RunError(f"{self.path / CASES}: line {number}: {fault}; {repair_hint(self.path)}")
+
+    def damaged_at(self, start: int, fault: object) -> RunError:
+        """The same for a line that begins at a byte."""
+        number = next((one.number for one in self.case_lines() if one.start >= start), 1)
+        return self.damaged(number, fault)
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Whole lines with their byte offsets; a torn last line is not whole."""
         ended = set()
         for one in self.case_lines():
             if one.line is None:
-                raise RunError(
-                    f"{self.path / CASES}: line {one.number}: {one.fault}; {repair_hint(self.path)}"
-                )
+                raise self.damaged(one.number, one.fault)
             ended.add(one.line["case_id"])
             yield one.start, one.line
         # Cases that have ended stay so, and the counts are as old as the end of the last session.
@@ -227,10 +252,11 @@ class RunWriter(RunFolder):
         Raises:
             RunError: No run, or another process is writing it.
         """
+        settle(path)
         if not (path / MANIFEST).is_file():
             raise RunError(f"{path}: no run here ({MANIFEST} is missing)")
         # What another process writes until it gives the lock back must not be read before.
-        self._lock = _take_lock(path)
+        self._lock = take_lock(path)
         opened: list[FileLock | IO[bytes]] = [self._lock]
         try:
             super().__init__(path)
@@ -252,10 +278,7 @@ class RunWriter(RunFolder):
             RunError: The folder holds something already.
             OSError: It cannot be written.
         """
-        if path.exists() and not all(_is_leftover(one) for one in path.iterdir()):
-            holds_run = (path / MANIFEST).is_file()
-            hint = f"go on with it: evigraph resume {quoted(path)}" if holds_run else "choose another --out"
-            raise RunError(f"{path}: the folder is not empty; {hint}")
+        demand_empty(path)
         private_folder(path)
         manifest.sealed = True
         write_manifest(path, manifest)
@@ -357,10 +380,23 @@ def pack_line(case: Line) -> bytes:
     return seal_line(json.dumps(case, ensure_ascii=False).encode(errors="replace")) + b"\n"
 
 
+def demand_empty(path: Path) -> None:
+    """Ask whether a new run may be made in a folder.
+
+    Raises:
+        RunError: It holds something already.
+    """
+    settle(path)
+    if path.exists() and not all(_is_leftover(one) for one in path.iterdir()):
+        holds_run = (path / MANIFEST).is_file()
+        hint = f"go on with it: evigraph resume {quoted(path)}" if holds_run else "choose another --out"
+        raise RunError(f"{path}: the folder is not empty; {hint}")
+
+
 def _is_leftover(path: Path) -> bool:
     """Whether a file may have been left by a run that was killed before it had a manifest."""
     return (
-        path.name == COPY
+        path.name in (COPY, MARKER)
         or path.name.startswith(_LOCK)
         or (path.name.startswith(".") and path.suffix == ".tmp")
     )
@@ -387,13 +423,29 @@ def _open_for_append(path: Path) -> IO[bytes]:
     return file
 
 
-def _take_lock(path: Path) -> FileLock:
+def take_lock(path: Path, *, from_elsewhere: bool = False) -> FileLock:
+    """Keep all other writers off a run.
+
+    Args:
+        path: Its folder.
+        from_elsewhere: Whether what a session has written elsewhere is known to the one who asks.
+
+    Raises:
+        RunError: There is another one, or one that was killed has left its work elsewhere.
+    """
     try:
-        return FileLock(path / _LOCK)
+        lock = FileLock(path / _LOCK)
     except LockedError as error:
         raise RunError(f"{path}: {error}") from None
     except OSError as error:
         raise unwritable(path, error) from None
+    try:
+        if not from_elsewhere and (path / MANIFEST).exists() and (found := elsewhere(path)) is not None:
+            raise found.refusal(path)
+    except BaseException:
+        lock.close()
+        raise
+    return lock
 
 
 def unwritable(path: Path, error: OSError) -> RunError:
@@ -419,7 +471,7 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         RunError: There is one.
     """
-    lock = _take_lock(path)
+    lock = take_lock(path)
     try:
         _settle(path / CALLS)
         yield

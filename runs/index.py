@@ -28,7 +28,7 @@ from runs.case_summary import (
     wanted_by_people,
 )
 from runs.folder import CASES, RunFolder
-from runs.manifest import RunError, recorded_cases, recorded_source, repair_hint
+from runs.manifest import RunError, recorded_cases, recorded_source
 from runs.purged import purged_of
 from runs.sealed import Damaged
 from runs.trace_file import Line, Place, TraceFile
@@ -322,9 +322,7 @@ class RunIndex:
                 try:
                     self._store_line(self.folder.parse(raw), Span(start, end), revision)
                 except (Damaged, ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise RunError(
-                        f"{path}: damaged at byte {start:,}: {error}; {repair_hint(self.folder.path)}"
-                    ) from error
+                    raise self.folder.damaged_at(start, error) from error
                 start = end
             self._set_fact("revision", str(revision))
             self._set_fact("lines_end", _json([status.st_ino, start, _tail(file, start), status.st_mtime_ns]))

@@ -285,10 +285,7 @@ class _ShardLines:
         try:
             return raw, self.shard.run.parse(raw)
         except Damaged as error:
-            path = self.shard.run.path
-            raise RunError(
-                f"{path / CASES}: damaged at byte {place:,}: {error}; {repair_hint(path)}"
-            ) from None
+            raise self.shard.run.damaged_at(place, error) from None
 
     def _look_up(self) -> None:
         """Find the lines that are left; the last one of a case counts."""

@@ -1,17 +1,20 @@
-"""A run folder that is built beside its place and takes it once it is whole: a kill leaves nothing there."""
+"""What is built beside its place and takes it once it is whole, and journals as they can be copied."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
-from cases.private import private_folder
+from cases.private import flush_folder, private_folder
 from runs.folder import locked
 from runs.manifest import RunError
+from serving.journal_files import open_to_read, open_to_write
 
 
 def demand_free(out: Path) -> None:
@@ -58,16 +61,33 @@ def publish(build: Path, out: Path) -> None:
     flush_folder(build.parent)
 
 
-def flush_folder(path: Path) -> None:
-    """Have the names in a folder on the disk for good."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def flush(file: IO[bytes]) -> None:
     """Have what was written on the disk for good."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def fold_log(journal: Path) -> bool:
+    """Put the log of a journal into its file; False where a reader kept that off.
+
+    Raises:
+        sqlite3.Error: It cannot be read or written.
+    """
+    with closing(open_to_write(journal)) as database:
+        # A page of the viewer may read for long, and a copy does as well.
+        database.execute("PRAGMA busy_timeout=0")
+        (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+def copy_journal(journal: Path, copy: Path) -> None:
+    """Copy a journal at one moment, while others read and write it, to a file without a log.
+
+    Raises:
+        sqlite3.Error: It cannot be read, or the copy not written.
+        OSError: The same.
+    """
+    with closing(open_to_read(journal)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+        # Whoever opens it needs no file beside it then.
+        target.execute("PRAGMA journal_mode=DELETE")

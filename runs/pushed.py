@@ -14,7 +14,6 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from io import BufferedRandom, BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
@@ -28,11 +27,10 @@ from runs.folder import CALLS, COPY, RunFolder, locked
 from runs.found import find_runs
 from runs.index import INDEX
 from runs.manifest import RunError, quoted, utc_now
-from runs.publishing import demand_free, flush, place_beside, publish
+from runs.publishing import copy_journal, demand_free, flush, fold_log, place_beside, publish
 from runs.purged import purged_of
 from runs.sealed import CHECKSUM, Damaged, open_document, seal_document
 from serving.gate import hold_for, take_cases
-from serving.journal_files import open_to_read, open_to_write
 from serving.object_store import ObjectStore
 
 LIST = "pushed.json"
@@ -258,26 +256,16 @@ def _whole(file: Path, copies: Path) -> Path:
         return file
     try:
         # Runs of an experiment link to one journal, which the others may be writing.
-        if not file.is_symlink() and _log_is_empty(file):
+        if not file.is_symlink() and fold_log(file):
             return file
         private_folder(copies)
         copy = copies / f"{len([*copies.iterdir()])}.sqlite"
-        with closing(open_to_read(file)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
+        copy_journal(file, copy)
         return copy
     except (sqlite3.Error, OSError) as error:
         raise RunError(
             f"{file}: cannot be read: {error}; see what is whole: evigraph check {quoted(file.parent)}"
         ) from None
-
-
-def _log_is_empty(journal: Path) -> bool:
-    """Put the log of a journal into its file; False where a reader kept that off."""
-    with closing(open_to_write(journal)) as database:
-        # A page of the viewer may read for long, and a copy does as well.
-        database.execute("PRAGMA busy_timeout=0")
-        (busy, _, _) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
 
 
 def _content(file: Path, step: Step) -> Content:

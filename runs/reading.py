@@ -31,6 +31,7 @@ class Run:
         self.folder = RunFolder(path)
         self._index = RunIndex(self.folder)
         self._journal: Journal | None = None
+        self._file: int | None = None
         self._index.refresh(report)
 
     @property
@@ -121,8 +122,14 @@ class Run:
             self._opened_journal()
 
     def _opened_journal(self) -> Journal:
+        path = self.path / CALLS
+        # A run that is written elsewhere gets another file whenever it is published.
+        file = path.stat().st_ino if path.exists() else None
+        if self._journal is not None and file != self._file:
+            self._journal.close()
+            self._journal = None
         if self._journal is None:
-            self._journal = Journal(self.path / CALLS, read_only=True)
+            self._journal, self._file = Journal(path, read_only=True), file
         return self._journal
 
     def close(self) -> None:

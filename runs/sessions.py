@@ -33,6 +33,7 @@ from runs.purged import refuse_purged
 from runs.recorded import recorded_places
 from runs.reviewers import ReviewedRun
 from runs.reviews import is_stale
+from runs.scratch import writing
 from runs.servers import Servers
 from runs.shared_batch import open_shared, run_shared
 from runs.shared_run import SharedRun
@@ -93,7 +94,9 @@ async def start(
                 path = out or _new_folder(request.recipe.system, assembly.manifest)
                 shared = await _shared(assembly, options, options.store, watcher, begin=True)
                 try:
-                    folder = ending.enter_context(RunWriter.create(path, assembly.manifest))
+                    folder = await ending.enter_async_context(
+                        writing(path, options.scratch, watcher.notify, assembly.manifest)
+                    )
                 except BaseException:
                     if shared is not None:
                         await shared.close()
@@ -140,9 +143,11 @@ async def resume(
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
-    with RunWriter(path) as folder, _servers(servers, watcher, stop) as started:
+    async with contextlib.AsyncExitStack() as ending:
+        folder = await ending.enter_async_context(writing(path, options.scratch, watcher.notify))
+        started = ending.enter_context(_servers(servers, watcher, stop))
         _refuse_fork(folder)
-        refuse_purged(folder.path)
+        refuse_purged(folder.home)
         demand_whole(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
         reviewed = reviewed_waiting(folder, watcher.notify)
@@ -192,9 +197,11 @@ async def retry(
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
-    with RunWriter(path) as folder, Servers(watcher.notify, stop) as servers:
+    async with contextlib.AsyncExitStack() as ending:
+        folder = await ending.enter_async_context(writing(path, options.scratch, watcher.notify))
+        servers = ending.enter_context(Servers(watcher.notify, stop))
         _refuse_fork(folder)
-        refuse_purged(folder.path)
+        refuse_purged(folder.home)
         demand_whole(folder)
         if corrected and folder.manifest.store is not None:
             raise RunError(
@@ -234,6 +241,8 @@ async def _shared(
         return None
     if options.on is not None:
         raise RunError("runners that share a database run their cases themselves; leave --on out")
+    if options.scratch is not None and options.scratch.folder is not None:
+        raise RunError("a run in a database lies there until it ends; leave --scratch out")
     return await open_shared(assembly, options, store, watcher, begin=begin)
 
 
@@ -248,7 +257,7 @@ async def _rejoin(
     recorded, store = folder.manifest.store, options.store
     try:
         if store is not None and recorded is None:
-            raise RunError(f"{folder.path}: this run began in its folder alone, so leave --store out")
+            raise RunError(f"{folder.home}: this run began in its folder alone, so leave --store out")
         if store is None and recorded is not None:
             store = parse_store(recorded)
         shared = await _shared(assembly, options, store, watcher, begin=False)
@@ -261,7 +270,7 @@ async def _rejoin(
 
 def _reviews_of(folder: RunFolder, case_ids: set[str]) -> dict[str, str]:
     """The reviews that count, as JSON, by case."""
-    reviews = ReviewedRun(folder.path).counting()
+    reviews = ReviewedRun(folder.home).counting()
     return {case_id: reviews[case_id].model_dump_json() for case_id in case_ids}
 
 
@@ -354,7 +363,7 @@ def _refuse_fork(folder: RunWriter) -> None:
     forked = folder.manifest.forked_from
     if forked is not None:
         raise RunError(
-            f"{folder.path} is a fork; run the step again from where it began:"
+            f"{folder.home} is a fork; run the step again from where it began:"
             f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --step {forked.step}"
         )
 
@@ -369,7 +378,7 @@ def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[
     Raises:
         RunError: The file of reviews cannot be read.
     """
-    reviews = ReviewedRun(folder.path).counting()
+    reviews = ReviewedRun(folder.home).counting()
     if not reviews:
         return set()
     waiting = [line for line in folder.cases() if line["status"] == WAITING and line["case_id"] in reviews]
@@ -442,9 +451,9 @@ async def _assemble_again(
         if corrected:
             changed = [name for name in changed if name != CASE_FILES]
         if changed:
-            again = f": evigraph retry {folder.path} --corrected" if changed == [CASE_FILES] else ""
+            again = f": evigraph retry {folder.home} --corrected" if changed == [CASE_FILES] else ""
             raise RunError(
-                f"{folder.path}: changed since this run began: {', '.join(changed)}."
+                f"{folder.home}: changed since this run began: {', '.join(changed)}."
                 f" Undo the change, or {'run the changed cases alone' if again else 'start a new run'}{again}"
             )
         if not options.batches.online:

@@ -25,6 +25,7 @@ GRACE_S = 120
 """Between the signal that a task is to end and the kill: calls under way are given up at once, so that what
 is needed is the time to write the last cases."""
 
+_VARIABLE = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})([\w@%.:,=+/-]*)", re.ASCII)
 _FINISHED = '^  "status": "finished"'
 _OWN_DIRECTIVES = ("array", "dependency", "open-mode", "output", "requeue", "signal")
 _DIRECTIVE = re.compile(r"--[a-z][a-z-]*(=[\w@%./:,=+-]+)?", re.ASCII)
@@ -67,8 +68,8 @@ class ShardedRun:
             index: Name of the variable with the number of the shard.
             at_stop: A line for a task that was told to stop and has not finished.
         """
-        begin = shlex.join(["evigraph", "run", *self.run])
-        session = "".join(f" {shlex.quote(word)}" for word in self.session)
+        begin = _words(["evigraph", "run", *self.run])
+        session = _words(["", *self.session]) if self.session else ""
         lines = [
             "set -u",
             *self.setup,
@@ -246,6 +247,20 @@ class Kubernetes:
             "metadata": {"name": name, "labels": labels},
             "spec": {"template": {"metadata": {"labels": labels}, "spec": pod}},
         }
+
+
+def _words(words: Sequence[str]) -> str:
+    """Words of a command, each as it stands, but for a folder of a node that the node's variable names."""
+    made = []
+    for before, word in zip(["", *words], words, strict=False):
+        name, _, value = word.partition("=")
+        if before == "--scratch" and (found := _VARIABLE.fullmatch(word)):
+            made.append(f'"{found[0]}"')
+        elif name == "--scratch" and (found := _VARIABLE.fullmatch(value)):
+            made.append(f'--scratch="{found[0]}"')
+        else:
+            made.append(shlex.quote(word) if word else "")
+    return " ".join(made)
 
 
 def _bash(directives: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -93,6 +94,26 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    def hang(self) -> None:
+        """Have all its processes do nothing, while its machine goes on to take what is sent to them."""
+        self._signal_all(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Have them go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        # The first one starts the others, so nothing is missed.
+        os.kill(self._process.pid, number)
+        for child in self._children():
+            os.kill(child, number)
+
+    def _children(self) -> list[int]:
+        assert self._process is not None
+        pid = self._process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
     def url(self, database: str, *, password: bool = True) -> str:
         """The address of a database."""
         secret = f":{self.password}" if password else ""
@@ -116,8 +137,7 @@ class PostgresServer:
         """Of all its processes since it was started, those that have ended among them."""
         assert self._process is not None
         total = sum(_ticks(self._process.pid)[:4])
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        total += sum(sum(_ticks(int(child))[:2]) for child in children)
+        total += sum(sum(_ticks(child)[:2]) for child in self._children())
         return total / os.sysconf("SC_CLK_TCK")
 
 

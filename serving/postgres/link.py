@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
@@ -16,6 +20,7 @@ from serving.postgres.address import StoreAddress, StoreError
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
+    from psycopg import Connection as BlockingConnection
 
     Connection = AsyncConnection[tuple[Any, ...]]
 
@@ -27,10 +32,17 @@ Result = TypeVar("Result")
 MAX_WAIT_S = 5.0
 """Between two attempts to connect again."""
 
+ANSWER_S = 30.0
+"""For which a statement may take before the server is asked whether it still answers anyone."""
+
+_LOOKS = 4
+"""At a statement that has not come back, in this time."""
+
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
     "application_name": "evigraph",
-    # A network that fails in silence is noticed within half a minute.
+    # A network that fails in silence is noticed within half a minute. A server that hangs is not: the kernel
+    # of its machine goes on to confirm what arrives.
     **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000},
 }
 
@@ -51,6 +63,8 @@ class Link:
         """
         self.address = address
         self._outage_s = outage_s
+        # Most of an outage is left for the attempts after the first.
+        self._answer_s = min(ANSWER_S, outage_s / 4) or ANSWER_S
         self._report = report
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
@@ -76,14 +90,55 @@ class Link:
 
     async def _try(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         if self._connection is None or self._connection.closed:
-            self._connection = await connect(self.address)
+            self._connection = await self._connect()
         try:
-            return await work(self._connection)
+            return await self._answered(self._connection, work)
         except BaseException as error:
             # Whoever is cancelled in the middle of a trip leaves a connection that no one else can use.
             if not isinstance(error, Exception) or _passes(error):
                 await self.close()
             raise
+
+    async def _connect(self) -> Connection:
+        async with asyncio.timeout(max(self._answer_s, MAX_WAIT_S)):
+            return await connect(self.address)
+
+    async def _answered(
+        self, connection: Connection, work: Callable[[Connection], Awaitable[Result]]
+    ) -> Result:
+        """Do some work; a connection whose server does not answer any more is cut.
+
+        What was sent may be done all the same once the server wakes up, after it was done again.
+
+        Raises:
+            TimeoutError: It does not answer, and nobody else either.
+        """
+        task = asyncio.ensure_future(work(connection))
+        patience = self._answer_s
+        try:
+            while not (await asyncio.wait({task}, timeout=self._answer_s / _LOOKS))[0]:
+                if getattr(connection, "waited", 0.0) < patience:
+                    continue
+                if not await self._answers():
+                    cut(connection)
+                    raise TimeoutError
+                # Such as one that waits until another runner has all cases in.
+                if patience == self._answer_s:
+                    self._report(f"store {self.address.name}: a statement takes long; the server answers")
+                patience += self._answer_s
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _answers(self) -> bool:
+        """Whether the server answers a new connection, and be it with a refusal."""
+        try:
+            connection = await self._connect()
+        except Exception as error:
+            return not is_silence(error)
+        await connection.close()
+        return True
 
     def _tell(self, state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome is not None:
@@ -115,15 +170,44 @@ def parameters(address: StoreAddress) -> str:
         raise StoreError(f"store {address.name}: its parameters are not those of PostgreSQL") from None
 
 
+@cache
+def _watched() -> type[Connection]:
+    """The driver's connection, which knows for how long it has been waiting for its server."""
+    from psycopg import AsyncConnection
+
+    class Watched(AsyncConnection[tuple[Any, ...]]):
+        _since: float | None = None
+
+        @property
+        def waited(self) -> float:
+            """Seconds that the present exchange with the server has taken; a copy is many of them."""
+            return 0.0 if self._since is None else time.monotonic() - self._since
+
+        async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+            self._since = time.monotonic()
+            try:
+                return await super().wait(gen, *args, **kwargs)
+            finally:
+                self._since = None
+
+    return Watched
+
+
+def cut(connection: Connection | BlockingConnection[Any]) -> None:
+    """Break a connection at this end, so that whoever waits on it learns at once that it is lost."""
+    from psycopg import Error
+
+    with contextlib.suppress(OSError, Error), socket.socket(fileno=os.dup(connection.fileno())) as ended:
+        ended.shutdown(socket.SHUT_RDWR)
+
+
 async def connect(address: StoreAddress) -> Connection:
     """A connection on which every statement is durable once it has come back.
 
     Raises:
         psycopg.Error: There is none.
     """
-    from psycopg import AsyncConnection
-
-    connection: Connection = await AsyncConnection.connect(parameters(address), autocommit=True)
+    connection = await _watched().connect(parameters(address), autocommit=True)
     # A database may be set to lose what it has confirmed.
     await connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false)"
@@ -156,6 +240,13 @@ def _passes(error: BaseException) -> bool:
     return isinstance(error, OperationalError | InterfaceError | TimeoutError | ConnectionError)
 
 
+def is_silence(error: BaseException | None) -> bool:
+    """Whether nothing was heard of the server at all."""
+    from psycopg.errors import ConnectionTimeout
+
+    return isinstance(error, TimeoutError | ConnectionTimeout)
+
+
 def explained(address: StoreAddress, error: Exception, outage_s: float = 0) -> Exception:
     """An error of the driver as one line; any other as it is."""
     from psycopg import Error
@@ -170,6 +261,8 @@ def _reason(error: BaseException | None) -> str:
     """The first line of what the driver says: the others quote statements and rows."""
     from psycopg import Error
 
+    if is_silence(error):
+        return "the server does not answer"
     message = error.diag.message_primary if isinstance(error, Error) else None
     lines = (message or str(error)).splitlines() or [type(error).__name__]
     return one_line(lines[0])[:300]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from serving.postgres.address import StoreAddress, StoreError
-from serving.postgres.link import explained, parameters
+from serving.postgres.link import ANSWER_S, cut, explained, is_silence, parameters
 
 _ONE_AT_A_TIME = 0x6576_6967_7261_7068
 """The advisory lock under which tables are made; runners that are started together wait for one another."""
@@ -24,15 +27,13 @@ def migrate(address: StoreAddress) -> None:
     from alembic.script import ScriptDirectory
     from sqlalchemy import create_engine, exc, pool, text
 
-    def connect() -> Any:
-        return psycopg.connect(parameters(address))
-
     config = Config()
     config.set_main_option("script_location", "serving.postgres:migrations")
     known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
-    engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=pool.NullPool)
     try:
-        with engine.connect() as connection:
+        driver = psycopg.connect(parameters(address))
+        engine = create_engine("postgresql+psycopg://", creator=lambda: driver, poolclass=pool.NullPool)
+        with _cut_in_silence(address, driver), engine.connect() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ONE_AT_A_TIME})
             revision = MigrationContext.configure(connection).get_current_revision()
             if revision is not None and revision not in known:
@@ -44,3 +45,26 @@ def migrate(address: StoreAddress) -> None:
         raise explained(address, error.orig if isinstance(error.orig, Exception) else error) from error
     except psycopg.Error as error:
         raise explained(address, error) from error
+
+
+@contextlib.contextmanager
+def _cut_in_silence(address: StoreAddress, connection: Any) -> Iterator[None]:
+    """Cut a connection that blocks this thread once its server answers nobody any more."""
+    import psycopg
+
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(ANSWER_S):
+            try:
+                psycopg.connect(parameters(address)).close()
+            except psycopg.Error as error:
+                if is_silence(error):
+                    cut(connection)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()

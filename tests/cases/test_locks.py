@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 
 from cases.disks import Disk, find_disk
 from cases.locks import FileLock, LockedError
+from tests.broken_locks import NO_LOCK, NO_OP, broken_flock
 
 _HOLD = """
 import sys, time
@@ -32,24 +32,11 @@ else:
     lock.close()
 """
 
-_BROKEN = """
-#include <errno.h>
-int flock(int file, int operation) { RESULT }
-"""
-
-NO_LOCK, NO_OP = "errno = ENOLCK; return -1;", "return 0;"
-
 
 @pytest.fixture(scope="module", params=[NO_LOCK, NO_OP], ids=["ENOLCK", "no-op"])
 def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """With a library before the system's, in which `flock` does not do its work."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    folder = tmp_path_factory.mktemp("library")
-    (folder / "broken.c").write_text(_BROKEN.replace("RESULT", request.param))
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", "broken.so", "broken.c"], cwd=folder, check=True)
-    return {**os.environ, "LD_PRELOAD": str(folder / "broken.so")}
+    return broken_flock(tmp_path_factory.mktemp("library"), request.param)
 
 
 @contextmanager

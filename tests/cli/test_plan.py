@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -264,8 +265,41 @@ def test_a_resume_is_given_the_flags_of_a_session_again(folder: Path) -> None:
     assert flags == ["--model", "scripted:script.py:count", "--rpm", "5", "--no-probe", "--concurrency", "3"]
 
 
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_variable_of_the_node_names_the_other_disk(folder: Path, joined: bool, begun: bool) -> None:
+    word = "${DISK}/my.runs"
+    given = (*GIVEN, f"--scratch={word}") if joined else (*GIVEN, "--scratch", word)
+    assert planned(folder, given=(*given, "--scratch-lost")).code == 0
+    (folder / "bin" / "evigraph").write_text('#!/bin/bash\nprintf "%s\\0" "$@" > given\n')
+    if begun:
+        (folder / "night" / "shards" / "0002").mkdir(parents=True)
+        (folder / "night" / "shards" / "0002" / "run.json").touch()
+    with task(folder, 2, DISK="/a disk; $(touch gone)") as done:
+        done.wait(timeout=60)
+    words = (folder / "given").read_text().split("\0")
+    assert words[0] == ("resume" if begun else "run") and "--scratch-lost" in words
+    place = "/a disk; $(touch gone)/my.runs"
+    assert f"--scratch={place}" in words or words[words.index("--scratch") + 1] == place
+    assert not (folder / "gone").exists()
+    # Without it, nothing is written in some other place.
+    (folder / "given").unlink()
+    with task(folder, 2) as done:
+        assert done.wait(timeout=60) != 0
+    assert not (folder / "given").exists()
+
+
+@pytest.mark.parametrize(
+    "word", ["$(touch gone)", "$DISK/`touch gone`", "${DISK:-x}", '$DISK"; touch gone; "']
+)
+def test_of_the_other_disk_nothing_but_a_variable_is_expanded(word: str) -> None:
+    script = sharded(run=("tamu", "cases.jsonl", "--scratch", word)).script("N")
+    assert f"--scratch {shlex.quote(word)}" in script
+
+
 def sharded(**more: Any) -> ShardedRun:
-    return ShardedRun(("tamu", "cases.jsonl"), (), **{"count": 4, "out": Path("night"), **more})
+    given: dict[str, Any] = {"run": ("tamu", "cases.jsonl"), "session": (), "count": 4, "out": Path("night")}
+    return ShardedRun(**given | more)
 
 
 def test_an_array_has_at_most_a_thousand_tasks() -> None:

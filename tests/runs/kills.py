@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runs.check import check
+from runs.elsewhere import elsewhere, settle
 from runs.folder import CALLS, CASES, MANIFEST, RunFolder
 from runs.reviews import Reviews
 from serving.journal import Journal
@@ -30,6 +31,9 @@ from tests.evigraph import COMMAND, write_cases, write_recipe
 
 BATCH = 40
 KILLS_A_CHAIN = 5
+ON_SCRATCH = ("--scratch", "disk", "--publish-every", "0.001")
+"""Sixty milliseconds between publications, so that many a kill falls into one."""
+
 SCRIPT = """\
 import asyncio, os
 from serving.backends.scripted import made_up_reply
@@ -86,8 +90,15 @@ class Place:
         return process.wait()
 
 
-def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
-    """A run that is killed again and again, by `resume` or `retry`, against one that never was."""
+def run_chain(place: Place, tally: Tally, *, retrying: bool, more: tuple[str, ...] = ()) -> None:
+    """A run that is killed again and again, by `resume` or `retry`, against one that never was.
+
+    Args:
+        place: Where.
+        tally: What is counted.
+        retrying: Whether it goes on by `retry`.
+        more: Options of the killed one.
+    """
     write_cases(place.folder / "cases.jsonl", BATCH)
     recipe = write_recipe(place.folder)
     (place.folder / "script.py").write_text(SCRIPT)
@@ -100,12 +111,15 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
     again = "resume"
     if retrying:
         (place.folder / "failing").touch()
-        place.command("run", "tamu", *given, "--max-retries", "0", "--out", "killed")
+        place.command("run", "tamu", *given, "--max-retries", "0", "--out", "killed", *more)
         (place.folder / "failing").unlink()
         again = "retry"
+    beginning: tuple[str | Path, ...] = ("run", "tamu", *given, "--out", "killed", *more)
+    going_on: tuple[str | Path, ...] = (again, "killed", *more)
     for number in range(KILLS_A_CHAIN):
+        settle(place.folder / "killed")
         first = not (place.folder / "killed" / MANIFEST).exists()
-        words = ("run", "tamu", *given, "--out", "killed") if first else (again, "killed")
+        words = beginning if first else going_on
         before = sum(place.calls.values()) - _stored(place.folder / "killed")
         if place.command(*words, kill_within=seconds) == 0:
             break
@@ -113,8 +127,11 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
         tally.in_flight += sum(place.calls.values()) - _stored(place.folder / "killed") - before
         if (place.folder / "killed" / MANIFEST).exists() and number % 2:
             place.command("show", "killed")
-    words = ("run", "tamu", *given, "--out", "killed")
-    code = place.command(*((again, "killed") if (place.folder / "killed" / MANIFEST).exists() else words))
+        if (place.folder / "killed" / MANIFEST).exists():
+            tally.faults += check(RunFolder(place.folder / "killed")).faults if more else []
+    settle(place.folder / "killed")
+    first = not (place.folder / "killed" / MANIFEST).exists()
+    code = place.command(*(beginning if first else going_on))
     if code != 0:
         tally.faults.append(f"{again} ended with {code}")
     if (place.folder / "killed" / CASES).read_bytes() != (place.folder / "whole" / CASES).read_bytes():
@@ -127,6 +144,8 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool) -> None:
 
 
 def _stored(run: Path) -> int:
+    if (left := elsewhere(run)) is not None:
+        run = Path(left.folder)
     if not (run / CALLS).exists():
         return 0
     journal = Journal(run / CALLS)
@@ -212,6 +231,7 @@ def review_chain(place: Place, tally: Tally) -> None:
 
 CHAINS: dict[str, Callable[[Place, Tally], None]] = {
     "run, resume": lambda place, tally: run_chain(place, tally, retrying=False),
+    "run --scratch": lambda place, tally: run_chain(place, tally, retrying=False, more=ON_SCRATCH),
     "retry": lambda place, tally: run_chain(place, tally, retrying=True),
     "corpus build": build_chain(
         lambda name: ("corpus", "build", "documents.jsonl", "--part-size", "300", "--out", name)

@@ -6,11 +6,13 @@ import re
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runs.check import check, repair_run
-from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder
+from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, pack_line
+from runs.index import INDEX
 from runs.manifest import RunError
 from runs.trace_file import TRACE, pack
 from serving.journal import CallCount, Journal
@@ -188,3 +190,84 @@ def test_a_run_without_checksums_goes_on(run: Path, tmp_path: Path) -> None:
     repair_run(run)
     resumed = evigraph("resume", run, "--json", folder=tmp_path)
     assert (resumed.summary["done"], resumed.summary["last_session"]["calls"]) == (12, 0)
+
+
+def with_fields(run: Path, number: int, fields: dict[str, Any]) -> str:
+    """Give a line of the cases other values and a checksum that fits; its case."""
+    lines = (run / CASES).read_bytes().splitlines(keepends=True)
+    line = RunFolder(run).parse(lines[number - 1])
+    lines[number - 1] = pack_line(line | fields)
+    (run / CASES).write_bytes(b"".join(lines))
+    (run / INDEX).unlink(missing_ok=True)
+    return str(line["case_id"])
+
+
+READERS = (
+    "show RUN",
+    "show RUN CASE",
+    "show RUN --json",
+    "score RUN",
+    "score RUN --json",
+    "export RUN --out tables",
+    "compare RUN WHOLE",
+    "compare WHOLE RUN",
+    "view RUN --bundle pages",
+    "analyse RUN",
+    "card RUN",
+    "resume RUN",
+    "retry RUN",
+    "rerun RUN CASE",
+    "status RUN",
+    "runs --root .",
+)
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_field_of_another_type_is_one_line_in_every_reader(
+    run: Path, made: dict[str, Path], tmp_path: Path, command: str
+) -> None:
+    case_id = with_fields(run, 3, {"flags": 3})
+    places = {"RUN": str(run), "CASE": case_id, "WHOLE": str(made["finished"])}
+    ended = evigraph(*(places.get(word, word) for word in command.split()), folder=tmp_path)
+    said = ended.out + ended.err
+    assert "internal error" not in said and "Traceback" not in said
+    if command.startswith("runs"):
+        # A list of many runs goes on with the others.
+        assert ended.code == 0 and "damaged" in ended.out
+    else:
+        assert ended.code == 2
+        assert f"cases.jsonl: line 3: case {case_id!r}: flags: " in ended.line
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"labels": []}, "labels: "),
+        ({"labels": {"1": 2}}, "labels.1: "),
+        ({"usage": {"calls": "many", "input_tokens": 0, "output_tokens": 0}}, "usage.calls: "),
+        ({"usage": {}}, "usage.calls: "),
+        ({"error": "late"}, "error: "),
+        ({"error": {"class": "timeout"}}, "error.message: "),
+        ({"status": None}, "status: "),
+        ({"vote_counts": [1, 2]}, "vote_counts: "),
+        ({"vote_counts": {"1": "two"}}, "vote_counts.1: "),
+        ({"usable_votes": True}, "usable_votes: "),
+        ({"intent": "treatment"}, "intent: "),
+        ({"evidence": {"threshold": 3}}, "evidence.threshold: "),
+        ({"answer": ["yes"]}, "answer: "),
+    ],
+)
+def test_the_check_names_the_field_and_a_repair_runs_the_case_again(
+    run: Path, made: dict[str, Path], fields: dict[str, Any], named: str
+) -> None:
+    case_id = with_fields(run, 2, fields)
+    (fault,) = [one for one in check(RunFolder(run)).faults if ": line " in one]
+    assert fault.startswith(f"{run / CASES}: line 2: case {case_id!r}: {named}")
+    assert repair_run(run).found.lost_cases == [case_id]
+    assert check(RunFolder(run)).faults == []
+
+
+def test_results_of_a_system_that_is_not_here_are_taken_as_they_are(run: Path) -> None:
+    edit_manifest(run, system="gone")
+    with_fields(run, 2, {"vote_counts": 3})
+    assert [line["vote_counts"] for line in RunFolder(run).cases()][1] == 3

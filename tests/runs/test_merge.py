@@ -204,7 +204,7 @@ def test_damage_in_a_shard_is_not_merged(folder: Path) -> None:
     path = folder / "shard-0" / CASES
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"status": "done"', b'"status": "dome"', 1))
-    with pytest.raises(RunError, match=r"shard-0/cases\.jsonl: damaged at byte"):
+    with pytest.raises(RunError, match=r"shard-0/cases\.jsonl: line \d+: "):
         made(shards(folder), folder / "run")
     path.write_bytes(b"".join(content.splitlines(keepends=True)[1:]))
     with pytest.raises(RunError, match=r"shard-0/cases\.jsonl: the line of case '\w+' is missing"):

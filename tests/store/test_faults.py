@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from serving.postgres import schema
+from serving.postgres.address import StoreError, parse_store
+from serving.postgres.link import Link
 from tests.store.runners import CALLS_OF_A_RUN, MOST_AWAY, Bench
+
+if TYPE_CHECKING:
+    from serving.postgres.link import Connection
 
 pytestmark = pytest.mark.scale
 
@@ -85,6 +93,69 @@ def test_a_database_that_stays_away_ends_the_session_and_the_run_goes_on_later(b
     assert 0 <= lost <= MOST_AWAY
     assert bench.start("run", "--lease", "1", command="resume").wait() == 0
     bench.demand_whole(runner, twice=lost)
+
+
+def test_a_database_that_hangs_is_waited_for_and_costs_nothing(bench: Bench) -> None:
+    runner = bench.start("run", "--max-outage", "20", "--lease", "2")
+    bench.until_asked(SOME)
+    bench.server.hang()
+    try:
+        bench.until(lambda: "the server does not answer; trying again for 20 s" in runner.said)
+    finally:
+        bench.server.wake()
+    assert runner.wait() == 0
+    bench.demand_whole(runner)
+
+
+def test_what_a_hanging_database_was_sent_changes_nothing_when_it_wakes(bench: Bench) -> None:
+    first = bench.start("first", "--max-outage", "3", "--lease", "2")
+    bench.until_asked(SOME)
+    bench.server.hang()
+    try:
+        assert first.wait() == 1
+    finally:
+        bench.server.wake()
+    assert "the server does not answer for 3 s; all that is known is kept" in first.said
+    assert "Traceback" not in first.said
+    # What was sent lands now, beside the runner that takes over.
+    second = bench.start("second", "--lease", "2")
+    assert second.wait() == 0
+    lost = bench.asked.total() - CALLS_OF_A_RUN
+    assert 0 <= lost <= 2 * MOST_AWAY
+    assert bench.start("first", "--lease", "2", command="resume").wait() == 0
+    bench.demand_whole(first, second, twice=lost)
+
+
+async def test_a_statement_that_takes_long_on_a_server_that_answers_is_waited_for(bench: Bench) -> None:
+    said: list[str] = []
+    link = Link(parse_store(bench.server.url(bench.database)), 1.0, said.append)
+
+    async def sleep(connection: Connection) -> str:
+        (found,) = await (await connection.execute("SELECT 'awake', pg_sleep(4)")).fetchall()
+        return str(found[0])
+
+    assert await link.do(sleep) == "awake"
+    await link.close()
+    assert [line.partition(": ")[2] for line in said] == ["a statement takes long; the server answers"]
+
+
+def test_making_the_tables_does_not_wait_for_a_server_that_hangs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "ANSWER_S", 0.5)
+    address = parse_store(f"{bench.server.url(bench.database)}?connect_timeout=2")
+    begin = schema._cut_in_silence
+
+    def hang_first(*given: Any) -> AbstractContextManager[None]:
+        bench.server.hang()
+        return begin(*given)
+
+    monkeypatch.setattr(schema, "_cut_in_silence", hang_first)
+    try:
+        with pytest.raises(StoreError):
+            schema.migrate(address)
+    finally:
+        bench.server.wake()
 
 
 @pytest.mark.parametrize(("code", "waits"), [("53100", True), ("42501", False)])
