@@ -98,6 +98,21 @@ def task(folder: Path, index: int, *command: str, **more: str) -> Iterator[subpr
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=60)
+        deadline = time.monotonic() + 60
+        while has_processes(process.pid):
+            # Until they have ended they keep their locks.
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def has_processes(group: int) -> bool:
+    """Whether any process of a group has not ended yet; it may be no child of ours."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, found = path.read_text().rpartition(")")[2].split()[:3]
+            if int(found) == group and state not in ("X", "Z"):
+                return True
+    return False
 
 
 def begin(folder: Path, index: int, process: subprocess.Popen[bytes]) -> None:
