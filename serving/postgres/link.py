@@ -121,6 +121,8 @@ class Link:
                     continue
                 if not await self._answers():
                     cut(connection)
+                    # Before it is cancelled: the driver would ask the server to end the statement.
+                    await asyncio.wait({task}, timeout=1)
                     raise TimeoutError
                 # Such as one that waits until another runner has all cases in.
                 if patience == self._answer_s:
