@@ -88,22 +88,8 @@ def evigraph(
 def processes() -> ForkServerContext:
     """Processes that begin with what commands import: that takes most of a command's time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*_OF_OTHERS, *_OURS])
+    context.set_forkserver_preload(["tests.preloaded"])
     return context
-
-
-_OF_OTHERS = [
-    *("asyncio", "typer.rich_utils", "rich.console", "rich.markdown", "rich.progress", "rich.table", "yaml"),
-    *("langgraph.graph", "langchain_core.language_models", "langchain_openai", "chromadb", "tenacity"),
-    *("numpy", "orjson", "aiohttp", "httpx", "bm25s", "sentencex", "scipy.stats", "jinja2", "lxml.etree"),
-    *("pydantic", "pyarrow.parquet"),
-]
-# What a module needs does not depend on the modules before it: none is in a circle of imports.
-_OURS = [
-    *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.glob("cli/[!_]*.py"))),
-    *(f"graph.{name}" for name in ("bioasq", "direct", "heids", "tamu", "timeaware", "weak_labels")),
-    *("serving.backends.scripted", "serving.privacy"),
-]
 
 
 def _forget_ours() -> None:
