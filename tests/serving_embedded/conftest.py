@@ -12,9 +12,8 @@ from serving.model_name import ModelName
 from tests.serving_embedded.cases import MODEL
 from weights.pull import pull
 
-
 LAYERS = 4
-"""Of thirty. What the engine does with rows, prefixes and schemas does not depend on how well a model talks."""
+"""Of thirty. Rows, prefixes and schemas do not depend on how well a model talks."""
 
 
 @pytest.fixture(scope="session")
