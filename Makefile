@@ -40,7 +40,7 @@ check: $(INSTALLED) ## Lint, format, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(INSTALLED) ## Tests without those that need vLLM, two workers a processor; property tests draw the same examples each time
+unit: $(INSTALLED) ## Tests without those that need vLLM, three workers for two processors; property tests draw the same examples each time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
 
 test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from serving import gate
 from serving.privacy import switch_off_telemetry
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 switch_off_telemetry()
 
@@ -53,17 +60,51 @@ def no_policy() -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """For `-n auto`, two workers a processor: half of their time they wait for servers and commands."""
+    """For `-n auto`, half as many again as processors: workers wait for servers now and then.
+
+    Each takes 35 seconds of a processor for modules and commands to be imported before its first test.
+    """
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(processors, min(2 * processors, MAX_WORKERS))
+    return max(processors, min(3 * processors // 2, MAX_WORKERS))
+
+
+_first_collects = pytest.StashKey[IO[bytes]]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Let the first worker collect alone, so that the others find the modules that it has compiled.
+
+    In a fresh clone each would compile ten thousand of them, and rewrite the assertions of our tests.
+    """
+    stash = node.config.stash
+    if _first_collects not in stash:
+        # Held by this process until that worker has collected, or has ended.
+        stash[_first_collects] = held = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        fcntl.flock(held, fcntl.LOCK_EX)
+    else:
+        node.workerinput["collects_after"] = stash[_first_collects].name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: WorkerController) -> None:
+    fcntl.flock(node.config.stash[_first_collects], fcntl.LOCK_UN)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    fcntl.flock(node.config.stash[_first_collects], fcntl.LOCK_UN)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while modules are imported, and never again in what they leave.
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Wait for the turn; look for no garbage while modules are imported, and never again in what is left.
 
     Eight thousand tests and their modules are millions of objects; each full search goes through all of them.
     """
+    if after := getattr(session.config, "workerinput", {}).get("collects_after"):
+        with Path(after).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_SH)
     gc.disable()
     try:
         return (yield)

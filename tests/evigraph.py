@@ -84,26 +84,48 @@ def evigraph(
         return Ended(process.exitcode, out.read_text("utf-8"), err.read_text("utf-8"))
 
 
+class Started:
+    """A command that goes on beside the test, which may send it signals."""
+
+    def __init__(
+        self,
+        *arguments: str | Path,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        out: Path = Path(os.devnull),
+        err: Path = Path(os.devnull),
+    ) -> None:
+        """Start it in a folder; the streams go into files."""
+        given = {**os.environ, "COLUMNS": "200", **(environment or {})}
+        target = ([*map(str, arguments)], folder, given, out, err, False)
+        self._process = processes().Process(target=run_command, args=target)
+        self._process.start()
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended; that of a signal is negative."""
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def wait(self, timeout: float) -> int:
+        """The exit code; it is killed after so many seconds."""
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            self._process.kill()
+            self._process.join()
+            raise TimeoutError(f"the command did not end in {timeout:g} s")
+        return code
+
+
 @cache
 def processes() -> ForkServerContext:
     """Processes that begin with what commands import: that takes most of a command's time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*_OF_OTHERS, *_OURS])
+    context.set_forkserver_preload(["tests.preloaded"])
     return context
-
-
-_OF_OTHERS = [
-    *("asyncio", "typer.rich_utils", "rich.console", "rich.markdown", "rich.progress", "rich.table", "yaml"),
-    *("langgraph.graph", "langchain_core.language_models", "langchain_openai", "chromadb", "tenacity"),
-    *("numpy", "orjson", "aiohttp", "httpx", "bm25s", "sentencex", "scipy.stats", "jinja2", "lxml.etree"),
-    *("pydantic", "pyarrow.parquet"),
-]
-# What a module needs does not depend on the modules before it: none is in a circle of imports.
-_OURS = [
-    *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.glob("cli/[!_]*.py"))),
-    *(f"graph.{name}" for name in ("bioasq", "direct", "heids", "tamu", "timeaware", "weak_labels")),
-    *("serving.backends.scripted", "serving.privacy"),
-]
 
 
 def _forget_ours() -> None:
@@ -121,10 +143,9 @@ def run_command(
     err: Path,
     by_words: bool,
 ) -> None:
-    """What `COMMAND` does, in a process that exists already; the streams are files."""
-    for number, (path, flags) in enumerate(
-        ((Path(os.devnull), os.O_RDONLY), (out, os.O_WRONLY | os.O_CREAT), (err, os.O_WRONLY | os.O_CREAT))
-    ):
+    """What `COMMAND` does, in a process that exists already; the streams are files, or one file."""
+    written = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for number, (path, flags) in enumerate(((Path(os.devnull), os.O_RDONLY), (out, written), (err, written))):
         os.dup2(os.open(path, flags, 0o600), number)
     os.environ.clear()
     os.environ.update(environment)

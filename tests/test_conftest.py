@@ -87,3 +87,45 @@ def test_an_ignored_signal_is_still_ignored_by_the_session_itself() -> None:
     )
     assert ended.stdout == "alive\n", ended.stderr
     assert signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+
+ORDER = """\
+import os, time
+from pathlib import Path
+
+worker = os.environ["PYTEST_XDIST_WORKER"]
+with Path(__file__).with_name("order").open("a") as order:
+    print(worker, "begins", file=order, flush=True)
+    time.sleep(worker == "gw0")
+    print(worker, "ends", file=order)
+
+def test_nothing(): ...
+"""
+"""The first worker takes long enough for the other to come in between, if it may."""
+
+
+def test_the_first_worker_collects_alone(tmp_path: Path) -> None:
+    (tmp_path / "test_order.py").write_text(ORDER)
+    plugins = ("-p", "xdist", "-p", "tests.conftest", "-p", "no:cacheprovider")
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *plugins,
+            "-c",
+            "/dev/null",
+            "-n",
+            "2",
+            f"--rootdir={tmp_path}",
+            tmp_path,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    order = (tmp_path / "order").read_text().splitlines()
+    assert order == ["gw0 begins", "gw0 ends", "gw1 begins", "gw1 ends"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.api.services import LAST, Place, until
-from tests.evigraph import COMMAND
+from tests.evigraph import Started
 
 
 class Process:
@@ -30,15 +29,15 @@ class Process:
             "--port",
             "0",
         )
-        with self._said.open("wb") as said:
-            self.process = subprocess.Popen(
-                [*COMMAND, *map(str, words), *map(str, more)],
-                cwd=place.folder,
-                env={**os.environ, "EVIGRAPH_USER": "Olga"},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-            )
+        self._said.touch()
+        self.process = Started(
+            *words,
+            *more,
+            folder=place.folder,
+            environment={"EVIGRAPH_USER": "Olga"},
+            out=self._said,
+            err=self._said,
+        )
         found = until(self.said, lambda said: "token: " in said or self.process.poll() is not None)
         named = dict(line.split(": ", 1) for line in found.splitlines() if ": " in line)
         assert "token" in named, found
@@ -74,5 +73,5 @@ class Process:
         """Be sure that nothing is left."""
         self.http.close()
         if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait(LAST)

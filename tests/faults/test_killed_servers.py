@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 
-from tests.evigraph import COMMAND
+from tests.evigraph import Started
 from tests.faults import acts
 from tests.faults.bench import Bench
 from tests.faults.conftest import StartServer
@@ -84,12 +83,7 @@ def test_a_run_that_is_interrupted_while_its_server_hangs_is_resumed(
 ) -> None:
     server = start_server(fault=Fault(acts.hang, "all"), after=40)
     bench.timeout = 600
-    process = subprocess.Popen(
-        [*COMMAND, *bench.arguments("run", server.model)],
-        cwd=bench.folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = Started(*bench.arguments("run", server.model), folder=bench.folder)
     deadline = time.monotonic() + 120
     while server.broken < 4:
         assert time.monotonic() < deadline and process.poll() is None

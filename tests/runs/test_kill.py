@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 from runs.folder import CALLS, CASES
 from runs.index import INDEX
 from serving.journal import Journal
-from tests.evigraph import COMMAND, evigraph, write_cases
+from tests.evigraph import Started, evigraph, write_cases
 
 CASES_IN_BATCH = 60
 
@@ -54,13 +52,8 @@ def arguments(out: str, recipe: Path) -> list[str]:
 
 def start_and_end(folder: Path, out: str, recipe: Path, calls: Path, number: signal.Signals) -> int:
     """Start a run, send it a signal in the middle, and wait for it."""
-    process = subprocess.Popen(
-        [*COMMAND, *arguments(out, recipe)],
-        cwd=folder,
-        env={**os.environ, "CALLS_FILE": str(calls), "STOPS_AFTER": str(5 * CASES_IN_BATCH)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    environment = {"CALLS_FILE": str(calls), "STOPS_AFTER": str(5 * CASES_IN_BATCH)}
+    process = Started(*arguments(out, recipe), folder=folder, environment=environment)
     deadline = time.monotonic() + 120
     ended = folder / out / CASES
     while not ended.exists() or ended.read_bytes().count(b"\n") < CASES_IN_BATCH // 2:

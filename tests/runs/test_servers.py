@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.evigraph import COMMAND, Ended, evigraph, write_cases
+from tests.evigraph import Ended, Started, evigraph, write_cases
 from tests.stand_in_vllm import PYTHON, StandIn, install, make_model
 
 
@@ -114,13 +112,7 @@ def test_a_signal_while_the_server_starts_ends_it(
     number: signal.Signals,
 ) -> None:
     monkeypatch.setenv("STAND_IN_ACT", "hang")
-    process = subprocess.Popen(
-        [*COMMAND, *arguments(recipe, "vllm:tiny")],
-        cwd=tmp_path,
-        env=os.environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = Started(*arguments(recipe, "vllm:tiny"), folder=tmp_path)
     stand_in.wait_for_start()
     process.send_signal(number)
     assert process.wait(timeout=120) == 130

@@ -1,5 +1,6 @@
 """Real weights for every test here: pulled once into the ordinary cache, loaded once in a session."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,26 @@ from serving.model_name import ModelName
 from tests.serving_embedded.cases import MODEL
 from weights.pull import pull
 
+LAYERS = 4
+"""Of thirty. Rows, prefixes and schemas do not depend on how well a model talks."""
+
 
 @pytest.fixture(scope="session")
-def folder() -> Path:
+def whole_folder() -> Path:
     return pull(MODEL)
+
+
+@pytest.fixture(scope="session")
+def folder(whole_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with its first layers alone, a fifth of the time."""
+    cut = tmp_path_factory.mktemp("embedded") / "cut"
+    cut.mkdir()
+    for path in whole_folder.iterdir():
+        (cut / path.name).symlink_to(path)
+    config = json.loads((whole_folder / "config.json").read_text("utf-8"))
+    (cut / "config.json").unlink()
+    (cut / "config.json").write_text(json.dumps(config | {"num_hidden_layers": LAYERS}), "utf-8")
+    return cut
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +44,17 @@ def engine(folder: Path, chat: ChatFormat) -> Engine:
     return Engine(folder, chat.tokenizer)
 
 
+@pytest.fixture(scope="session")
+def whole_engine(whole_folder: Path, chat: ChatFormat) -> Engine:
+    """For what a reply says."""
+    return Engine(whole_folder, chat.tokenizer)
+
+
 @pytest.fixture
 def backend(folder: Path) -> Backend:
     return connect(ModelName("embedded", str(folder)))
+
+
+@pytest.fixture
+def whole_backend(whole_folder: Path) -> Backend:
+    return connect(ModelName("embedded", str(whole_folder)))

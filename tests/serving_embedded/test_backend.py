@@ -79,11 +79,11 @@ async def test_a_reply_can_be_asked_for_by_its_index(backend: Backend) -> None:
     assert second.text == both[1].text
 
 
-async def test_concurrent_requests_answer_as_each_alone(backend: Backend) -> None:
+async def test_concurrent_requests_answer_as_each_alone(whole_backend: Backend) -> None:
     other = (Message("system", "You answer with one word."), Message("user", "What colour is the sky?"))
-    alone = [await answers(backend, messages, max_tokens=5) for messages in (FRANCE, other)]
+    alone = [await answers(whole_backend, messages, max_tokens=5) for messages in (FRANCE, other)]
     together = await asyncio.gather(
-        *(answers(backend, messages, max_tokens=5) for messages in (FRANCE, other))
+        *(answers(whole_backend, messages, max_tokens=5) for messages in (FRANCE, other))
     )
     assert [found[0].text for found in together] == [found[0].text for found in alone]
     assert alone[0][0].text == "The capital of France is"
@@ -118,18 +118,18 @@ async def test_a_failure_reaches_its_caller_and_the_worker_goes_on(backend: Back
 
 
 async def test_a_failure_of_the_engine_reaches_everyone_who_waits(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+    whole_backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise MemoryError("on purpose")
 
-    await answers(backend, FRANCE, max_tokens=1)
+    await answers(whole_backend, FRANCE, max_tokens=1)
     with monkeypatch.context() as patch:
         patch.setattr("serving.embedded.causal_model.CausalModel.forward", broken)
-        calls = (answers(backend, FRANCE), answers(backend, STORY))
+        calls = (answers(whole_backend, FRANCE), answers(whole_backend, STORY))
         failures = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(failure) for failure in failures] == [MemoryError, MemoryError]
-    assert (await answers(backend, FRANCE, max_tokens=3))[0].text == "The capital of"
+    assert (await answers(whole_backend, FRANCE, max_tokens=3))[0].text == "The capital of"
 
 
 async def test_a_cancelled_request_is_dropped(backend: Backend) -> None:

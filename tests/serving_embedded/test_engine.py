@@ -54,13 +54,7 @@ def test_a_sample_alone_is_the_same_sample(engine: Engine, chat: ChatFormat) -> 
     assert alone.samples[0].tokens[:2] == three.samples[2].tokens[:2]
 
 
-@pytest.mark.parametrize(
-    "before", ["", "The library closes soon, and it is raining. " * 60], ids=["short", "long"]
-)
-def test_greedy_is_what_transformers_generates(
-    folder: Path, engine: Engine, chat: ChatFormat, before: str
-) -> None:
-    tokens = prompt(chat, f"{before}What is the capital of France?")
+def check_greedy(folder: Path, engine: Engine, tokens: tuple[int, ...]) -> None:
     plain: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     ids = torch.tensor([tokens])
     output = plain.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8)
@@ -69,6 +63,19 @@ def test_greedy_is_what_transformers_generates(
     found = reply.samples[0].tokens
     assert len(found) >= 6
     assert list(found[:8]) == expected[: min(8, len(found))]
+
+
+def test_greedy_is_what_transformers_generates(
+    whole_folder: Path, whole_engine: Engine, chat: ChatFormat
+) -> None:
+    check_greedy(whole_folder, whole_engine, prompt(chat, "What is the capital of France?"))
+
+
+def test_a_prompt_that_is_fed_in_pieces_is_read_as_transformers_reads_it(
+    folder: Path, engine: Engine, chat: ChatFormat
+) -> None:
+    before = "The library closes soon, and it is raining. " * 60
+    check_greedy(folder, engine, prompt(chat, f"{before}What is the capital of France?"))
 
 
 def test_a_follow_up_turn_prefills_only_what_is_new(engine: Engine, chat: ChatFormat) -> None:

@@ -73,9 +73,9 @@ def request(chat: ChatFormat, prompt: str, *, temperature: float = 0.0) -> Reque
     )
 
 
-def test_hot_samples_are_whole_lists_in_note_order(engine: Engine, chat: ChatFormat) -> None:
+def test_hot_samples_are_whole_lists_in_note_order(whole_engine: Engine, chat: ChatFormat) -> None:
     question = f'{PROMPT}\nReply with JSON: {{"essential": [...]}} with the ids of essential sentences.'
-    (reply,) = ask(engine, request(chat, question, temperature=3.0))
+    (reply,) = ask(whole_engine, request(chat, question, temperature=3.0))
     assert {sample.finish_reason for sample in reply.samples} == {"stop"}
     lists = [json.loads(sample.text)["essential"] for sample in reply.samples]
     assert [parse_ids(sample.text, IDS) for sample in reply.samples] == lists
@@ -83,9 +83,9 @@ def test_hot_samples_are_whole_lists_in_note_order(engine: Engine, chat: ChatFor
     assert len({tuple(found) for found in lists}) > 1
 
 
-def test_a_list_is_fed_as_the_tokenizer_spells_it(engine: Engine, chat: ChatFormat) -> None:
+def test_a_list_is_fed_as_the_tokenizer_spells_it(whole_engine: Engine, chat: ChatFormat) -> None:
     text = '{"essential": ["2", "3", "5"]}'
-    (reply,) = ask(engine, request(chat, f"Repeat exactly this and nothing else: {text}"))
+    (reply,) = ask(whole_engine, request(chat, f"Repeat exactly this and nothing else: {text}"))
     sample = reply.samples[0]
     assert list(sample.tokens) == chat.tokenizer.encode(sample.text, add_special_tokens=False)
 
