@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runs.elsewhere import elsewhere
 from runs.folder import CALLS
 from runs.manifest import quoted
 from serving.journal import Journal
@@ -75,7 +76,8 @@ class Away:
         """What a user would type to go on."""
         if self.only_files:
             return f"evigraph batch export {quoted(run)} --out requests.jsonl"
-        return f"evigraph resume {quoted(run)}"
+        written = elsewhere(run)
+        return f"evigraph resume {quoted(run)}" if written is None else written.resume_command(run)
 
 
 def away_batches(run: Path) -> Away:

@@ -59,13 +59,16 @@ class Elsewhere:
         """For people."""
         return f"{self.folder} on {self.host} since {self.since}"
 
+    def resume_command(self, run: Path) -> str:
+        """What goes on with the session on its machine."""
+        return f"evigraph resume {quoted(run)} --scratch {quoted(Path(self.folder).parent)}"
+
     def refusal(self, run: Path) -> RunError:
         """Why a run cannot be written where it lies, and what to do."""
-        again = f"evigraph resume {quoted(run)} --scratch {quoted(Path(self.folder).parent)}"
         return RunError(
             f"{run}: a session has worked on it in {self.words} and did not end; go on with that on that"
-            f" machine: {again}; if that folder is lost, add --scratch-lost, which goes on from what was last"
-            " published"
+            f" machine: {self.resume_command(run)}; if that folder is lost, add --scratch-lost, which goes on"
+            " from what was last published"
         )
 
 

@@ -141,6 +141,7 @@ def test_a_killed_run_goes_on_from_the_other_disk(place: Place, alone: Place, nu
     # Readers have what was published, and know where the rest is.
     shown = place.give("show", "run")
     assert shown.code == 0 and f"its session writes in {left} on " in shown.err
+    assert f"next: evigraph resume run --scratch {left.parent}" in place.give("status", "run").out
     assert check(RunFolder(place.path)).faults == []
     for words in (("resume", "run"), ("retry", "run"), ("purge", "run", "--yes")):
         refused = place.give(*words)

@@ -47,8 +47,8 @@ def test_a_batch_has_ended_with_a_line_for_each_row_and_rows_are_counted() -> No
     lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     with instant_server() as server, httpx.Client(base_url=server.url, trust_env=False) as client:
         before = server.requests()
-        form = {"files": {"file": ("rows.jsonl", lines)}, "data": {"purpose": "batch"}}
-        uploaded = client.post("/files", **form).json()["id"]
+        files = {"file": ("rows.jsonl", lines)}
+        uploaded = client.post("/files", files=files, data={"purpose": "batch"}).json()["id"]
         wanted = {"endpoint": "/v1/chat/completions", "completion_window": "24h", "metadata": {"run": "x"}}
         made = client.post("/batches", json={"input_file_id": uploaded, **wanted}).json()
         assert client.get(f"/batches/{made['id']}").json() == made
