@@ -29,6 +29,8 @@ from tests.api.services import TOKENS, KnownTokens, Place
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The anyio.abc.BlockingPortal alias:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+    # It draws addresses of its own; its plugin for pytest, which is not loaded, would ignore this too.
+    pytest.mark.filterwarnings("ignore:Overriding standard format:hypothesis.errors.HypothesisWarning"),
 ]
 
 CHECKS = [

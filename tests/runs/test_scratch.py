@@ -383,7 +383,8 @@ def test_who_cannot_end_a_publication_says_so(tmp_path: Path, monkeypatch: pytes
 
 def test_a_folder_that_others_may_enter_is_none_of_ours(tmp_path: Path) -> None:
     folder = tmp_path / "scratch"
-    folder.mkdir(mode=0o755)
+    folder.mkdir()
+    folder.chmod(0o755)
     begin_elsewhere(tmp_path, folder)
     found = elsewhere(tmp_path)
     assert found is not None and not found.is_here
