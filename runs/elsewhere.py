@@ -45,7 +45,7 @@ class Elsewhere:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the machine, and what the session wrote is there and nobody else's."""
+        """Whether this is the machine, and what the session wrote is there, and this user's alone."""
         if self.host != socket.gethostname():
             return False
         try:

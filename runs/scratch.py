@@ -112,7 +112,7 @@ def _manifest_of(run: Path) -> bytes:
 def _begun(
     out: Path, scratch: Scratch, folder: Path, report: Callable[[str], None], manifest: Manifest | None
 ) -> Iterator[tuple[Path, bool]]:
-    """The run's folder elsewhere, with nobody else in either, and whether a killed session has left it."""
+    """The run's folder elsewhere, that no other process writes, and whether a killed session has left it."""
     if manifest is not None:
         demand_empty(out)
         private_folder(out)
@@ -165,7 +165,7 @@ def _give_up(out: Path, report: Callable[[str], None]) -> None:
 
 
 def _new_folder(out: Path, folder: Path) -> Path:
-    """A folder for this run alone, which nobody else may enter, as the one above it may be everybody's."""
+    """A folder for this run alone, which other users may not enter, as they may share the one above it."""
     folder = folder.resolve()
     if folder.is_relative_to(out.resolve()):
         raise RunError(f"--scratch {folder}: lies in the run's own folder; choose another")

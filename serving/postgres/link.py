@@ -111,7 +111,7 @@ class Link:
         What was sent may be done all the same once the server wakes up, after it was done again.
 
         Raises:
-            TimeoutError: It does not answer, and nobody else either.
+            TimeoutError: It answers neither this connection nor a new one.
         """
         task = asyncio.ensure_future(work(connection))
         patience = self._answer_s

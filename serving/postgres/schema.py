@@ -49,7 +49,7 @@ def migrate(address: StoreAddress) -> None:
 
 @contextlib.contextmanager
 def _cut_in_silence(address: StoreAddress, connection: Any) -> Iterator[None]:
-    """Cut a connection that blocks this thread once its server answers nobody any more."""
+    """Cut a connection that blocks this thread once its server does not answer new ones either."""
     import psycopg
 
     over = threading.Event()

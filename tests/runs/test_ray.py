@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from runs.check import check
-from runs.folder import CALLS, CASES, RunFolder
+from runs.folder import CASES, RunFolder
 from runs.on_ray.worker import PACKAGES
-from serving.journal import Journal
 from tests.evigraph import COMMAND, write_cases, write_recipe
+from tests.runs.held_runs import HeldRun
 
 pytestmark = pytest.mark.scale
 
@@ -58,10 +58,9 @@ async def count(call):
 
 
 @dataclass(slots=True)
-class Place:
+class Place(HeldRun):
     """A folder with cases, a script that writes down its calls, and a cluster without workers."""
 
-    folder: Path
     cluster: Any
     nodes: list[Any] = field(default_factory=list)
 
@@ -86,33 +85,11 @@ class Place:
             )
 
     @property
-    def said(self) -> str:
-        return (self.folder / "said.txt").read_text()
-
-    @property
     def calls(self) -> list[tuple[str, int]]:
         """Each call with the process that made it."""
         path = self.folder / "calls.txt"
         lines = path.read_text().splitlines() if path.exists() else []
         return [(call, int(process)) for call, _, process in (line.rpartition(" ") for line in lines)]
-
-    def wait(self, until: Callable[[], object]) -> None:
-        """For something that will be so, on a machine of any speed."""
-        limit = time.monotonic() + 240
-        while not until():
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.05)
-
-    def release(self) -> None:
-        """Let the calls that are held go on."""
-        (self.folder / "held").unlink()
-
-    def stored(self) -> int:
-        journal = Journal(self.folder / "out" / CALLS, read_only=True)
-        try:
-            return journal.count()
-        finally:
-            journal.close()
 
     def twice(self) -> Counter[str]:
         """Calls that were made again."""
@@ -191,8 +168,7 @@ def test_a_killed_worker_costs_the_calls_in_flight(place: Place, whole: bytes) -
     place.add_node(), place.add_node()
     run = place.begin("--max-connections", "8")
     place.wait(lambda: len(_processes(place)) == 2 and len(place.calls) > 16)
-    (place.folder / "held").touch()
-    time.sleep(1)
+    place.hold()
     killed = place.calls[-1][1]
     before = len(place.calls) - place.stored()
     os.kill(killed, signal.SIGKILL)
@@ -210,8 +186,7 @@ def test_cases_of_a_removed_node_go_on_elsewhere(place: Place, whole: bytes) -> 
     leaving = place.add_node()
     run = place.begin("--max-connections", "8")
     place.wait(lambda: len(_processes(place)) == 2 and len(place.calls) > 16)
-    (place.folder / "held").touch()
-    time.sleep(1)
+    place.hold()
     before = len(place.calls) - place.stored()
     place.remove_node(leaving)
     place.release()
@@ -241,8 +216,7 @@ def test_a_killed_run_is_resumed(place: Place, whole: bytes) -> None:
     place.add_node(), place.add_node()
     run = place.begin("--max-connections", "8")
     place.wait(lambda: len(place.calls) > 30)
-    (place.folder / "held").touch()
-    time.sleep(1)
+    place.hold()
     before = len(place.calls) - place.stored()
     run.kill()
     run.wait()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,9 @@ from typing import NamedTuple
 import pytest
 
 from runs.check import check
-from runs.folder import CALLS, CASES, RunFolder
-from serving.journal import Journal
+from runs.folder import CASES, RunFolder
 from tests.evigraph import COMMAND, ROOT, write_cases, write_recipe
+from tests.runs.held_runs import HeldRun
 
 pytestmark = pytest.mark.scale
 
@@ -128,14 +128,13 @@ class Whole(NamedTuple):
 
 
 @dataclass(slots=True)
-class Site:
+class Site(HeldRun):
     """Machines and the switch between them.
 
     Attributes:
         folder: Files of the head and of the GPU's machine, which the others do not see.
     """
 
-    folder: Path
     switch: Machine
     machines: dict[str, Machine] = field(default_factory=dict)
     server: subprocess.Popen[bytes] | None = None
@@ -171,10 +170,6 @@ class Site:
         )
 
     @property
-    def said(self) -> str:
-        return (self.folder / "said.txt").read_text()
-
-    @property
     def calls(self) -> list[tuple[str, int, str]]:
         """Each request: the machine that sent it, its samples, and a hash of it."""
         path = self.folder / "calls.txt"
@@ -190,28 +185,6 @@ class Site:
         for _, samples, digest in self.calls:
             counts[digest] += samples
         return counts
-
-    def stored(self) -> int:
-        journal = Journal(self.folder / "out" / CALLS, read_only=True)
-        try:
-            return journal.count()
-        finally:
-            journal.close()
-
-    def wait(self, until: Callable[[], object]) -> None:
-        """For something that will be so, on a machine of any speed."""
-        limit = time.monotonic() + 240
-        while not until():
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.05)
-
-    def hold(self) -> None:
-        """Let no call come to its end; what has been answered already is stored meanwhile."""
-        (self.folder / "held").touch()
-        time.sleep(1)
-
-    def release(self) -> None:
-        (self.folder / "held").unlink()
 
 
 def _can_make_machines() -> bool:
