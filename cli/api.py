@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import SessionFlags
+from cli.flags import SessionFlags
 from cli.terminal import plural, print_message
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption, ModelOption, SessionFlags
+from cli.flags import SessionFlags
+from cli.options import JsonOption, ModelOption
 from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import (
-    CasesOption,
-    HtmlOption,
-    JsonOption,
-    KeyOption,
-    MetricFlags,
-    run_folder,
-)
+from cli.flags import MetricFlags
+from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, run_folder
 from cli.terminal import print_json, print_message
 
 if TYPE_CHECKING:

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table
 
-from cli.options import (
-    DataFlags,
-    EmbeddingOption,
-    JsonOption,
-    ModelOption,
-    NewKeyOption,
-    input_path,
-    run_folder,
-)
+from cli.flags import DataFlags
+from cli.options import EmbeddingOption, JsonOption, ModelOption, NewKeyOption, input_path, run_folder
 from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import (
-    JsonOption,
-    LimitOption,
-    MetricFlags,
-    ModelOption,
-    NewKeyOption,
-    SessionFlags,
-    input_path,
-)
+from cli.flags import MetricFlags, SessionFlags
+from cli.options import JsonOption, LimitOption, ModelOption, NewKeyOption, input_path
 from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:

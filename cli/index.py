@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from cli.corpus import build_report, size
-from cli.options import DataFlags, JsonOption
+from cli.flags import DataFlags
+from cli.options import JsonOption
 from cli.terminal import output, plural, print_json, print_line, safe
 from retrieval.index.connect_store import store_help
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 from typer.models import CommandInfo
 
-from cli.options import spread
+from cli.flags import spread
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import BatchFlags, JsonOption, ModelOption, NewKeyOption, input_path
+from cli.flags import BatchFlags
+from cli.options import JsonOption, ModelOption, NewKeyOption, input_path
 from cli.terminal import print_json
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cases.texts import plural
+from cli.flags import DataFlags
 from cli.options import (
-    DataFlags,
     JsonOption,
     PartOption,
     QuestionLimitOption,

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import DataFlags, JsonOption
+from cli.flags import DataFlags
+from cli.options import JsonOption
 
 plan = typer.Typer(
     no_args_is_help=True, help="Job files that run a batch of cases in shards on a cluster, and merge them."

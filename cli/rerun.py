@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption, ModelOption, RequestFlags, RunFolderArgument, ThresholdOption, VotesOption
+from cli.flags import RequestFlags
+from cli.options import JsonOption, ModelOption, RunFolderArgument, ThresholdOption, VotesOption
 from cli.set_values import SetOption, pairs, recipe_values
 from cli.terminal import print_json
 

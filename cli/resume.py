@@ -6,14 +6,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import (
-    ClusterFlags,
-    JsonOption,
-    ModelOption,
-    RunFolderArgument,
-    ScratchFlags,
-    StoreFlags,
-)
+from cli.flags import ClusterFlags, ScratchFlags, StoreFlags
+from cli.options import JsonOption, ModelOption, RunFolderArgument
 
 
 def resume(

@@ -8,16 +8,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cases.selection import Selection, parse_case_ids, parse_shard
+from cli.flags import ClusterFlags, ScratchFlags, StoreFlags
 from cli.options import (
     ChosenCasesOption,
-    ClusterFlags,
     JsonOption,
     LimitOption,
     ModelOption,
     NewKeyOption,
-    ScratchFlags,
     ShardOption,
-    StoreFlags,
     ThresholdOption,
     VotesOption,
     input_path,

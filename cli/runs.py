@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from cli.options import DataFlags, JsonOption, RunFolderArgument
+from cli.flags import DataFlags
+from cli.options import JsonOption, RunFolderArgument
 from cli.terminal import duration, output, plural, print_json, print_line, safe
 
 runs = typer.Typer(invoke_without_command=True, help="List runs; tag, note, push and pull them.")

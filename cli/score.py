@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.options import (
-    CasesOption,
-    JsonOption,
-    KeyOption,
-    MetricFlags,
-    TaskOption,
-    run_folder,
-)
+from cli.flags import MetricFlags
+from cli.options import CasesOption, JsonOption, KeyOption, TaskOption, run_folder
 from cli.set_values import pairs
 from cli.terminal import print_json, print_line, print_message
 

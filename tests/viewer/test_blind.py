@@ -182,7 +182,7 @@ def test_twenty_cases_by_keyboard_alone(browser: Browser, run: Path) -> None:
             page.keyboard.press("Control+Enter")
         expect(page.locator("main")).to_contain_text("All are reviewed.")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
-    page.close()
+        page.close()
     assert faults == []
     reviews = [one["anna"] for one in (s.by_reviewer for s in ReviewedRun(run).standings().values())]
     assert [one.blind and one.seconds is not None for one in reviews] == [True] * 20

@@ -51,7 +51,7 @@ def test_a_label_is_corrected_by_keyboard_and_stands_in_the_history(browser: Bro
         page.keyboard.press("Enter")
         expect(page.locator(".reviews")).to_contain_text("2: not essential → supplementary")
         expect(page.locator(".saved")).to_contain_text("R. Chen")
-    page.close()
+        page.close()
     assert faults == []
     (review,) = written(run)
     assert (review["reviewer"], review["named"]) == ("R. Chen", ["2"])
@@ -80,4 +80,4 @@ def test_a_review_shows_in_the_table_while_nothing_else_changes(browser: Browser
         expect(page.locator("#cases tbody .state.reviewed")).to_have_count(1)
         expect(page.locator("[data-live=reviews]")).to_have_text("0 waiting, 1 reviewed")
         expect(page.locator("#next-review")).to_be_hidden()
-    page.close()
+        page.close()

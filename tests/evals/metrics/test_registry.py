@@ -14,7 +14,7 @@ import nltk
 import pytest
 
 from cases.errors import InputError
-from cli.options import MetricFlags
+from cli.flags import MetricFlags
 from evals.metrics import registry
 from evals.metrics.align_score import AlignScore
 from evals.metrics.bert_score import BertScore

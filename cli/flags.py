@@ -1,0 +1,414 @@
+"""Groups of flags that several commands share, and how a command takes them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from evals.metrics.text_metric import MetricResources
+    from runs.batch import Options
+    from serving.limits import Limits
+
+_DATA = "Data policy"
+_SERVERS = "Servers"
+_BUDGET = "Budget"
+_CLUSTER = "Clusters"
+_BATCHES = "Batches (models named batch:...)"
+_STORE = "Several runners"
+_SCRATCH = "Scratch disk"
+_METRICS = "Metrics that need weights or a licence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFlags:
+    """Where the texts of the data may go."""
+
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help="Data policy: a file, or physionet. (default: policy.yaml beside the cases, else in the"
+            " user's configuration)",
+            metavar="FILE|NAME",
+            rich_help_panel=_DATA,
+        ),
+    ] = None
+    allow_hosted: Annotated[
+        bool,
+        typer.Option(
+            "--allow-hosted",
+            help="For data without a policy: texts of cases may go to hosts outside of private networks.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False
+
+    def apply(self) -> None:
+        """Let the gate know before the command begins.
+
+        Raises:
+            PolicyError: The policy cannot be read.
+        """
+        if self.policy is not None or self.allow_hosted:
+            from serving.gate import choose
+
+            choose(self.policy, allow_hosted=self.allow_hosted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestFlags(DataFlags):
+    """How servers are asked."""
+
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most concurrent requests to each server. (default: 128 to OpenAI-compatible"
+            " servers, 64 to others)",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+    start_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Concurrent requests at the start; the number adapts from there. (default: 16 to"
+            " OpenAI-compatible servers, 8 to others)",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+    rpm: Annotated[
+        int | None,
+        typer.Option(min=1, help="Most requests a minute to each server.", rich_help_panel=_SERVERS),
+    ] = None
+    tpm: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most tokens a minute for each server: those of prompts, and those that replies may take.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+    max_retries: Annotated[
+        int, typer.Option(min=0, help="Retries of a failed request; 0 means none.", rich_help_panel=_SERVERS)
+    ] = 4
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds to wait for a complete reply.", rich_help_panel=_SERVERS)
+    ] = 600.0
+    max_outage: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds to wait for a server that does not respond, such as while it restarts; then its"
+            " calls fail.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = 120.0
+    probe: Annotated[
+        bool,
+        typer.Option(
+            help="Find out at the start, by a few tiny requests, what each server can do.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = True
+
+    @property
+    def limits(self) -> Limits:
+        """As the client wants them."""
+        from serving.limits import Limits
+
+        connections = (self.max_connections, self.start_connections)
+        return Limits(*connections, self.rpm, self.tpm, self.max_retries, self.timeout, self.max_outage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchFlags(RequestFlags):
+    """How a batch of cases is run."""
+
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Concurrent cases. (default: as many as connections)")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionFlags(BatchFlags):
+    """How a batch of cases goes on, and when it stops."""
+
+    max_tokens_total: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most tokens that all sessions of the run may read and write; then it stops and can be"
+            " resumed.",
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Most that all sessions of the run may cost, by --prices; then it stops and can be resumed.",
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file of prices per million tokens, by model.", metavar="FILE", rich_help_panel=_BUDGET
+        ),
+    ] = None
+
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            help="End once all that can be submitted is; `evigraph resume` goes on.",
+            rich_help_panel=_BATCHES,
+        ),
+    ] = False
+    poll: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            help="Seconds between looks at batches that are away; the pause grows while nothing ends.",
+            rich_help_panel=_BATCHES,
+        ),
+    ] = 30.0
+    keep_remote: Annotated[
+        bool,
+        typer.Option(
+            "--keep-remote",
+            help="Leave uploaded and result files at the provider.",
+            rich_help_panel=_BATCHES,
+        ),
+    ] = False
+
+    def options(self, command: str, *, online: bool = False) -> Options:
+        """The options of a batch; `online` asks one request at a time where a model answers in batches.
+
+        Raises:
+            typer.BadParameter: A new run has a limit to its cost and no prices.
+            ModelError: The price file.
+        """
+        from runs.batch import Options
+        from runs.manifest import BudgetCaps
+        from runs.rounds import BatchOptions
+        from serving.budget import load_prices
+
+        if command == "run" and self.max_cost is not None and self.prices is None:
+            raise typer.BadParameter("--max-cost needs --prices FILE")
+        prices = load_prices(self.prices) if self.prices is not None else {}
+        budget = BudgetCaps(max_tokens=self.max_tokens_total, max_cost=self.max_cost, prices=prices)
+        batches = BatchOptions(self.detach, self.poll, self.keep_remote, online)
+        return Options(command, self.concurrency, self.limits, budget, self.probe, batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFlags(SessionFlags):
+    """Where a batch of cases runs."""
+
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            help="Run the cases on Ray: ray for the cluster of this job (RAY_ADDRESS), or else a new one on"
+            " this machine; ray://HOST:PORT for the cluster with this head. (default: in this process)",
+            metavar="ray[://HOST:PORT]",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --on, processes that run cases. Limits of requests and of the budget are those of all"
+            " together. (default: one on each node, now and later; one a processor of a new cluster)",
+            metavar="N",
+            rich_help_panel=_CLUSTER,
+        ),
+    ] = None
+
+    def options(self, command: str, *, online: bool = False) -> Options:
+        """The options of a batch.
+
+        Raises:
+            typer.BadParameter: The cluster cannot be read too, or there is none for its workers.
+        """
+        from runs.on_ray.cluster import parse_cluster
+
+        options = super().options(command, online=online)
+        if self.on is None:
+            if self.workers is not None:
+                raise typer.BadParameter("--workers needs --on ray")
+            return options
+        try:
+            return replace(options, on=parse_cluster(self.on, self.workers))
+        except ValueError as error:
+            raise typer.BadParameter(f"--on: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreFlags:
+    """Where several runners share a run."""
+
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="PostgreSQL database in which several runners share the run, each started by the same"
+            " command; a password comes from ~/.pgpass, PGPASSWORD or a service file. (default of resume and"
+            " retry: the run's)",
+            metavar="postgresql://[USER@]HOST/DATABASE",
+            rich_help_panel=_STORE,
+        ),
+    ] = None
+    lease: Annotated[
+        float,
+        typer.Option(
+            min=1,
+            help="Seconds after which others take over the cases of a runner that does not respond.",
+            rich_help_panel=_STORE,
+        ),
+    ] = 60.0
+
+    def with_options(self, options: Options) -> Options:
+        """The options of a batch with these.
+
+        Raises:
+            StoreError: The address cannot be used.
+        """
+        from serving.postgres.address import parse_store
+
+        store = None if self.store is None else parse_store(self.store)
+        return replace(options, store=store, lease_s=self.lease)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchFlags:
+    """Where a session writes its run."""
+
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the run in a private folder below this one, such as on the local disk of a node, and"
+            " publish it whole in the run's folder: now and then, and when the session ends.",
+            metavar="DIR",
+            rich_help_panel=_SCRATCH,
+        ),
+    ] = None
+    publish_every: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="With --scratch, minutes between publications while cases run; 0 for one at the end alone."
+            " (default: 10)",
+            metavar="MINUTES",
+            rich_help_panel=_SCRATCH,
+        ),
+    ] = None
+    scratch_lost: Annotated[
+        bool,
+        typer.Option(
+            "--scratch-lost",
+            help="Go on from what was last published where the folder of a killed session cannot be found.",
+            rich_help_panel=_SCRATCH,
+        ),
+    ] = False
+
+    def with_options(self, options: Options) -> Options:
+        """The options of a batch with these.
+
+        Raises:
+            typer.BadParameter: There is no folder to publish from.
+        """
+        from runs.scratch import EVERY_MINUTES, Scratch
+
+        if self.publish_every is not None and self.scratch is None:
+            raise typer.BadParameter("--publish-every needs --scratch DIR")
+        if self.scratch is None and not self.scratch_lost:
+            return options
+        every = EVERY_MINUTES if self.publish_every is None else self.publish_every
+        return replace(options, scratch=Scratch(self.scratch, every, self.scratch_lost))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricFlags:
+    """Where the weights of metrics are."""
+
+    bertscore_model: Annotated[
+        Path | None,
+        typer.Option(help="Folder of distilbert-base-uncased.", metavar="DIR", rich_help_panel=_METRICS),
+    ] = None
+    alignscore: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint AlignScore-base.ckpt.", metavar="FILE", rich_help_panel=_METRICS),
+    ] = None
+    alignscore_backbone: Annotated[
+        Path | None,
+        typer.Option(help="Folder of roberta-base, for AlignScore.", metavar="DIR", rich_help_panel=_METRICS),
+    ] = None
+    quickumls: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a QuickUMLS index, for MEDCON.", metavar="DIR", rich_help_panel=_METRICS
+        ),
+    ] = None
+    concepts: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of your own terms and concepts, one tab-separated pair a line, for a variant of"
+            " MEDCON.",
+            metavar="FILE",
+            rich_help_panel=_METRICS,
+        ),
+    ] = None
+
+    @property
+    def resources(self) -> MetricResources:
+        """As the metrics want them."""
+        from evals.metrics.text_metric import MetricResources
+
+        return MetricResources(
+            bertscore_model=self.bertscore_model,
+            alignscore=self.alignscore,
+            alignscore_backbone=self.alignscore_backbone,
+            quickumls=self.quickumls,
+            concepts=self.concepts,
+        )
+
+
+def spread(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose parameters of the classes above are replaced by the flags of their fields."""
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+    }
+    if not groups:
+        return command
+    parameters = []
+    for name, one in signature.parameters.items():
+        if name not in groups:
+            parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                of.name, inspect.Parameter.KEYWORD_ONLY, default=of.default, annotation=hints[of.name]
+            )
+            for of in fields(groups[name])
+        ]
+
+    @functools.wraps(command)
+    def spread_out(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = made = group(**{of.name: given.pop(of.name) for of in fields(group)})
+            if isinstance(made, DataFlags):
+                made.apply()
+        return command(**given)
+
+    spread_out.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    return spread_out
