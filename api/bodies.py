@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -10,13 +10,25 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationError,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import from_json
 
-from cases.json_border import encodable, fault
+from api.problems import Refused, pointer_of
+from cases.json_border import encodable, fault, first_fault
 from cases.records import Label
 from graph.recipe import FLAGSHIP
+
+Body = TypeVar("Body", bound=BaseModel)
+MAX_VALUES = 300_000
+"""Of one body of a request: more take memory and time out of proportion to their bytes."""
+MAX_SENTENCES = 10_000
+"""Of one case: the run of a larger one would hold up the requests of everybody."""
+_MOST = {"labels": MAX_SENTENCES, "case": 1_000}
+"""Entries of a field, if there are limits other than `_MOST_ENTRIES`."""
+_MOST_ENTRIES = 100
 
 Status = Literal["queued", "running", "finished", "interrupted", "stopped", "cancelled", "failed"]
 
@@ -31,6 +43,53 @@ _Case = Annotated[
     WithJsonSchema({"type": "object", "title": CASE}),
 ]
 _Value = str | int | float | bool | None
+
+
+def demand_few_values(content: bytes | bytearray) -> None:
+    """Require that a document is not made of tiny values, before anything parses it.
+
+    Raises:
+        Refused: It has too many.
+    """
+    if content.count(b",") + content.count(b"[") + content.count(b"{") > MAX_VALUES:
+        raise Refused(413, f"the document has more than {MAX_VALUES:,} values")
+
+
+def parsed(model: type[Body], content: bytes | bytearray, cases: int) -> Body:
+    """The body of a request.
+
+    Lists are measured before they are validated: each wrong value would cost a description of its fault.
+
+    Args:
+        model: Its type.
+        content: As it was sent.
+        cases: Most cases of a submission.
+
+    Raises:
+        Refused: Its first fault.
+    """
+    demand_few_values(content)
+    try:
+        given = from_json(content)
+    except ValueError as error:
+        raise Refused(400, f"the body is no JSON: {error}") from None
+    for name, value in given.items() if isinstance(given, dict) else ():
+        pointer = pointer_of((name,))
+        if name not in model.model_fields:
+            raise Refused(422, f"{name[:80]}: unknown field; known: {', '.join(model.model_fields)}", pointer)
+        most = cases if name == "cases" else _MOST.get(name, _MOST_ENTRIES)
+        if isinstance(value, list | dict) and len(value) > most:
+            raise Refused(413, f"{name}: {len(value):,} entries, of at most {most:,}", pointer)
+        for case in value if isinstance(value, list) else [value]:
+            for part, inner in case.items() if isinstance(case, dict) else ():
+                if isinstance(inner, list | dict) and len(inner) > MAX_SENTENCES:
+                    fault = f"{part[:80]}: {len(inner):,} entries, of at most {MAX_SENTENCES:,} of a case"
+                    raise Refused(413, fault, pointer)
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise Refused(422, first_fault(error), pointer_of(first["loc"]) or None) from None
 
 
 class _Given(BaseModel):
@@ -177,7 +236,7 @@ class ReviewSentence(BaseModel):
 
     id: str
     text: str | None = Field(description="None where the case file is gone.")
-    label: str | None = Field(description="That of the last review of this result, or the run's.")
+    label: str | None = Field(description="That of the last review that the caller may see, or the run's.")
     contested: bool = Field(description="Whether votes differ on it.")
 
 
@@ -198,8 +257,10 @@ class CaseReview(BaseModel):
     narrative: str | None
     sentences: list[ReviewSentence]
     answer: str | None
-    shown: str = Field(description="Fingerprint of this result; send it back with the review.")
-    reviews: list[GivenReview]
+    shown: str = Field(description="Identifies this view; send it back with the review.")
+    reviews: list[GivenReview] = Field(
+        description="Until all whom the case is assigned to have labelled it, only those of the caller."
+    )
 
 
 class NewReview(_Given):
@@ -212,7 +273,7 @@ class NewReview(_Given):
     )
     answer: _Text | None = Field(None, description="The right answer; the shown one confirms it.")
     comment: _Text = Field("", description="For people.")
-    shown: str | None = Field(None, description="Fingerprint of the result that was reviewed.")
+    shown: _Name = Field(description="The `shown` of the view that was reviewed; 409 if it has changed.")
 
 
 class SavedReview(BaseModel):
@@ -243,6 +304,9 @@ class Choices(BaseModel):
 
     recipes: list[OfferedRecipe]
     models: list[str] = Field(description="The first is taken where none is named.")
-    settings: list[str] = Field(description="Dotted fields of recipes.")
+    settings: dict[str, list[str]] = Field(
+        description="Dotted fields of recipes, with the words that they may have; numbers, booleans and null"
+        " are free."
+    )
     cases: int = Field(description="The most of one submission.")
     bytes: int = Field(description="The most of one request.")

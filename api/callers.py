@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import math
@@ -14,21 +15,19 @@ from typing import Literal, Protocol
 
 from api.problems import Refused
 from cases.errors import InputError
-from viewer.sessions import Attempts
+from viewer.sessions import TokenChecks, TooManyAttempts
 from viewer.users import Users
 
-_AT_ONCE = 2
-"""Tokens that are looked at side by side: each takes memory and time on purpose."""
 _MOST_KNOWN = 10_000
 
-Right = Literal["view", "submit", "review"]
+Right = Literal["view", "view all", "submit", "review", "cancel all"]
 RIGHTS: dict[str, frozenset[Right]] = {
-    "view": frozenset({"view"}),
+    "view": frozenset({"view", "view all"}),
     "submit": frozenset({"view", "submit"}),
-    "review": frozenset({"view", "review"}),
-    "admin": frozenset({"view", "submit", "review"}),
+    "review": frozenset({"view", "view all", "review"}),
+    "admin": frozenset({"view", "view all", "submit", "review", "cancel all"}),
 }
-"""What each role may do: read; spend on models; save reviews; all of it."""
+"""Rights of each role: `view` reads runs, one's own unless `view all`; `submit` spends on models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +37,20 @@ class Caller:
     Attributes:
         name: Of the user, as reviews and the audit log have it.
         role: One of `RIGHTS`.
+        token: Id of the token, if there are several.
     """
 
     name: str
     role: str
+    token: str = ""
 
     def may(self, right: Right) -> bool:
         """Whether the user's role has a right."""
         return right in RIGHTS[self.role]
+
+    def may_read(self, submitter: str) -> bool:
+        """Whether the user may read the runs of a submitter."""
+        return submitter == self.name or self.may("view all")
 
 
 class Tokens(Protocol):
@@ -62,6 +67,9 @@ class Tokens(Protocol):
             Refused: Nobody's token may be looked at now.
         """
 
+    def valid(self, caller: Caller) -> bool:
+        """Whether the caller's token is still valid; open streams ask again and again, in a thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class OneToken:
@@ -74,6 +82,10 @@ class OneToken:
         """Whoever has it may do everything."""
         right = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
         return Caller(self.name, "admin") if right else None
+
+    def valid(self, caller: Caller) -> bool:
+        """As long as the service."""
+        return True
 
 
 class UserTokens:
@@ -88,9 +100,8 @@ class UserTokens:
             now: The time of day, for tokens that expire.
         """
         self._users, self._now = users, now
-        self._attempts = Attempts(clock)
-        self._known: dict[bytes, tuple[str, str]] = {}
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._checks = TokenChecks(users, clock, now)
+        self._known: dict[bytes, Caller] = {}
 
     async def caller(self, token: str, address: str) -> Caller | None:
         """The user whose token it is, with the role that they have now.
@@ -106,21 +117,30 @@ class UserTokens:
     async def _found(self, token: str, address: str) -> Caller | None:
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
         if (known := self._known.get(digest)) is not None:
-            user = self._users.get(known[0])
-            if user is not None and user.id == known[1] and not user.expired(self._now()):
-                return Caller(user.name, user.role)
+            if self._is_valid(known):
+                return known
             del self._known[digest]
-        if seconds := self._attempts.take(address):
-            raise Refused(429, "too many wrong tokens", headers={"Retry-After": str(math.ceil(seconds))})
-        async with self._places:
-            user = await asyncio.to_thread(self._users.of_token, token, self._now())
+        try:
+            user = await asyncio.to_thread(self._checks.user, token, address)
+        except TooManyAttempts as error:
+            wait = {"Retry-After": str(math.ceil(error.seconds))}
+            raise Refused(429, "too many wrong tokens", headers=wait) from None
         if user is None:
             return None
-        self._attempts.succeeded(address)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[digest] = user.name, user.id
-        return Caller(user.name, user.role)
+        self._known[digest] = found = Caller(user.name, user.role, user.id)
+        return found
+
+    def valid(self, caller: Caller) -> bool:
+        """Whether the list of users still has the token."""
+        with contextlib.suppress(InputError):
+            return self._is_valid(caller)
+        return False
+
+    def _is_valid(self, caller: Caller) -> bool:
+        user = self._users.get(caller.name)
+        return user is not None and user.id == caller.token and not user.expired(self._now())
 
 
 class Rate:

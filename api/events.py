@@ -66,7 +66,7 @@ class State(NamedTuple):
     fields: dict[str, Any]
 
 
-Look = Callable[[], State]
+Look = Callable[[], State | None]
 
 
 async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterator[ServerSentEvent]:
@@ -76,7 +76,7 @@ async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterat
         job: Whose.
         since: The last event that was seen.
         hub: Tells when there is more.
-        look: How the run stands; called in a thread.
+        look: How the run stands, None once the caller may not read it any more; called in a thread.
     """
     position = since
     with hub.listening(job.record.id) as listener:
@@ -84,14 +84,15 @@ async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterat
             listener.news.clear()
             # Before the trace is read, so that nothing is written between the last reading and the end.
             state = await asyncio.to_thread(look)
+            if state is None:
+                return
             while listener.steps:
                 yield ServerSentEvent(event="step", data=listener.steps.popleft())
-            while True:
-                passes = await asyncio.to_thread(_passes, job, position)
-                for position, line in passes:
-                    yield _event(position, line)
-                if len({one.start for one, _ in passes}) < _AT_ONCE:
-                    break
+            passes = await asyncio.to_thread(_passes, job, position)
+            for position, line in passes:
+                yield _event(position, line)
+            if len({one.start for one, _ in passes}) >= _AT_ONCE:
+                continue
             if state.ended:
                 yield ServerSentEvent(event="end", data=state.fields, id=position._replace(ended=True).id)
                 return

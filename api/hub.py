@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from api.offer import Limits
+from api.problems import Refused
+from cases.texts import plural
+
+_RETRY_AFTER = {"Retry-After": "5"}
 MAX_STEPS = 500
 """Steps that are kept of a run for readers that are late or slow; of older ones the decisions tell later."""
 
@@ -29,6 +34,7 @@ class Hub:
         """Nobody listens."""
         self._listeners: dict[str, set[Listener]] = {}
         self._steps: dict[str, deque[dict[str, Any]]] = {}
+        self._places: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
@@ -36,7 +42,25 @@ class Hub:
     @property
     def streams(self) -> int:
         """How many streams there are."""
-        return sum(map(len, self._listeners.values()))
+        return self._places.total()
+
+    @contextmanager
+    def place(self, caller: str, limits: Limits) -> Iterator[None]:
+        """Hold a place for a stream of a caller, from before its answer begins until it has ended.
+
+        Raises:
+            Refused: There is none, or the caller has as many as one may have.
+        """
+        if self.closed or self.streams >= limits.streams:
+            raise Refused(503, "no further stream can be served now", headers=_RETRY_AFTER)
+        if self._places[caller] >= limits.streams_each:
+            raise Refused(429, f"{plural(limits.streams_each, 'stream')} open already", headers=_RETRY_AFTER)
+        self._places[caller] += 1
+        try:
+            yield
+        finally:
+            self._places[caller] -= 1
+            self._places += Counter()
 
     @contextmanager
     def listening(self, run: str) -> Iterator[Listener]:

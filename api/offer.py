@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from api.jobs import Record
 from api.problems import Refused
+from cases.definitions import Section
 from graph.recipe import RecipeError, load_recipe, override
 from nodes.core.recipe import Recipe
 from runs.assemble import Request
@@ -22,10 +23,11 @@ class Limits:
     Attributes:
         body: Bytes of a request.
         cases: Of one submission.
-        queued: Runs that wait for their turn.
+        queued: Runs of one user that wait for their turn.
         running: Runs at a time.
         per_minute: Requests of one user a minute.
         streams: Event streams at a time.
+        streams_each: Event streams of one user at a time.
     """
 
     body: int = 16 << 20
@@ -34,6 +36,7 @@ class Limits:
     running: int = 2
     per_minute: int = 600
     streams: int = 200
+    streams_each: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +56,31 @@ class Offer:
     Attributes:
         models: Model strings by the name that clients see; the first is the default.
         recipes: Recipes by the name that clients see, a packaged one's or a file's; the first is the default.
-        settings: Dotted fields of recipes whose values may be changed.
-        places: Files, folders and URLs of resources, by the name of their option.
+        settings: Dotted fields of recipes whose values may be changed, with the words that they may have;
+            numbers, booleans and null are free.
+        places: Files and folders of resources, by the name of their option.
         limits: How much.
     """
 
     models: Mapping[str, str]
     recipes: Mapping[str, str]
-    settings: frozenset[str] = frozenset()
-    places: Mapping[str, Path | str] = field(default_factory=dict)
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    places: Mapping[str, Path] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         """Read every recipe and model string, so that a wrong one ends the start.
 
         Raises:
-            RecipeError, ModelError: One cannot be used.
+            RecipeError, ModelError: One cannot be used, or clients could name hosts and files by a setting.
         """
-        self._loaded()
+        for recipe in self._loaded().values():
+            for name, words in self.settings.items():
+                if not words and _takes_words_only(type(recipe), name):
+                    raise RecipeError(
+                        f"setting {name!r} may name hosts and files of this machine: list the words that"
+                        f" clients may choose: --setting {name}=WORD,WORD"
+                    )
         for name in self.models:
             self.assigned(name)
 
@@ -108,12 +118,7 @@ class Offer:
         chosen = recipe or (system if system in among else among[0])
         if chosen not in among:
             raise Refused(422, f"recipe {chosen!r} is not for system {system!r}", "/recipe")
-        for name in settings:
-            if name not in self.settings:
-                known = ", ".join(sorted(self.settings)) or "none"
-                raise Refused(
-                    422, f"setting {name!r} may not be changed here; those that may: {known}", "/settings"
-                )
+        self._demand_allowed(settings)
         try:
             wanted = override(self._loaded()[chosen], settings, chosen)
         except RecipeError as error:
@@ -129,6 +134,7 @@ class Offer:
         """
         if record.recipe not in self.recipes or record.model not in self.models:
             raise Refused(422, f"recipe {record.recipe!r} or model {record.model!r} is not on offer any more")
+        self._demand_allowed(record.settings)
         origin = self.recipes[record.recipe]
         return Request(
             recipe=override(load_recipe(origin), record.settings, origin),
@@ -140,8 +146,31 @@ class Offer:
             places=self.places,
         )
 
+    def _demand_allowed(self, settings: Mapping[str, Any]) -> None:
+        for name, value in settings.items():
+            if name not in self.settings:
+                known = ", ".join(sorted(self.settings)) or "none"
+                raise Refused(
+                    422, f"setting {name!r} may not be changed here; those that may: {known}", "/settings"
+                )
+            if isinstance(value, str) and value not in self.settings[name]:
+                words = ", ".join(self.settings[name]) or "none"
+                raise Refused(422, f"setting {name!r} may have these words here: {words}", "/settings")
+
     def _loaded(self) -> dict[str, Recipe]:
         return {name: load_recipe(origin) for name, origin in self.recipes.items()}
+
+
+def _takes_words_only(kind: Any, name: str) -> bool:
+    """Whether the values of a field of a recipe are free words, or sections that one word stands for."""
+    for part in name.split("."):
+        found = kind.model_fields.get(part) if isinstance(kind, type) and issubclass(kind, Section) else None
+        if found is None:
+            return False
+        kind = found.annotation
+    kinds = get_args(kind) or (kind,)
+    is_section = any(isinstance(one, type) and issubclass(one, Section) for one in kinds)
+    return is_section or (str in kinds and not {int, float, bool} & {*kinds})
 
 
 def _not_offered(what: str, given: str, known: Mapping[str, object]) -> Refused:

@@ -1,5 +1,6 @@
 """The endpoints of the API: who may call them, what they take, what they answer."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +13,7 @@ from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import ValidationError
+from pydantic import BaseModel
 from starlette.datastructures import UploadFile
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,21 +31,21 @@ from api.bodies import (
     SavedReview,
     Submission,
     UploadedCases,
+    parsed,
 )
 from api.callers import Caller, Rate, Right, Tokens
-from api.events import events, has_more, position_of
+from api.events import State, events, has_more, position_of
 from api.jobs import Job
-from api.problems import Problem, Refused, described, install, pointer_of
+from api.problems import Problem, Refused, described, install
 from api.service import MAX_KEY, Service
-from cases.json_border import first_fault
 from cases.plain_jsonl import case_schema
 
 _ABOUT = """
 Submit cases, watch how they are answered, read and review the results. Every run is an ordinary Evigraph run
 folder. Errors are problem details (RFC 9457).
 
-Send the token of your user as `Authorization: Bearer TOKEN`. Roles: `view` reads, `submit` also submits and
-cancels, `review` also reviews, `admin` does all of it.
+Send the token of your user as `Authorization: Bearer TOKEN`. Roles: `view` reads all runs; `submit` submits,
+reads and cancels its own runs; `review` reads and reviews all runs; `admin` does all of it.
 """
 _TAGS = [
     {"name": "runs", "description": "Submit cases, follow them, cancel."},
@@ -75,7 +76,9 @@ class _Door:
     """Finds out who calls, and whether they may."""
 
     def __init__(self, tokens: Tokens, rate: Rate) -> None:
-        self._tokens, self._rate = tokens, rate
+        self.tokens, self._rate = tokens, rate
+        # Parsers hold the interpreter: several at once would leave nothing for other requests.
+        self.parsing = asyncio.Semaphore(1)
 
     def needs(self, right: Right) -> Callable[..., Any]:
         """A dependency that gives the caller, who has this right."""
@@ -89,7 +92,7 @@ class _Door:
             if given is None:
                 raise Refused(401, "send Authorization: Bearer TOKEN", headers={"WWW-Authenticate": "Bearer"})
             address = request.client.host if request.client is not None else ""
-            found = await self._tokens.caller(given.credentials, address)
+            found = await self.tokens.caller(given.credentials, address)
             if found is None:
                 raise Refused(
                     401,
@@ -164,10 +167,12 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
         """Take one case, several, a question on a note, or a case file; they run when their turn comes."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "application/json":
-            given = _parsed(await request.body())
-            job, again = await run_in_threadpool(service.submit, caller, given, idempotency_key)
+            body = await _content(request)
+            async with door.parsing:
+                given = await run_in_threadpool(parsed, Submission, body, service.offer.limits.cases)
+                job, again = await run_in_threadpool(service.submit, caller, given, idempotency_key)
         elif kind == "multipart/form-data":
-            job, again = await _submit_form(request, service, caller, idempotency_key)
+            job, again = await _submit_form(request, service, door, caller, idempotency_key)
         else:
             raise Refused(415, "send application/json, or multipart/form-data with a case file")
         response.headers["Location"] = f"/v1/runs/{job.record.id}"
@@ -177,14 +182,14 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
 
     @app.get("/v1/runs", tags=["runs"], summary="List runs", responses=described(401, 403, 422, 429))
     async def list_runs(
-        _: Annotated[Caller, Depends(view)],
+        caller: Annotated[Caller, Depends(view)],
         limit: Annotated[int, Query(ge=1, le=_MAX_PAGE, description="How many.")] = 20,
         before: Annotated[
             str | None, Query(description="Only those behind this one: `next` of a list.")
         ] = None,
     ) -> RunList:
-        """All runs of this service, newest first, whoever submitted them."""
-        return await run_in_threadpool(_listed, service, limit, before)
+        """The runs that the caller may read, newest first."""
+        return await run_in_threadpool(_listed, service, caller, limit, before)
 
     @app.get(
         "/v1/runs/{id}",
@@ -192,9 +197,9 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
         summary="Status of a run",
         responses=described(401, 403, 404, 422, 429, 500),
     )
-    async def get_run(id: Id, _: Annotated[Caller, Depends(view)]) -> RunStatus:
+    async def get_run(id: Id, caller: Annotated[Caller, Depends(view)]) -> RunStatus:
         """Its status, counts and usage; no text of a case."""
-        return service.status(service.job(id))
+        return service.status(service.job(id, caller))
 
     @app.post(
         "/v1/runs/{id}/cancel",
@@ -204,7 +209,7 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
     )
     async def cancel_run(id: Id, caller: Annotated[Caller, Depends(submit)]) -> RunStatus:
         """End a run for good. Cases that have ended are kept; `evigraph resume` can still go on by hand."""
-        return await run_in_threadpool(service.cancel, caller, service.job(id))
+        return await run_in_threadpool(service.cancel, caller, service.job(id, caller))
 
 
 def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
@@ -216,16 +221,15 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
         last_event_id: Annotated[
             str | None, Header(description="Id of the last event that was seen: go on behind it.")
         ] = None,
-    ) -> tuple[Job, str | None]:
-        job = service.job(id)
-        if service.draining or service.hub.streams >= service.offer.limits.streams:
-            raise Refused(503, "no further stream can be served now", headers={"Retry-After": "5"})
-        state = await run_in_threadpool(service.standing, job)
-        if not await run_in_threadpool(has_more, job, position_of(last_event_id), state):
-            # Browsers come back after every other answer.
-            raise _Nothing
-        await run_in_threadpool(service.opened_events, caller, job)
-        return job, last_event_id
+    ) -> AsyncIterator[tuple[Job, Caller, str | None]]:
+        job = service.job(id, caller)
+        with service.hub.place(caller.name, service.offer.limits):
+            state = await run_in_threadpool(service.standing, job)
+            if not await run_in_threadpool(has_more, job, position_of(last_event_id), state):
+                # Browsers come back after every other answer.
+                raise _Nothing
+            await run_in_threadpool(service.opened_events, caller, job)
+            yield job, caller, last_event_id
 
     @app.get(
         "/v1/runs/{id}/events",
@@ -239,7 +243,7 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
         },
     )
     async def watch_run(
-        found: Annotated[tuple[Job, str | None], Depends(watched)],
+        found: Annotated[tuple[Job, Caller, str | None], Depends(watched)],
     ) -> AsyncIterator[ServerSentEvent]:
         """Server-sent events until the run ends.
 
@@ -248,10 +252,12 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
         it was, also after a restart of the service. `step` tells at once that a node has begun or ended; it
         has no id and is not repeated. `end` has the status of the run.
         """
-        job, last_event_id = found
-        async for event in events(
-            job, position_of(last_event_id), service.hub, lambda: service.standing(job)
-        ):
+        job, caller, last_event_id = found
+
+        def look() -> State | None:
+            return service.standing(job) if door.tokens.valid(caller) else None
+
+        async for event in events(job, position_of(last_event_id), service.hub, look):
             yield event
 
 
@@ -264,9 +270,9 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
         summary="List cases",
         responses=described(401, 403, 404, 422, 429, 500),
     )
-    async def list_cases(id: Id, _: Annotated[Caller, Depends(view)]) -> CaseList:
+    async def list_cases(id: Id, caller: Annotated[Caller, Depends(view)]) -> CaseList:
         """The cases that have ended, with how."""
-        return CaseList(cases=await run_in_threadpool(service.cases, service.job(id)))
+        return CaseList(cases=await run_in_threadpool(service.cases, service.job(id, caller)))
 
     # Ids of cases may have slashes, so the longer path has to be tried first.
     @app.get(
@@ -277,7 +283,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
     )
     async def get_review(id: Id, case: CaseId, caller: Annotated[Caller, Depends(review)]) -> CaseReview:
         """Question, sentences with their labels, the answer, and the reviews so far."""
-        return await run_in_threadpool(service.review_of, caller, service.job(id), case)
+        return await run_in_threadpool(service.review_of, caller, service.job(id, caller), case)
 
     @app.post(
         "/v1/runs/{id}/cases/{case:path}/review",
@@ -285,12 +291,16 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
         summary="Review a case",
         status_code=201,
         responses=described(400, 401, 403, 404, 409, 413, 422, 429, 500),
+        openapi_extra={"requestBody": {"required": True, "content": _json_schema(NewReview)}},
     )
     async def add_review(
-        id: Id, case: CaseId, given: NewReview, caller: Annotated[Caller, Depends(review)]
+        request: Request, id: Id, case: CaseId, caller: Annotated[Caller, Depends(review)]
     ) -> SavedReview:
         """Save labels, an answer, a comment. A case that waited for its labels goes on, at once."""
-        return await run_in_threadpool(service.review, caller, service.job(id), case, given)
+        body = await _content(request)
+        async with door.parsing:
+            given = await run_in_threadpool(parsed, NewReview, body, 0)
+        return await run_in_threadpool(service.review, caller, service.job(id, caller), case, given)
 
     @app.get(
         "/v1/runs/{id}/cases/{case:path}",
@@ -301,14 +311,14 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
     )
     async def get_case(id: Id, case: CaseId, caller: Annotated[Caller, Depends(view)]) -> dict[str, Any]:
         """Labels, answer, flags and whatever else its system has to say."""
-        return await run_in_threadpool(service.result, caller, service.job(id), case)
+        return await run_in_threadpool(service.result, caller, service.job(id, caller), case)
 
 
 def _add_service(app: FastAPI, service: Service, door: _Door) -> None:
     view = door.needs("view")
 
     @app.get("/v1/choices", tags=["service"], summary="What is on offer", responses=described(401, 403, 429))
-    async def choices(_: Annotated[Caller, Depends(view)]) -> Choices:
+    async def choices(caller: Annotated[Caller, Depends(view)]) -> Choices:
         """Recipes, models and settings that a submission may choose, and its limits."""
         offer = service.offer
         return Choices(
@@ -318,7 +328,7 @@ def _add_service(app: FastAPI, service: Service, door: _Door) -> None:
                 for name in names
             ],
             models=[*offer.models],
-            settings=sorted(offer.settings),
+            settings={name: [*words] for name, words in sorted(offer.settings.items())},
             cases=offer.limits.cases,
             bytes=offer.limits.body,
         )
@@ -342,7 +352,7 @@ def _add_service(app: FastAPI, service: Service, door: _Door) -> None:
         response_class=PlainTextResponse,
         responses=described(401, 403, 429),
     )
-    async def metrics(_: Annotated[Caller, Depends(view)]) -> Response:
+    async def metrics(caller: Annotated[Caller, Depends(view)]) -> Response:
         """Requests, runs, streams; no label holds an id, a name or a text."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
@@ -355,8 +365,16 @@ class _Nothing(Exception):
     """There is nothing to stream."""
 
 
+async def _content(request: Request) -> bytearray:
+    """The body; Starlette's own way holds it twice."""
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+    return content
+
+
 async def _submit_form(
-    request: Request, service: Service, caller: Caller, key: str | None
+    request: Request, service: Service, door: _Door, caller: Caller, key: str | None
 ) -> tuple[Job, bool]:
     async with request.form(max_files=1, max_fields=8) as form:
         known = UploadedCases.model_fields.keys()
@@ -375,21 +393,16 @@ async def _submit_form(
             raise Refused(422, "settings: an object of plain values, as JSON", "/settings")
         choice = service.offer.choose(texts.get("system"), texts.get("recipe"), texts.get("model"), settings)
         name, content = file.filename or "", await file.read()
-    return await run_in_threadpool(service.submit_file, caller, choice, name, content, key)
+    async with door.parsing:
+        return await run_in_threadpool(service.submit_file, caller, choice, name, content, key)
 
 
-def _parsed(body: bytes) -> Submission:
-    try:
-        return Submission.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            raise Refused(400, f"the body is no JSON: {first['msg']}") from None
-        raise Refused(422, first_fault(error), pointer_of(first["loc"]) or None) from None
-
-
-def _listed(service: Service, limit: int, before: str | None) -> RunList:
-    found = [job for job in reversed(service.jobs.all()) if before is None or job.record.id < before]
+def _listed(service: Service, caller: Caller, limit: int, before: str | None) -> RunList:
+    found = [
+        job
+        for job in reversed(service.jobs.all())
+        if (before is None or job.record.id < before) and caller.may_read(job.record.submitted_by)
+    ]
     page = found[:limit]
     return RunList(
         runs=[service.status(job) for job in page],
@@ -397,9 +410,13 @@ def _listed(service: Service, limit: int, before: str | None) -> RunList:
     )
 
 
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+
+
 def _submission_schemas() -> dict[str, Any]:
     return {
-        "application/json": {"schema": {"$ref": "#/components/schemas/Submission"}},
+        **_json_schema(Submission),
         "multipart/form-data": {"schema": {"$ref": "#/components/schemas/UploadedCases"}},
     }
 
@@ -408,7 +425,7 @@ def _describe(app: FastAPI) -> None:
     """Add to the description what no endpoint's signature names."""
     document = app.openapi()
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for model in (Submission, UploadedCases, Problem):
+    for model in (Submission, NewReview, UploadedCases, Problem):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema

@@ -6,6 +6,8 @@ All that has to be known after a kill is in the folders of the jobs: `start` tak
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import logging
 import threading
 from dataclasses import dataclass, field, replace
@@ -39,6 +41,8 @@ _EXPECTED = (
     *(InputError, RecipeError, PromptError, RankerError, ModelError, WeightsError, CallError),
     *(RunError, RunStopped, JournalError, Refused, OSError),
 )
+_DESCRIPTORS_WAIT = 5.0
+"""Seconds until a job that has found no free file descriptor tries to go on."""
 _LAST_WORDS = 30.0
 """Seconds that runs may take to stop; a case that is cut off is run again on replayed calls."""
 
@@ -52,6 +56,7 @@ class Session:
         fault: Why its last session could not go on, in a line; a restart tries it again.
         progress: Counts of the session that goes on.
         only_reviewed: Whether it goes on with reviewed cases and leaves others alone.
+        lacks_descriptors: Whether its last session has ended for want of file descriptors.
         cancelled_by: Who cancelled it while it ran, for its log, which may not be there yet.
     """
 
@@ -60,6 +65,7 @@ class Session:
     progress: Progress | None = None
     only_reviewed: bool = False
     again: bool = False
+    lacks_descriptors: bool = False
     cancelled: bool = False
     cancelled_by: str = ""
     stop: asyncio.Event | None = None
@@ -139,6 +145,13 @@ class Runner:
         with self._lock:
             states = [one.state for one in self._sessions.values()]
         return {state: states.count(state) for state in ("queued", "running")}
+
+    def queued_by(self, submitter: str) -> int:
+        """How many jobs of a submitter wait for their turn."""
+        with self._lock:
+            queued = [id_ for id_, one in self._sessions.items() if one.state == "queued"]
+        jobs = map(self._jobs.get, queued)
+        return sum(job is not None and job.record.submitted_by == submitter for job in jobs)
 
     def enqueue(self, job: Job, *, only_reviewed: bool = False) -> None:
         """Let a job run when its turn comes; one that runs is looked at again when it ends."""
@@ -241,6 +254,10 @@ class Runner:
                 with self._lock:
                     session.state, session.again, session.stop = "running", False, stop
                 await self._session(job, session, stop)
+                if session.lacks_descriptors:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(stop.wait(), _DESCRIPTORS_WAIT)
+                    continue
                 with self._lock:
                     session.stop = None
                     if not session.again:
@@ -259,7 +276,7 @@ class Runner:
     async def _session(self, job: Job, session: Session, stop: asyncio.Event) -> None:
         begun = (job.path / "run.json").exists()
         watcher = _Watcher(job, session, self._hub)
-        session.fault = ""
+        session.fault, session.lacks_descriptors = "", False
         try:
             if begun:
                 folder = await resume(
@@ -279,15 +296,16 @@ class Runner:
                 )
             if folder.manifest.status != "finished" and (spent := folder.manifest.sessions[-1].stopped_by):
                 self._close(job, "stopped", spent)
-        except _EXPECTED as error:
-            session.fault = _line(error)
-            logger.warning("%s: %s", job.record.id, session.fault)
-            if not begun and not (job.path / "run.json").exists() and not stop.is_set():
-                self._close(job, "failed", session.fault)
         except Exception as error:
-            session.fault = f"internal error: {type(error).__name__}"
-            logger.exception("%s: internal error", job.record.id)
-            if not begun and not (job.path / "run.json").exists():
+            session.lacks_descriptors = _lacks_descriptors(error)
+            if isinstance(error, _EXPECTED) or session.lacks_descriptors:
+                session.fault = _line(error)
+                logger.warning("%s: %s", job.record.id, session.fault)
+            else:
+                session.fault = f"internal error: {type(error).__name__}"
+                logger.exception("%s: internal error", job.record.id)
+            never_began = not begun and not (job.path / "run.json").exists()
+            if never_began and not stop.is_set() and not session.lacks_descriptors:
                 self._close(job, "failed", session.fault)
 
     def _models(self, job: Job) -> Any:
@@ -297,6 +315,16 @@ class Runner:
     def _close(self, job: Job, how: Closed, fault: str) -> None:
         if job.record.closed is None:
             self._jobs.close_job(job, how, fault)
+
+
+def _lacks_descriptors(error: BaseException | None) -> bool:
+    """Whether an error came from a limit of open files, of this process or of the machine."""
+    if error is None:
+        return False
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return True
+    causes = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return any(map(_lacks_descriptors, (*causes, error.__cause__ or error.__context__)))
 
 
 def _line(error: BaseException) -> str:

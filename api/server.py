@@ -16,15 +16,16 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.asking import Asking
-from api.callers import OneToken, Rate, Tokens, UserTokens
+from api.callers import Caller, OneToken, Rate, Tokens, UserTokens
 from api.routes import application as api_application
 from api.service import Service
-from serving.policy import is_loopback, plain_host
+from serving.addresses import is_loopback, plain_host
 from viewer.going_on import GoingOn, Progress
 from viewer.guard import new_token
 from viewer.library import Library
 from viewer.listening import Certificate, configured, link
 from viewer.server import application as pages_application
+from viewer.sessions import signed_in
 from viewer.signing_in import SigningIn
 from viewer.users import Users
 
@@ -62,6 +63,15 @@ class ByService(GoingOn):
         if session.state != "rest":
             return Progress("running")
         return Progress("failed", session.fault) if session.fault else None
+
+
+def shown(service: Service, run: Path) -> bool:
+    """Whether the person whose request is answered may see a run, or a fork of it, on the pages."""
+    person = signed_in()
+    if person is None:
+        return True
+    job = service.jobs.get(run.resolve().relative_to(service.jobs.root).parts[0])
+    return Caller(person.name, person.role).may_read("" if job is None else job.record.submitted_by)
 
 
 class _Split:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import runs
 from api.bodies import (
+    MAX_SENTENCES,
     CaseCounts,
     CaseReview,
     CaseState,
@@ -21,6 +22,7 @@ from api.bodies import (
     SavedReview,
     Status,
     Submission,
+    demand_few_values,
 )
 from api.callers import Caller
 from api.events import State
@@ -42,8 +44,8 @@ from runs.audit import record_if_possible
 from runs.batch import Options
 from runs.folder import RunFolder
 from runs.manifest import WAITING, Manifest, RunError, utc_now
-from runs.reviewers import ReviewedRun
-from runs.reviews import fingerprint, is_stale, labels_to_review, make_review
+from runs.reviewers import Outdated, ReviewedRun, Standing
+from runs.reviews import is_stale, labels_to_review, make_review
 from runs.trace_file import Line
 
 Found = TypeVar("Found")
@@ -53,6 +55,7 @@ NOTE = "note"
 _SUFFIXES = (".jsonl", ".xml", ".json")
 _RETRY_AFTER = {"Retry-After": "30"}
 MAX_KEY = 200
+_MAX_ID = 200
 
 
 class Service:
@@ -94,14 +97,14 @@ class Service:
         """Whether submissions are taken."""
         return not self.draining and self.runner.alive
 
-    def job(self, id_: str) -> Job:
-        """A job.
+    def job(self, id_: str, caller: Caller) -> Job:
+        """A job that the caller may read.
 
         Raises:
             Refused: There is none of this id.
         """
         job = self.jobs.get(id_)
-        if job is None:
+        if job is None or not caller.may_read(job.record.submitted_by):
             raise Refused(404, f"there is no run {id_[:80]!r} here")
         return job
 
@@ -122,7 +125,6 @@ class Service:
         choice = self.offer.choose(given.system, given.recipe, given.model, given.settings)
         given_cases = given.cases if given.cases is not None else None if given.case is None else [given.case]
         if given_cases is not None:
-            self._demand_few(len(given_cases), "/cases")
             content = b"".join(map(json_bytes, given_cases))
         else:
             try:
@@ -145,6 +147,7 @@ class Service:
         suffix = next((one for one in _SUFFIXES if name.lower().endswith(one)), None)
         if suffix is None:
             raise Refused(422, f"the name of the file does not end in {', '.join(_SUFFIXES)}", "/file")
+        demand_few_values(content)
         return self._submit(caller, choice, f"cases{suffix}", content, key, strict=False)
 
     def status(self, job: Job) -> RunStatus:
@@ -209,8 +212,10 @@ class Service:
         """End a job for good.
 
         Raises:
-            Refused: It has ended.
+            Refused: It has ended, or is somebody else's.
         """
+        if caller.name != job.record.submitted_by and not caller.may("cancel all"):
+            raise Refused(403, f"run {job.record.id} is somebody else's; an admin may cancel it")
         found = self.status(job)
         if found.status not in ("queued", "running", "interrupted", "cancelled"):
             raise Refused(409, f"run {job.record.id} has ended: {found.status}")
@@ -254,9 +259,8 @@ class Service:
         line = self.result(caller, job, case_id)
         with runs.open(job.path) as run:
             case = run.case(case_id)
-        history = ReviewedRun(job.path).reviews.history(case_id)
-        earlier = next((one for one in reversed(history) if one.labels is not None), None)
-        labels = labels_to_review(line, earlier)
+        standing = _seen(ReviewedRun(job.path), caller, case_id)
+        labels = labels_to_review(line, standing.last_labels)
         texts = {one.id: one.text for one in case.sentences} if case is not None else {}
         differ = contested(line.get("vote_counts") or {}, line.get("usable_votes") or 0)
         return CaseReview(
@@ -269,14 +273,14 @@ class Service:
                 for id_ in texts or labels
             ],
             answer=line.get("answer"),
-            shown=fingerprint(line),
+            shown=standing.view(line),
             reviews=[
                 GivenReview(
                     reviewer=one.reviewer,
                     reviewed_at=one.reviewed_at,
                     says=one.words + (", of an earlier result" if is_stale(one, line) else ""),
                 )
-                for one in history
+                for one in standing.history
             ],
         )
 
@@ -291,20 +295,19 @@ class Service:
         if folder is None or line is None:
             raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
         reviewed = ReviewedRun(job.path)
-        if given.shown is not None and given.shown != fingerprint(line):
-            raise Refused(
-                409, f"case {case_id!r} has another result than the one that was reviewed", "/shown"
-            )
-        history = reviewed.reviews.history(case_id)
+        standing = _seen(reviewed, caller, case_id)
         try:
+            standing.demand_view(line, given.shown)
             made = make_review(
                 line,
                 reviewer=caller.name,
                 labels=given.labels,
                 answer=given.answer,
                 comment=given.comment,
-                earlier=next((one for one in reversed(history) if one.labels is not None), None),
+                earlier=standing.last_labels,
             )
+        except Outdated as error:
+            raise Refused(409, str(error), "/shown") from None
         except RunError as error:
             raise Refused(422, str(error)) from None
         reviewed.reviews.add(made)
@@ -372,12 +375,9 @@ class Service:
         *,
         strict: bool,
     ) -> Job:
-        if self.runner.counts()["queued"] >= self.offer.limits.queued:
-            raise Refused(
-                503,
-                f"{plural(self.offer.limits.queued, 'run')} in the queue already; submit again later",
-                headers=_RETRY_AFTER,
-            )
+        if self.runner.queued_by(caller.name) >= self.offer.limits.queued:
+            yours = f"{plural(self.offer.limits.queued, 'run')} of yours"
+            raise Refused(429, f"{yours} in the queue already; submit again later", headers=_RETRY_AFTER)
         id_ = self.jobs.new_id()
         try:
             cases = self._checked(id_, name, content, strict=strict)
@@ -411,24 +411,28 @@ class Service:
                 nothing but faults in a file.
         """
         path = self.jobs.stage(id_, name, content)
+        most = self.offer.limits.cases
         try:
-            if strict:
-                for place, case in enumerate(read_jsonl(path)):
-                    if isinstance(case, InvalidCase):
-                        raise Refused(422, case.fault.removeprefix(f"line {place + 1}: "), f"/cases/{place}")
+            for place, case in enumerate(read_jsonl(path) if strict else find_cases([path])):
+                pointer = f"/cases/{place}" if strict else "/file"
+                if place >= most:
+                    raise Refused(413, f"a submission has at most {plural(most, 'case')}", pointer)
+                if strict and isinstance(case, InvalidCase):
+                    raise Refused(422, case.fault.removeprefix(f"line {place + 1}: "), pointer)
+                if isinstance(case, Case) and len(case.sentences) > MAX_SENTENCES:
+                    raise Refused(
+                        413,
+                        f"{plural(len(case.sentences), 'sentence')}, of at most {MAX_SENTENCES:,} of a case",
+                        pointer,
+                    )
+                if fault := _id_fault(case.id):
+                    raise Refused(422, f"id {case.id[:80]!r} {fault}", pointer)
             found = find_cases([path]).check()
         except InputError as error:
             raise Refused(422, f"{error.fault}. {error.remedy}".removesuffix(". ")) from None
-        self._demand_few(found.cases + found.invalid, "/file")
         if not found.cases:
             raise Refused(422, "no case of the file can be used", "/file")
         return found.cases + found.invalid
-
-    def _demand_few(self, cases: int, pointer: str) -> None:
-        if cases > self.offer.limits.cases:
-            raise Refused(
-                413, f"{plural(cases, 'case')}; a submission has at most {self.offer.limits.cases:,}", pointer
-            )
 
     def _status(self, job: Job, manifest: Manifest | None) -> Status:
         state = self.runner.session(job).state
@@ -450,6 +454,23 @@ class Service:
 
     def _gauges(self) -> Mapping[str, Mapping[str, float]]:
         return {"runs": self.runner.counts(), "event_streams": {"open": self.hub.streams}}
+
+
+def _id_fault(id_: str) -> str | None:
+    """Why no address can have the id of a case; None if one can."""
+    if len(id_) > _MAX_ID:
+        return f"has {len(id_):,} characters, of at most {_MAX_ID}"
+    if not id_.isprintable():
+        return "has a line break or another character that is not printable"
+    parts = id_.split("/")
+    if {".", ".."} & {*parts} or parts[1:][-1:] == ["review"]:
+        return "has a part that means something else in an address: `.`, `..`, or `review` at its end"
+    return None
+
+
+def _seen(reviewed: ReviewedRun, caller: Caller, case_id: str) -> Standing:
+    """The reviews of a case that a caller may see."""
+    return reviewed.standing(case_id).seen_by(caller.name, admin=caller.role == "admin")
 
 
 def _damaged(read: Callable[[], Found]) -> Found:

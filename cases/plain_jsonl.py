@@ -61,6 +61,18 @@ def case_schema(ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
     return schema
 
 
+def case_of(fields: dict[str, Any]) -> Case:
+    """The case that the fields of a line give.
+
+    Raises:
+        InputError: A field is missing, unknown or wrong.
+    """
+    found = _checked(fields, "case")
+    if isinstance(found, InvalidCase):
+        raise InputError(f"case {fields.get('case_id')!r}", found.fault.removeprefix("case: "))
+    return found
+
+
 def _numbered(value: object) -> object:
     if not isinstance(value, list):
         return value
@@ -117,11 +129,14 @@ _KNOWN = {"": _Line.model_fields, "sentences": _Sentence.model_fields, "intent":
 
 
 def _case(number: int, text: str | None) -> Case | InvalidCase:
-    place = f"line {number}"
     try:
         fields = json_object(text, number)
     except JsonFault as error:
-        return InvalidCase(place, error.fault)
+        return InvalidCase(f"line {number}", error.fault)
+    return _checked(fields, f"line {number}")
+
+
+def _checked(fields: dict[str, Any], place: str) -> Case | InvalidCase:
     try:
         case = _Line.model_validate(fields).record()
     except ValidationError as error:

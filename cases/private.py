@@ -80,6 +80,17 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 @contextlib.contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Have an error of writing name the file, which the system does only for errors of opening."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` once it is whole.
 
@@ -91,7 +102,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         unnamed = _unnamed(path.parent)
-        with open(unnamed, "wb") if unnamed is not None else temporary.open("xb") as file:  # noqa: PTH123
+        with (
+            named_in_errors(path),
+            open(unnamed, "wb") if unnamed is not None else temporary.open("xb") as file,  # noqa: PTH123
+        ):
             yield file
             file.flush()
             if unnamed is not None:

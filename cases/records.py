@@ -18,8 +18,8 @@ INTENTS: dict[str, str] = {
     "lab_abnormal_concern": "how severe an abnormal laboratory value is",
     "recovery_duration": "how long recovery takes",
     "prognosis_severity": "how serious it is, survival outlook",
-    "activity_clearance": "travel, flying, oxygen removal, return to work",
-    "persistent_unexplained_symptoms": "chronic unexplained symptoms",
+    "activity_clearance": "flights and other travel, going without oxygen, going back to work",
+    "persistent_unexplained_symptoms": "symptoms that last and have no known cause",
     "neurologic_mental_status_change": "confusion, dementia, seizures",
 }
 """Name to definition, in the paper's order."""

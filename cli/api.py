@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.flags import SessionFlags
+from cli.options import local_path
 from cli.terminal import plural, print_message
 
 if TYPE_CHECKING:
@@ -51,16 +52,19 @@ def api(
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            help="A field of recipes whose value clients may change, such as evidence.votes. Repeatable."
-            " (default: none)",
-            metavar="FIELD",
+            help="A field of recipes that clients may change, such as evidence.votes, with the words that"
+            " they may choose. Repeatable. (default: none)",
+            metavar="FIELD[=WORD,WORD]",
             rich_help_panel=_CHOICES,
         ),
     ] = None,
     demos: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
-            help="Demonstrations, as for `run`.", metavar="FOLDER|FILE|URL", rich_help_panel=_CHOICES
+            help="Demonstrations, as for `run`.",
+            metavar="FOLDER|FILE",
+            parser=local_path,
+            rich_help_panel=_CHOICES,
         ),
     ] = None,
     corpus: Annotated[
@@ -95,7 +99,7 @@ def api(
     ] = None,
     max_running: Annotated[int, typer.Option(min=1, help="Runs at a time.", rich_help_panel=_LIMITS)] = 2,
     max_queued: Annotated[
-        int, typer.Option(min=0, help="Runs that may wait for their turn.", rich_help_panel=_LIMITS)
+        int, typer.Option(min=0, help="Runs of one user that wait for their turn.", rich_help_panel=_LIMITS)
     ] = 100,
     max_cases: Annotated[
         int, typer.Option(min=1, help="Cases of one submission.", rich_help_panel=_LIMITS)
@@ -127,7 +131,7 @@ def api(
     Example: evigraph api out/api --model fast=vllm:Qwen/Qwen3-8B@http://gpu01:8000/v1 --users users.json
     """
     from cases.errors import InputError
-    from serving.policy import is_loopback, plain_host
+    from serving.addresses import is_loopback, plain_host
 
     if not model:
         raise typer.BadParameter("name the model that answers", param_hint="--model")
@@ -136,14 +140,13 @@ def api(
     options = flags.options("run")
     try:
         from api.offer import Limits
-        from api.server import serve
+        from api.server import serve, shown
         from api.service import Service
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "prometheus_client"):
             raise
         raise InputError("evigraph api", "needs an extra", "pip install 'evigraph[api]'") from None
     from api.jobs import Jobs
-    from cases.places import parse_place
     from cases.private import private_folder
     from ranking.load import located
     from serving.backends import demand_allowed
@@ -152,7 +155,7 @@ def api(
     from viewer.listening import Certificate, listen
 
     limits = Limits(max_bytes, max_cases, max_queued, max_running, rate)
-    places = {"demos": demos and parse_place(demos), "corpus": corpus, "index": index}
+    places = {"demos": demos, "corpus": corpus, "index": index}
     offer = _offer(
         model,
         recipe or [],
@@ -170,8 +173,8 @@ def api(
             demand_allowed(asked)
     bound = listen(host, port)
     jobs = Jobs(runs, policies)
-    library = Library([runs], lambda text: print_message(text))
     service = Service(jobs, offer, options, os.environ.get("EVIGRAPH_USER") or getpass.getuser())
+    library = Library([runs], lambda text: print_message(text), lambda path: shown(service, path))
 
     def started(address: str, page: str, token: str | None) -> None:
         waiting = sum(service.runner.counts().values())
@@ -207,7 +210,7 @@ def _offer(
     models: Sequence[str],
     recipes: Sequence[str],
     settings: Sequence[str],
-    places: dict[str, Path | str],
+    places: dict[str, Path],
     limits: Limits,
 ) -> Offer:
     """What clients may choose.
@@ -234,7 +237,11 @@ def _offer(
         if name in found:
             raise typer.BadParameter(f"{name!r} names two recipes; rename a file", param_hint="--recipe")
         found[name] = str(Path(origin).resolve()) if Path(origin).is_file() else origin
-    return Offer(named, found, frozenset(settings), places, limits)
+    allowed: dict[str, list[str]] = {}
+    for given in settings:
+        field, _, words = given.partition("=")
+        allowed.setdefault(field, []).extend(word for word in words.split(",") if word)
+    return Offer(named, found, allowed, places, limits)
 
 
 def _known(path: Path) -> Users:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.flags import SessionFlags
-from cli.options import JsonOption, ModelOption
+from cli.options import EffortOption, JsonOption, ModelOption
+from cli.set_values import effort_values
 from cli.terminal import plural, print_json, print_line, print_message
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 _MODEL = "embedded:qwen2.5-coder-1.5b"
 """What `make demo` asks: it needs no server."""
-_RECIPE = "laptop"
+_OF_MODEL = "laptop"
+"""The recipe that was calibrated for `_MODEL`."""
+_OF_ANY_MODEL = "ask"
 _CASE = "note"
 _FILE, _RUN = "case.jsonl", "run"
 _MAX_NOTE = 1 << 22
@@ -33,12 +36,17 @@ def ask(
         Path, typer.Option("--note", help="Text file of the note, '-' for standard input.", metavar="FILE")
     ],
     model: ModelOption = None,
+    effort: EffortOption = None,
     recipe: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--recipe", "-r", help="Recipe file, or the name of a packaged one.", metavar="NAME|FILE"
+            "--recipe",
+            "-r",
+            help="Recipe file, or the name of a packaged one. (default: ask; laptop for the model that it was"
+            " calibrated for)",
+            metavar="NAME|FILE",
         ),
-    ] = _RECIPE,
+    ] = None,
     encoding: Annotated[
         str, typer.Option(help="Encoding of the note, such as cp1252 for files of Windows.")
     ] = "utf-8",
@@ -68,11 +76,11 @@ def ask(
     from cases.plain_jsonl import write_jsonl
     from cases.private import private_folder
     from cli.session import until_signal
-    from graph.recipe import load_recipe
+    from graph.recipe import load_recipe, override
     from runs.assemble import Request
     from runs.manifest import quoted
     from runs.sessions import start
-    from serving.model_name import assign_roles
+    from serving.model_name import ROLES, assign_roles
     from serving.policy import NotScanned, find_policies, keep_beside
 
     if not question.strip():
@@ -82,8 +90,13 @@ def ask(
     else:
         text = decoded(whole(note, _MAX_NOTE), note, encoding)
     case = note_case(_CASE, question, text, "standard input" if str(note) == "-" else note)
+    if recipe is None:
+        chosen = assign_roles(model or [], dict.fromkeys(ROLES, _MODEL))
+        recipe = _OF_MODEL if {one.identity for one in chosen.values()} == {_MODEL} else _OF_ANY_MODEL
     loaded = load_recipe(recipe)
-    models = assign_roles(model or ([] if loaded.models else [_MODEL]), loaded.models)
+    overrides = effort_values(effort or (), loaded.effort)
+    loaded = override(loaded, overrides, recipe)
+    models = assign_roles(model or [], loaded.models or dict.fromkeys(ROLES, _MODEL))
     options = flags.options("run")
     folder = out or _new_folder()
     if folder.exists():
@@ -97,6 +110,7 @@ def ask(
         inputs=(folder / _FILE,),
         keys=(),
         models=models,
+        overrides=overrides,
     )
     try:
         run, interrupted = until_signal(

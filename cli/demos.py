@@ -9,7 +9,17 @@ import typer
 from rich.table import Table
 
 from cli.flags import DataFlags
-from cli.options import EmbeddingOption, JsonOption, ModelOption, NewKeyOption, input_path, run_folder
+from cli.options import (
+    EffortOption,
+    EmbeddingOption,
+    JsonOption,
+    ModelOption,
+    NewKeyOption,
+    input_path,
+    local_path,
+    run_folder,
+)
+from cli.set_values import effort_values
 from cli.terminal import output, plural, print_json, print_line, print_message, safe
 
 if TYPE_CHECKING:
@@ -21,7 +31,8 @@ demos = typer.Typer(
 )
 
 PoolArgument = Annotated[
-    str | None, typer.Argument(help="A pool's folder or URL. (default: the packaged sample pool)")
+    Path | None,
+    typer.Argument(help="A pool's folder. (default: the packaged sample pool)", parser=local_path),
 ]
 
 
@@ -37,6 +48,7 @@ def build(
     key: NewKeyOption = None,
     embedding: EmbeddingOption = "embedded:minilm",
     model: ModelOption = None,
+    effort: EffortOption = None,
     source: Annotated[
         Literal["gold", "weak"] | None,
         typer.Option(
@@ -64,6 +76,7 @@ def build(
                 *(cases, key or [], to),
                 embedding=embedding,
                 models=model or [],
+                effort=effort_values(effort or (), {}).get("effort", {}).get("classify"),
                 source=source,
                 report=shown.notify,
             )
@@ -95,49 +108,19 @@ def add(
     """
     import asyncio
 
-    from cases.places import parse_place
     from runs.audit import record_if_possible
     from runs.demonstrations import add_reviewed
 
     def report(text: str) -> None:
         print_message(text)
 
-    place = None if pool is None else parse_place(pool)
-    built = asyncio.run(add_reviewed(place, from_reviews, to, embedding=embedding, report=report))
+    built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
     for run in from_reviews:
         record_if_possible(run, "exported", what="reviewed cases", to=str(to))
     print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
     if built.replaced:
         print_line(f"replaced by their reviews: {_some(built.replaced)}")
     print_line(f"next: evigraph run tamu CASES... --model STRING --demos {to}")
-
-
-@demos.command("push")
-def push(
-    pool: Annotated[Path, typer.Argument(help="A pool's folder.", metavar="POOL")],
-    to: Annotated[
-        str, typer.Argument(help="Chroma server, and a collection of it or none.", metavar="URL[/COLLECTION]")
-    ],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace another pool of this name. Runs that use it fail.")
-    ] = False,
-    *,
-    data: DataFlags,
-) -> None:
-    """Put a pool on a Chroma server, for runs on several machines.
-
-    It is read back and compared before its name leads to it. The data policy beside it goes with it. A token
-    is read from CHROMA_TOKEN.
-
-    Example: evigraph demos push pool http://chroma:8000/archehr-dev
-    """
-    from retrieval.pools.push import push_pool
-    from serving.gate import hold_for
-
-    address, new = push_pool(pool, to, hold_for([pool]), replace=replace)
-    print_line(f"{pool} is now at {address}" if new else f"{pool} is at {address} already")
-    print_line(f"next: evigraph demos list {address}")
-    print_line(f"      evigraph run tamu CASES... --model STRING --demos {address}")
 
 
 @demos.command("label")
@@ -221,14 +204,12 @@ def _some(case_ids: tuple[str, ...]) -> str:
     return f"{', '.join(case_ids[:10])}{more}"
 
 
-async def _open(pool: str | None, embedding: str) -> DemonstrationPool:
-    from cases.places import parse_place
+async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
     from graph.note_resources import open_pool
     from serving.gate import hold_for
 
-    place = None if pool is None else parse_place(pool)
-    hold_for([] if place is None else [place])
-    return await open_pool(place, embedding, lambda text: print_message(text))
+    hold_for([] if pool is None else [pool])
+    return await open_pool(pool, embedding, lambda text: print_message(text))
 
 
 def _print(found: list[Neighbour], *, as_json: bool, with_distance: bool) -> None:

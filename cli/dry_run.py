@@ -13,7 +13,7 @@ from runs.assemble import Request
 from runs.batch import Options
 from runs.dry_run import dry_run
 from runs.estimate import Estimate
-from serving.dry_run import CHARACTERS_A_TOKEN, Tally
+from serving.dry_run import CHARACTERS_A_TOKEN, Tally, options_sent
 
 _EXACT = "exact: counted by the model's own tokenizer"
 _ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, for want of the model's tokenizer"
@@ -21,6 +21,7 @@ _ASSUMED = (
     "assumed: labels a quarter essential, answers and questions of four fifths of the word limit,"
     " two citations a sentence"
 )
+_THINKING = "assumed by effort; models vary by a factor of ten"
 
 
 def print_dry_run(request: Request, options: Options, *, as_json: bool) -> None:
@@ -93,6 +94,8 @@ def _counts(part: Tally) -> dict[str, Any]:
         "input_tokens": part.input_tokens,
         "output_tokens": part.output_tokens,
         "input_tokens_are": "estimated" if part.estimated else "exact",
+        **({"thinking_tokens": part.thinking_tokens} if part.thinking_tokens else {}),
+        **({} if part.sent is None else {"sent": options_sent(part.sent)}),
     }
 
 
@@ -124,6 +127,12 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
         ("read", _read(total) + "; what a server finds in its cache is not known"),
         ("written", _ASSUMED),
     ]
+    if total.thinking_tokens:
+        notes.append(("thinking", f"{plural(total.thinking_tokens, 'token')} on top, {_THINKING}"))
+    for role, part in estimate.tallies.items():
+        if part.sent is not None:
+            notes.append((f"{role} sends", options_sent(part.sent)))
+    notes += [("not sent", sentence) for sentence in estimate.not_sent]
     if correction is not None:
         notes.append(
             (

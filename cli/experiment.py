@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.flags import MetricFlags, SessionFlags
-from cli.options import JsonOption, LimitOption, ModelOption, NewKeyOption, input_path
+from cli.options import (
+    EffortOption,
+    JsonOption,
+    LimitOption,
+    ModelOption,
+    NewKeyOption,
+    input_path,
+    local_path,
+)
+from cli.set_values import effort_values
 from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
@@ -35,12 +44,14 @@ def experiment(
     ] = None,
     key: NewKeyOption = None,
     model: ModelOption = None,
+    effort: EffortOption = None,
     demos: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
-            help="Demonstrations instead of the experiment's: the folder or the URL of a pool, or a file of"
+            help="Demonstrations instead of the experiment's: the folder of a pool, or a file of"
             " answered questions.",
-            metavar="FOLDER|FILE|URL",
+            metavar="FOLDER|FILE",
+            parser=local_path,
         ),
     ] = None,
     limit: LimitOption = None,
@@ -57,7 +68,6 @@ def experiment(
 
     Example: evigraph experiment ablations --cases dev.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct
     """
-    from cases.places import parse_place
     from cli.session import until_signal
     from evals.experiments.definition import load_experiment
     from evals.experiments.report import report
@@ -67,9 +77,9 @@ def experiment(
     if cases:
         loaded = loaded.model_copy(update={"cases": tuple(cases), "key": tuple(key or ())})
     if demos:
-        loaded = loaded.model_copy(update={"demos": parse_place(demos)})
+        loaded = loaded.model_copy(update={"demos": demos})
     folder = out or Path("out") / Path(definition).stem
-    planned = plan(loaded, folder, model or (), limit)
+    planned = plan(loaded, folder, model or (), limit, effort_values(effort or (), {}))
     options = flags.options("run")
     cells, interrupted = until_signal(
         lambda stop, watcher: run_cells(planned, folder, options, stop=stop, watcher=watcher)

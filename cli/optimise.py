@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.flags import BatchFlags
-from cli.options import JsonOption, ModelOption, NewKeyOption, input_path
+from cli.options import EffortOption, JsonOption, ModelOption, NewKeyOption, input_path, local_path
+from cli.set_values import effort_values
 from cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def optimise(
     ],
     key: NewKeyOption = None,
     model: ModelOption = None,
+    effort: EffortOption = None,
     test: Annotated[
         str,
         typer.Option(
@@ -66,10 +68,11 @@ def optimise(
         typer.Option(help="The task in a sentence or two, for the model that proposes.", metavar="TEXT"),
     ] = None,
     demos: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
             help="Pool that demonstrations are chosen from. (default: the packaged samples)",
-            metavar="FOLDER|URL",
+            metavar="FOLDER",
+            parser=local_path,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the split and of all draws.")] = 42,
@@ -89,7 +92,6 @@ def optimise(
 
     Example: evigraph optimise tamu --cases dev.xml --key dev_key.json --model openai:gpt-x --budget 2000000
     """
-    from cases.places import parse_place
     from cli.session import until_signal
     from evals.optimisation.candidates import Wanted
     from evals.optimisation.given import Given
@@ -97,10 +99,11 @@ def optimise(
     from evals.optimisation.report import report
     from evals.optimisation.run import optimise as search
     from evals.optimisation.split import CaseFiles
-    from graph.recipe import load_recipe
+    from graph.recipe import load_recipe, override
     from serving.model_name import assign_roles
 
     loaded = load_recipe(recipe)
+    loaded = override(loaded, effort_values(effort or (), loaded.effort), recipe)
     wanted = Wanted(
         given=Given(str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe, loaded),
         files=CaseFiles(tuple(cases), tuple(key or ())),
@@ -109,7 +112,7 @@ def optimise(
         trials=trials,
         variants=instructions,
         test=_test(test, test_key),
-        demos=None if demos is None else parse_place(demos),
+        demos=demos,
         seed=seed,
         description=description or DESCRIPTION,
         limits=flags.limits,

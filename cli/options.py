@@ -53,6 +53,15 @@ ModelOption = Annotated[
         metavar="STRING",
     ),
 ]
+EffortOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--effort",
+        help="Set how much models think: off, minimal, low, medium, high or max; ROLE=LEVEL sets one role."
+        " Repeatable. (default: the recipe's, else the provider's)",
+        metavar="[ROLE=]LEVEL",
+    ),
+]
 VotesOption = Annotated[
     str | None,
     typer.Option(
@@ -68,6 +77,18 @@ ThresholdOption = Annotated[
         "--threshold",
         help="A sentence is essential if at least this many votes say so. (default: the recipe's)",
         metavar="T",
+    ),
+]
+PromptOption = Annotated[
+    list[str] | None,
+    typer.Option("--prompt", help="Replace a prompt by a file. Repeatable.", metavar="NAME=FILE"),
+]
+PromptSetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt-set",
+        help="Version of all prompts, such as laptop, or a folder. `evigraph prompts list` names them.",
+        metavar="NAME|DIR",
     ),
 ]
 PartOption = Annotated[
@@ -159,9 +180,11 @@ def local_path(text: str) -> Path:
     Raises:
         InputError: It is a URL.
     """
-    from cases.places import local, parse_place
+    from cases.errors import InputError
 
-    return local(parse_place(text))
+    if "://" in text:
+        raise InputError(text, "is a URL", "Name a file or folder of this machine")
+    return Path(text)
 
 
 QuestionsArgument = Annotated[

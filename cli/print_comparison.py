@@ -14,7 +14,7 @@ from evals.compare.changes import CaseChange, by_gain, intent_changes, route_cha
 from evals.compare.comparison import Comparison
 from evals.compare.differences import TaskDifferences, verdict
 from evals.compare.render import metric_table, setting_table
-from evals.pages.tables import Column, Table, p_text
+from evals.pages.tables import Column, Table
 
 
 def print_comparison(comparison: Comparison, *, rows: int, page: Path | None) -> None:
@@ -64,21 +64,13 @@ def _scores(console: Console, comparison: Comparison, task: TaskDifferences) -> 
 
 
 def _labels(console: Console, comparison: Comparison) -> None:
-    labels, test = comparison.labels, comparison.label_test
+    labels = comparison.labels
     console.print()
     if labels.sentences:
         kappa = "undefined" if labels.kappa is None else f"{labels.kappa:.3f}"
         console.print(
             f"labels   {labels.equal:,} of {plural(labels.sentences, 'sentence')} alike, kappa {kappa};"
             f" essential {labels.essential[0]:,} in A, {labels.essential[1]:,} in B"
-        )
-    if test is not None:
-        statistic = "-" if test.statistic is None else f"{test.statistic:.2f}"
-        console.print(
-            f"McNemar  {plural(test.only_first, 'sentence')} right in A alone, {test.only_second:,} in B"
-            f" alone, in {plural(test.cases, 'case')}; clustered by case: chi2 {statistic}, p"
-            f" {p_text(test.p_value, equals=True)}; ignoring clusters, exact: p"
-            f" {p_text(test.p_ignoring_clusters, equals=True)}"
         )
 
 

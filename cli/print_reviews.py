@@ -12,7 +12,7 @@ from nodes.evidence.disagreement import contested
 from runs.folder import Line, RunFolder
 from runs.manifest import WAITING, quoted
 from runs.reviewers import Queue, ReviewedRun, Standing, queue_of, queues
-from runs.reviews import Review, Reviews, is_stale
+from runs.reviews import DEFINITIONS, Review, Reviews, is_stale
 
 if TYPE_CHECKING:
     from cases.records import Case
@@ -24,8 +24,11 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
     """The cases that wait for a person, and those that were reviewed, with the last review of each."""
     reviewed = ReviewedRun(folder.path)
     latest, counting, standings = reviewed.reviews.latest(), reviewed.counting(), reviewed.standings()
+    hidden = {case_id: one for case_id, one in standings.items() if one.missing}
     rows = [
-        _review_row(line, latest.get(line["case_id"]), counting.get(line["case_id"]))
+        _review_row(
+            line, latest.get(line["case_id"]), counting.get(line["case_id"]), line["case_id"] in hidden
+        )
         for line in folder.cases()
         if line["status"] == WAITING or line["case_id"] in latest
     ]
@@ -36,18 +39,30 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
         print_line("nothing waits for a person, and nothing is reviewed")
         return
     shown = [
-        [row["case_id"], row["status"], " ".join(row["contested"]) or NO_VALUE, _review_text(row)]
+        [
+            row["case_id"],
+            row["status"],
+            " ".join(row["contested"]) or NO_VALUE,
+            _review_text(row, hidden.get(row["case_id"])),
+        ]
         for row in rows
     ]
     print_table(
         Table([Column(name, "text") for name in ("case", "status", "votes differ on", "review")], shown)
     )
-    undecided = [case_id for case_id, one in standings.items() if one.undecided]
+    undecided = [case_id for case_id, one in standings.items() if one.undecided and not one.missing]
     if undecided:
         command = f"evigraph review adjudicate {quoted(folder.path)}"
         print_line(f"reviewers differ on {plural(len(undecided), 'case')}: {command}", "yellow")
-    for number, command in enumerate(_next_commands(folder, rows)):
+    for number, command in enumerate(_next_commands(folder, rows, standings)):
         print_line(f"{'     ' if number else 'next:'} {command}")
+
+
+def review_command(folder: RunFolder, case_id: str, standing: Standing | None, reviewer: str = "NAME") -> str:
+    """The command that shows a case to a reviewer: blind until all have labelled an assigned case."""
+    command = f"evigraph review {quoted(folder.path)} {quoted(case_id)}"
+    hidden = standing is not None and standing.missing
+    return f"{command} --blind --by {quoted(reviewer)}" if hidden else command
 
 
 def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
@@ -123,7 +138,7 @@ def print_queues(folder: RunFolder, *, as_json: bool) -> None:
     remaining = next((one for one in found if one.open), None)
     run = quoted(folder.path)
     if remaining is not None:
-        print_line(f"next: evigraph view {run} --blind")
+        print_line(f"next: evigraph view {run} --blind --by {quoted(remaining.reviewer)}", soft_wrap=True)
     elif len(found) > 1:
         print_line(f"next: evigraph review agreement {run}")
 
@@ -131,16 +146,18 @@ def print_queues(folder: RunFolder, *, as_json: bool) -> None:
 def print_queue(folder: RunFolder, reviewer: str, *, blind: bool, as_json: bool) -> None:
     """What one person is still to review."""
     ids = [line["case_id"] for line in folder.cases()]
-    found = queue_of(reviewer, ids, ReviewedRun(folder.path).standings())
+    standings = ReviewedRun(folder.path).standings()
+    found = queue_of(reviewer, ids, standings)
     if as_json:
         print_json({"run": str(folder.path), **_queue(found)})
         return
     cases, done, remaining = _counts(found)
     print_line(f"{reviewer}: {done:,} of {plural(cases, 'case')} reviewed, {remaining:,} remaining")
     if remaining:
-        flag = " --blind" if blind else ""
+        command = review_command(folder, found.open[0], standings.get(found.open[0]), reviewer)
+        flag = " --blind" if blind and " --blind" not in command else ""
         print_line(f"remaining: {some(found.open, 20)}", soft_wrap=True)
-        print_line(f"next: evigraph review {quoted(folder.path)} {quoted(found.open[0])}{flag}")
+        print_line(f"next: {command}{flag}", soft_wrap=True)
 
 
 def _time(queue: Queue) -> str:
@@ -167,6 +184,15 @@ def print_unlabelled(case: Case, *, as_json: bool) -> None:
             print_line(f"{name}: {' '.join(text.split())}")
     for one in case.sentences:
         print_line(f"{one.id:>4}  {' '.join(one.text.split())}")
+
+
+def print_to_label(folder: RunFolder, case_id: str, reviewer: str | None) -> None:
+    """The definitions of the labels, and the command that stores them."""
+    for label, meaning in DEFINITIONS.items():
+        print_line(f"{label.replace('-', ' ')}: {meaning}")
+    by = quoted(reviewer) if reviewer is not None else "NAME"
+    command = f"evigraph review {quoted(folder.path)} {quoted(case_id)} --blind --by {by}"
+    print_line(f"next: {command} --essential IDS --supplementary IDS", soft_wrap=True)
 
 
 def print_agreement(folder: RunFolder, found: ReviewerAgreement, *, as_json: bool) -> None:
@@ -198,14 +224,21 @@ def print_agreement(folder: RunFolder, found: ReviewerAgreement, *, as_json: boo
 
 def print_differences(folder: RunFolder, standings: Mapping[str, Standing], *, as_json: bool) -> None:
     """The sentences on which reviewers differ, side by side, with the decision where there is one."""
-    differing = {case_id: one for case_id, one in standings.items() if one.differing}
+    differing = {case_id: one for case_id, one in standings.items() if one.differing and not one.missing}
     if as_json:
         print_json({"run": str(folder.path), "cases": [_difference(*pair) for pair in differing.items()]})
         return
     run = quoted(folder.path)
+    open_ones = {
+        case_id: one.missing for case_id, one in standings.items() if one.missing and one.by_reviewer
+    }
+    for case_id, missing in open_ones.items():
+        be = "is" if len(missing) == 1 else "are"
+        print_line(f"case {case_id}: {', '.join(missing)} {be} still to label it")
     if not differing:
-        print_line("reviewers differ on nothing")
-        print_line(f"next: evigraph review adjudicate {run} --out key.json")
+        if not open_ones:
+            print_line("reviewers differ on nothing")
+            print_line(f"next: evigraph review adjudicate {run} --out key.json")
         return
     for case_id, one in differing.items():
         decision = one.adjudication
@@ -273,8 +306,10 @@ def _print_confirmed(line: Line, made: Review, labels: Mapping[str, str]) -> Non
         print_line(f"of these, votes differ on {' '.join(open_ones)}", "yellow", soft_wrap=True)
 
 
-def _review_row(line: Line, review: Review | None, of_labels: Review | None) -> dict[str, Any]:
+def _review_row(line: Line, review: Review | None, of_labels: Review | None, hidden: bool) -> dict[str, Any]:
     counts, votes = line.get("vote_counts") or {}, line.get("usable_votes") or 0
+    if hidden:
+        counts, review = {}, None
     return {
         "case_id": line["case_id"],
         "status": line["status"],
@@ -286,7 +321,9 @@ def _review_row(line: Line, review: Review | None, of_labels: Review | None) -> 
     }
 
 
-def _review_text(row: Mapping[str, Any]) -> str:
+def _review_text(row: Mapping[str, Any], hidden: Standing | None) -> str:
+    if hidden is not None:
+        return f"labelled by {len(hidden.assigned) - len(hidden.missing)} of {len(hidden.assigned)}"
     if row["review"] is None:
         return "-"
     review = Review.model_validate(row["review"])
@@ -294,10 +331,12 @@ def _review_text(row: Mapping[str, Any]) -> str:
     return f"{review.reviewer}, {review.reviewed_at[:16]}: {review.words}{old}"
 
 
-def _next_commands(folder: RunFolder, rows: list[dict[str, Any]]) -> list[str]:
+def _next_commands(
+    folder: RunFolder, rows: list[dict[str, Any]], standings: Mapping[str, Standing]
+) -> list[str]:
     """A review that says nothing of labels, such as a comment, leaves its case waiting."""
     waiting = [row["case_id"] for row in rows if row["status"] == WAITING and not row["goes_on"]]
-    commands = [f"evigraph review {quoted(folder.path)} {quoted(case_id)}" for case_id in waiting[:1]]
+    commands = [review_command(folder, case_id, standings.get(case_id)) for case_id in waiting[:1]]
     if any(row["goes_on"] for row in rows):
         commands.append(f"evigraph resume {quoted(folder.path)}")
     return commands or [f"evigraph review {quoted(folder.path)} --export gold.jsonl"]

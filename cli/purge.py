@@ -31,11 +31,11 @@ def purge(
 ) -> None:
     """Remove the texts and replies of cases from a run's folder; numbers, ids and labels stay.
 
-    Purged are the call journal, trace, cases, reviews, forks, the index, and exports inside the folder. Then
-    every byte of every file is searched for each run of 12 characters of the removed texts. Case files,
-    pools and exports elsewhere stay. A purge that was broken off is finished by the next one.
+    It purges the call journal, trace, cases, reviews, forks, the index, and exports inside the folder, and
+    prints what it deleted. Case files, pools, exports in other folders and other files stay. The next purge
+    completes an interrupted one.
 
-    Exit codes: 0 nothing found; 1 the search found something; 2 not done.
+    Exit codes: 0 purged; 2 not done.
 
     Example: evigraph purge out/2026-11-21T10-15-tamu-ab12 101 --yes
     """
@@ -60,8 +60,6 @@ def purge(
         print_json(_as_json(run, made))
     else:
         _print(made)
-    if made.found:
-        raise typer.Exit(1)
 
 
 def _scores(folder: RunFolder) -> dict[str, Any]:
@@ -114,18 +112,5 @@ def _print(made: Purge) -> None:
     if made.files:
         print_line(f"deleted   {', '.join(made.files)}", soft_wrap=True)
     print_line(f"size      {made.size[0]:,} bytes before, {made.size[1]:,} after")
-    files, size = made.searched
-    where = f"{plural(files, 'file')}, {size:,} bytes with what they hold"
-    what = f"{where}, for {made.runs:,} runs of 12 characters"
-    if made.found:
-        print_line(f"searched  {what}: found in", "red", soft_wrap=True)
-        for name, count in made.found.items():
-            print_line(f"          {name}: {count:,}", "red", soft_wrap=True)
-    else:
-        print_line(f"searched  {what}: nothing found", soft_wrap=True)
-    if made.common:
-        print_line(
-            f"          {made.common:,} more stand in texts or names that stay, and were not looked for"
-        )
     for path in made.outside:
         print_line(f"outside   {path}: not touched", soft_wrap=True)

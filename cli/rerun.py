@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.flags import RequestFlags
-from cli.options import JsonOption, ModelOption, RunFolderArgument, ThresholdOption, VotesOption
-from cli.set_values import SetOption, pairs, recipe_values
+from cli.options import (
+    EffortOption,
+    JsonOption,
+    ModelOption,
+    PromptOption,
+    PromptSetOption,
+    RunFolderArgument,
+    ThresholdOption,
+    VotesOption,
+)
+from cli.set_values import SetOption, effort_values, prompt_files, recipe_values
 from cli.terminal import print_json
 
 
@@ -30,16 +38,9 @@ def rerun(
         ),
     ] = None,
     model: ModelOption = None,
-    prompt: Annotated[
-        list[str] | None, typer.Option(help="Replace a prompt by a file. Repeatable.", metavar="NAME=FILE")
-    ] = None,
-    prompt_set: Annotated[
-        str | None,
-        typer.Option(
-            help="Version of all prompts, such as paper, or a folder. (default: the run's)",
-            metavar="NAME|DIR",
-        ),
-    ] = None,
+    effort: EffortOption = None,
+    prompt: PromptOption = None,
+    prompt_set: PromptSetOption = None,
     votes: VotesOption = None,
     threshold: ThresholdOption = None,
     values: SetOption = None,
@@ -61,20 +62,23 @@ def rerun(
     """
     from cli.session import chosen_models, until_signal
     from cli.show_fork import summarise_fork
+    from prompts.versions import located
     from runs.folder import RunFolder
     from runs.rerun import Rerun
     from runs.rerun import rerun as rerun_case
 
     original = RunFolder(run)
-    given = {"prompts": prompt_set, "evidence.votes": votes, "evidence.threshold": threshold}
+    version = None if prompt_set is None else located(prompt_set)
+    given = {"prompts": version, "evidence.votes": votes, "evidence.threshold": threshold}
     wanted = Rerun(
         case_id=case,
         node=node,
         step=step,
         models=chosen_models(run, model),
         overrides={field: value for field, value in given.items() if value is not None}
-        | recipe_values(values or ()),
-        prompt_files={name: Path(file) for name, file in pairs("--prompt", prompt or (), "NAME=FILE")},
+        | recipe_values(values or ())
+        | effort_values(effort or (), original.manifest.recipe.get("effort", {})),
+        prompt_files=prompt_files(prompt or ()),
     )
     fork, interrupted = until_signal(
         lambda stop, watcher: rerun_case(

@@ -23,6 +23,7 @@ from cli.reviewers import (
 
 if TYPE_CHECKING:
     from runs.folder import Line, RunFolder
+    from runs.reviewers import Standing
     from runs.reviews import Review
 
 review = typer.Typer(
@@ -77,7 +78,8 @@ def review_case(
     from runs.audit import record_if_possible
     from runs.folder import RunFolder
     from runs.reviewed_gold import export_reviewed
-    from runs.reviews import Reviews, make_review
+    from runs.reviewers import ReviewedRun
+    from runs.reviews import make_review
 
     folder = RunFolder(run)
     named = {"essential": essential, "supplementary": supplementary, "not-relevant": not_relevant}
@@ -97,14 +99,16 @@ def review_case(
     if export is not None:
         raise typer.BadParameter("--export writes all reviewed cases; leave out CASE")
     line = folder.require_case(case)
+    reviewed = ReviewedRun(run)
+    standing = reviewed.standing(case)
+    _demand_visible(folder, case, standing, blind=blind)
     if not says:
-        if by is not None:
-            raise typer.BadParameter(_what_to_say(case, blind=blind))
-        _show(folder, case, blind=blind, as_json=as_json)
+        if by is not None and not blind:
+            raise typer.BadParameter(_what_to_say(case))
+        _show(folder, case, by, blind=blind, as_json=as_json)
         return
     if by is None:
         raise typer.BadParameter("--by NAME is missing: who reviews?")
-    reviews = Reviews(run)
     if blind:
         if confirm or answer is not None:
             raise typer.BadParameter("--blind shows no labels and no answer: none can be confirmed")
@@ -119,19 +123,34 @@ def review_case(
             labels=labels,
             answer=_read(answer) if answer is not None else text,
             comment=comment,
-            earlier=reviews.latest("labels").get(case),
+            earlier=standing.last_labels,
             unsure=ids_of(unsure),
         )
-    reviews.add(made)
+    reviewed.reviews.add(made)
     print_added(folder, line, made, as_json=as_json)
 
 
-def _what_to_say(case_id: str, *, blind: bool) -> str:
-    confirm = "" if blind else "add --confirm where its labels are right, or "
-    others = "" if blind else " (others: --answer FILE, --comment TEXT)"
+def _demand_visible(folder: RunFolder, case_id: str, standing: Standing, *, blind: bool) -> None:
+    """Require that the labels of a case may be shown, or are not.
+
+    Raises:
+        RunError: It is assigned, and not all have labelled it.
+    """
+    from cli.print_reviews import review_command
+    from runs.manifest import RunError
+
+    if standing.missing and not blind:
+        raise RunError(
+            f"case {case_id!r} is assigned to {', '.join(standing.assigned)}, and its labels are hidden until"
+            f" all have labelled it: {review_command(folder, case_id, standing)}"
+        )
+
+
+def _what_to_say(case_id: str) -> str:
     return (
-        f"--by alone says nothing of case {case_id!r}: {confirm}name sentences: --essential IDS,"
-        f" --supplementary IDS, --not-relevant IDS{others}"
+        f"--by alone says nothing of case {case_id!r}: add --confirm where its labels are right, or name"
+        " sentences: --essential IDS, --supplementary IDS, --not-relevant IDS (others: --answer FILE,"
+        " --comment TEXT)"
     )
 
 
@@ -172,14 +191,16 @@ def _read(path: Path) -> str:
         raise InputError(path, f"byte {error.start + 1} is not UTF-8", "Save the file as UTF-8") from error
 
 
-def _show(folder: RunFolder, case_id: str, *, blind: bool, as_json: bool) -> None:
-    from cli.print_reviews import print_history, print_unlabelled
+def _show(folder: RunFolder, case_id: str, reviewer: str | None, *, blind: bool, as_json: bool) -> None:
+    from cli.print_reviews import print_history, print_to_label, print_unlabelled
     from cli.show_case import show_case
     from runs.audit import record_if_possible
 
     record_if_possible(folder.path, "opened", case=case_id, command="review")
     if blind:
         print_unlabelled(case_of(folder, case_id), as_json=as_json)
+        if not as_json:
+            print_to_label(folder, case_id, reviewer)
         return
     if not as_json:
         show_case(folder, case_id, with_calls=False)

@@ -116,7 +116,7 @@ def adjudicate(
 
     Example: evigraph review adjudicate out/asking --out key.json
     """
-    from cli.print_reviews import print_added, print_adjudicated, print_differences
+    from cli.print_reviews import print_added, print_adjudicated, print_differences, print_unlabelled
     from runs.audit import record_if_possible
     from runs.folder import RunFolder
     from runs.reviewed_gold import export_adjudicated
@@ -136,6 +136,8 @@ def adjudicate(
         if case is not None:
             folder.require_case(case)
             standings = {case: reviewed.standing(case)}
+            if not as_json and not standings[case].missing:
+                print_unlabelled(case_of(folder, case), as_json=False)
         print_differences(folder, standings, as_json=as_json)
         return
     if case is None or by is None or labels is None:

@@ -11,16 +11,20 @@ from cases.selection import Selection, parse_case_ids, parse_shard
 from cli.flags import ClusterFlags, ScratchFlags, StoreFlags
 from cli.options import (
     ChosenCasesOption,
+    EffortOption,
     JsonOption,
     LimitOption,
     ModelOption,
     NewKeyOption,
+    PromptOption,
+    PromptSetOption,
     ShardOption,
     ThresholdOption,
     VotesOption,
     input_path,
+    local_path,
 )
-from cli.set_values import SetOption, recipe_values
+from cli.set_values import SetOption, effort_values, prompt_files, recipe_values
 
 
 def run(
@@ -35,6 +39,7 @@ def run(
         ),
     ],
     model: ModelOption = None,
+    effort: EffortOption = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -45,6 +50,8 @@ def run(
         ),
     ] = None,
     key: NewKeyOption = None,
+    prompt: PromptOption = None,
+    prompt_set: PromptSetOption = None,
     votes: VotesOption = None,
     threshold: ThresholdOption = None,
     evidence: Annotated[
@@ -80,12 +87,12 @@ def run(
     ] = None,
     values: SetOption = None,
     demos: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
-            help="Demonstrations that prompts show: the folder of a pool, the URL of one on a Chroma server,"
-            " or a file of answered questions, such as a training set of BioASQ. (default: the packaged"
-            " samples)",
-            metavar="FOLDER|FILE|URL",
+            help="Demonstrations that prompts show: the folder of a pool, or a file of answered questions,"
+            " such as a training set of BioASQ. (default: the packaged samples)",
+            metavar="FOLDER|FILE",
+            parser=local_path,
         ),
     ] = None,
     corpus: Annotated[
@@ -134,19 +141,19 @@ def run(
     """Run a batch of cases through a graph.
 
     Everything is checked before the first call: cases, key, recipe, models, demonstrations. Results are
-    written as each case ends. Exit code 0: all cases done, or waiting for a person; 1: some failed, or a
-    budget ended the run; 2: wrong usage or input; 130: interrupted.
+    written as each case ends. Exit code 0: all cases done, or waiting for a person; 1: some failed, a budget
+    ended the run, or the first cases were degraded; 2: wrong usage or input; 130: interrupted.
 
     `--scratch /local` writes the run on a local disk and publishes it whole in `--out`, which may lie on a
     network file system.
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
-    from cases.places import parse_place
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, option_fields, override, unused_option
     from graph.system import find_system
     from nodes.reading.settings import located_reader
+    from prompts.versions import located as located_prompts
     from ranking.load import located
     from runs.assemble import Request
     from runs.sessions import start
@@ -168,7 +175,9 @@ def run(
         "phase": phase,
     }
     fields = option_fields(schema)
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, Any] = effort_values(effort or (), loaded.effort)
+    if prompt_set is not None:
+        overrides["prompts"] = located_prompts(prompt_set)
     for option, value in given.items():
         if value is not None:
             if option not in fields:
@@ -182,7 +191,7 @@ def run(
     for option, value in given.items():
         if value is not None and (need := unused_option(wanted, option)):
             raise typer.BadParameter(f"--{option} needs {need}")
-    places = {"demos": demos and parse_place(demos), "corpus": corpus, "index": index}
+    places = {"demos": demos, "corpus": corpus, "index": index}
     request = Request(
         recipe=wanted,
         recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
@@ -192,6 +201,7 @@ def run(
         overrides=overrides,
         places={name: path for name, path in places.items() if path is not None},
         selection=selection_of(case_ids, limit, shard),
+        prompt_files=prompt_files(prompt or ()),
     )
     options = publishing.with_options(sharing.with_options(flags.options("run")))
     if dry_run:

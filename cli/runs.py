@@ -168,27 +168,35 @@ def _named(tags: tuple[str, ...]) -> str:
 
 
 def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
-    """A row for each run, the same as in the page of runs; a damaged one has its fault."""
+    """A row for each run, the same as in the page of runs; one that cannot be read has its fault."""
     from dataclasses import asdict
 
+    from graph.system import UnknownSystem
+    from runs.folder import RunFolder
     from runs.found import read_remarks
     from runs.manifest import RunError
     from runs.purged import purged_of
     from runs.reading import open as open_run
+    from runs.reply_quality import ReplyQuality
     from viewer.opened_run import answers_of
     from viewer.pages.runs import listed
 
     for path in paths:
         try:
             with open_run(path) as run:
+                quality = ReplyQuality(run.manifest.retries)
+                for one in run.summaries():
+                    quality.add(one.flags, one.degraded, one.corrected, one.incomplete)
                 found = listed(path.name, path, run.manifest, run.totals(), answers_of(path))
                 answers = [answer._asdict() for answer in found.answers]
                 row = asdict(found) | {"answers": answers, "shown_score": found.shown_score}
+                row["status"] = RunFolder(path).status
+                row |= quality.as_json() | {"shown_replies": quality.rows()}
             remarks = read_remarks(path)
             purged = purged_of(path)
             also = {"tags": list(remarks.tags), "note": remarks.note, "purged": purged.at if purged else None}
             yield row | also
-        except RunError as error:
+        except (RunError, UnknownSystem) as error:
             yield {"path": str(path), "fault": str(error)}
 
 
@@ -201,13 +209,14 @@ def _print(rows: list[dict[str, Any]]) -> None:
     table.add_column("remarks", overflow="fold")
     for row in rows:
         if row["fault"]:
-            table.add_row(safe(row["path"]), safe("damaged", "red"), "", "", "", "", safe(row["fault"]))
+            table.add_row(safe(row["path"]), safe("unreadable", "red"), "", "", "", "", safe(row["fault"]))
             continue
         failed = row["failed"]
         cases = f"{row['done']:,}/{row['total']:,}" + (f", {failed:,} failed" if failed else "")
         seconds = row["seconds"]
         remarks = ["purged"] * (row["purged"] is not None) + [f"[{tag}]" for tag in row["tags"]]
         remarks += [row["note"]] if row["note"] else []
+        remarks += [f"{name}: {text};" for name, text in row["shown_replies"].items()]
         table.add_row(
             safe(row["path"]),
             safe(row["status"], "" if row["status"] == "finished" and not failed else "yellow"),

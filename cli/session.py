@@ -13,8 +13,8 @@ import typer
 
 from cases.texts import plural
 from cli.progress import Progress, progress
-from cli.summary import summarise
-from cli.terminal import duration, print_json, print_message
+from cli.summary import cost_in_budget, summarise
+from cli.terminal import duration, messages, print_json, print_message
 from runs.away import away_batches
 from runs.folder import RunFolder
 from runs.sessions import recorded_models
@@ -63,7 +63,7 @@ def batch_details(progress: CaseCounts, pace: Pace) -> str:
     if usage.calls:
         parts.append(f"{plural(usage.calls, 'call')}, {pace.calls_per_second:.2g}/s")
         parts.append(f"{plural(tokens, 'token')}, {pace.tokens_per_second:,.0f}/s")
-    parts += [] if usage.cost is None else [f"cost {usage.cost:.4g}"]
+    parts += [] if progress.cost is None else [f"cost {cost_in_budget(progress.cost, progress.max_cost)}"]
     parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
     return ", ".join(parts)
 
@@ -100,11 +100,10 @@ def run_session(work: Work[RunFolder], *, as_json: bool, detached: bool = False)
         summary.print()
     if interrupted and folder.manifest.status == "interrupted":
         raise typer.Exit(130)
-    if folder.manifest.status == "interrupted":
-        away = away_batches(folder.path)
-        if away.only_files or (detached and away.calls):
-            return
-    if folder.manifest.counts.failed or folder.manifest.status != "finished":
+    if folder.manifest.status == "interrupted" and detached and away_batches(folder.path).calls:
+        return
+    stopped = folder.manifest.status != "finished" or folder.manifest.sessions[-1].stopped_by is not None
+    if folder.manifest.counts.failed or stopped:
         raise typer.Exit(1)
 
 
@@ -120,7 +119,11 @@ def _why(folder: RunFolder) -> str:
 
 
 def until_signal(work: Work[Result]) -> tuple[Result, bool]:
-    """The result of some work, and whether a signal asked it to stop."""
+    """The result of some work, and whether a signal asked it to stop.
+
+    The first signal lets the work end in order. Ctrl-C after it ends the process at once, whatever that is
+    doing; a run is resumable then, as after `kill -9`.
+    """
     return asyncio.run(_until_signal(work))
 
 
@@ -132,14 +135,18 @@ async def _until_signal(work: Work[Result]) -> tuple[Result, bool]:
 
         def end() -> None:
             if stop.is_set() and main_task is not None:
-                # A second signal does not wait for anything.
+                # A second signal does not wait for requests.
                 main_task.cancel()
             stop.set()
-            shown.notify("stopping; finished work is kept")
+            shown.notify("stopping; finished work is kept; Ctrl-C again ends at once")
+            # A process that ends at once leaves the terminal as it is.
+            messages().show_cursor()
 
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         for number in before:
             loop.add_signal_handler(number, end)
+            # Runs in addition to `end`, also while the loop is busy or waits for its threads.
+            signal.signal(number, _let_interrupts_kill)
         try:
             result = await work(stop, BatchWatcher(shown))
         except asyncio.CancelledError:
@@ -147,6 +154,12 @@ async def _until_signal(work: Work[Result]) -> tuple[Result, bool]:
         finally:
             for number, handler in before.items():
                 loop.remove_signal_handler(number)
-                if handler is not None:
+                if stop.is_set():
+                    _let_interrupts_kill()
+                elif handler is not None:
                     signal.signal(number, handler)
     return result, stop.is_set()
+
+
+def _let_interrupts_kill(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from serving.model_name import Role
+    from serving.thinking import Effort
 
 SetOption = Annotated[
     list[str] | None,
@@ -17,7 +22,11 @@ SetOption = Annotated[
     ),
 ]
 
-_ELSEWHERE = {"system": "name another SYSTEM or recipe", "models": "give --model"}
+_ELSEWHERE = {
+    "system": "name another SYSTEM or recipe",
+    "models": "give --model",
+    "effort": "give --effort",
+}
 
 
 def recipe_values(texts: Sequence[str]) -> dict[str, Any]:
@@ -41,6 +50,35 @@ def recipe_values(texts: Sequence[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise RecipeError(f"--set {field}: {' '.join(str(error).split())}") from None
     return found
+
+
+def effort_values(texts: Sequence[str], recipe: Mapping[Role, Effort]) -> dict[str, Any]:
+    """The recipe's effort by role as `--effort [ROLE=]LEVEL` changes it; nothing if the option is not given.
+
+    Raises:
+        typer.BadParameter: A role or a level is unknown.
+    """
+    from serving.model_name import ROLES
+    from serving.thinking import EFFORTS
+
+    found: dict[str, str] = {role: level for role, level in recipe.items()}
+    for text in texts:
+        role, separator, level = text.rpartition("=")
+        if level not in EFFORTS:
+            raise typer.BadParameter(f"--effort: unknown level {level!r}; levels: {', '.join(EFFORTS)}")
+        if separator and role not in ROLES:
+            raise typer.BadParameter(f"--effort: unknown role {role!r}; roles: {', '.join(ROLES)}")
+        found |= {role: level} if separator else dict.fromkeys(ROLES, level)
+    return {"effort": found} if texts else {}
+
+
+def prompt_files(texts: Sequence[str]) -> dict[str, Path]:
+    """Read the values of `--prompt`: absolute paths, as a run is resumed from any folder.
+
+    Raises:
+        typer.BadParameter: A text is not of the form.
+    """
+    return {name: Path(file).resolve() for name, file in pairs("--prompt", texts, "NAME=FILE")}
 
 
 def pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]]:

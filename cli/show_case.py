@@ -11,6 +11,7 @@ from rich.text import Text
 from cases.errors import InputError
 from cases.records import Case
 from cases.texts import plural
+from cli.print_reviews import review_command
 from cli.show_fork import list_forks
 from cli.show_question import print_question, question_rows
 from cli.show_verdict import print_evidence, verdict_rows
@@ -18,6 +19,7 @@ from cli.terminal import duration, output, safe
 from graph.system import find_node
 from runs.folder import CALLS, Line, RunFolder
 from runs.manifest import WAITING, recorded_cases
+from runs.reviewers import ReviewedRun
 from serving.journal import Journal
 
 _LONG_NOTE = 1_000
@@ -90,6 +92,9 @@ def _node(console: Console, step: Line) -> None:
         head.append(f"  -> {', '.join(step['next'])}", style="dim")
     console.print(head)
     console.print(Padding(safe(step["because"]), (0, 0, 0, 2)))
+    error = step["error"]
+    if error and error.partition(": ")[2] not in step["because"]:
+        console.print(Padding(safe(f"error: {error}", "red"), (0, 0, 0, 2)))
     for name, value in _details(step):
         console.print(Padding(safe(f"{name}: {value}", "dim"), (0, 0, 0, 2)))
 
@@ -102,7 +107,10 @@ def _call_counts(step: Line) -> str:
     parts = [f"{plural(len(calls), 'call')}, {plural(read, 'token')} read"]
     if cached:
         parts.append(f"{cached:,} of them cached")
-    parts.append(f"{written:,} written")
+    thought = sum(call.get("thinking_tokens", 0) for call in calls)
+    parts.append(f"{written:,} written" + (f" ({thought:,} of them thinking)" if thought else ""))
+    if widened := sum(call.get("widened", False) for call in calls):
+        parts.append(f"{widened} with a wider limit")
     replayed = sum(call["replayed"] for call in calls)
     if replayed:
         parts.append(f"{replayed} replayed")
@@ -218,8 +226,10 @@ def _end(console: Console, folder: RunFolder, case: Case | None, line: Line, tra
     if line["error"]:
         console.print(safe(f"failed: {line['error']['class']}: {line['error']['message']}", "red"))
     if line["status"] == WAITING:
-        command = f"evigraph review {folder.path} {line['case_id']} --by NAME --confirm"
-        console.print(safe(f"waits for a person: {command} (or --essential IDS)", "yellow"), soft_wrap=True)
+        standing = ReviewedRun(folder.path).standing(line["case_id"])
+        how = " --essential IDS" if standing.missing else " --by NAME --confirm (or --essential IDS)"
+        command = review_command(folder, line["case_id"], standing) + how
+        console.print(safe(f"waits for a person: {command}", "yellow"), soft_wrap=True)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

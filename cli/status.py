@@ -18,16 +18,23 @@ def status(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     from runs.away import away_batches
     from runs.folder import RunFolder
     from runs.manifest import Counts, quoted
+    from runs.reply_quality import ReplyQuality
 
     folder = RunFolder(run)
+    status = folder.status
     away = away_batches(run)
-    counts = Counts.of(folder.statuses())
+    statuses: dict[str, str] = {}
+    quality = ReplyQuality(folder.manifest.retries)
+    for line in folder.cases():
+        statuses[line["case_id"]] = line["status"]
+        quality.add_line(line)
+    counts = Counts.of(statuses)
     cases = folder.manifest.inputs.cases
     if as_json:
         print_json(
             {
                 "run": str(run),
-                "status": folder.manifest.status,
+                "status": status,
                 "cases": cases,
                 "done": counts.done,
                 "failed": counts.failed,
@@ -38,14 +45,17 @@ def status(run: RunFolderArgument, as_json: JsonOption = False) -> None:
                 "batches_ended": away.ended,
                 "rows": dict(away.rows),
                 "failed_calls": dict(away.failures),
+                **quality.as_json(),
             }
         )
         return
     print_line(
-        f"{run}: {folder.manifest.status}; {counts.done:,} of {plural(cases, 'case')} done,"
+        f"{run}: {status}; {counts.done:,} of {plural(cases, 'case')} done,"
         f" {counts.failed:,} failed, {cases - counts.total:,} open",
         soft_wrap=True,
     )
+    for name, text in quality.rows().items():
+        print_line(f"{name}: {text}", soft_wrap=True)
     if away.batches:
         table = Table(box=None, pad_edge=False)
         for name in ("batch", "at", "state"):
@@ -70,5 +80,5 @@ def status(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     if away.failures:
         failed = ", ".join(f"{number:,} {name}" for name, number in sorted(away.failures.items()))
         print_line(f"calls that failed in batches: {failed}; ask again: evigraph retry {quoted(run)}")
-    if folder.manifest.status != "finished":
+    if status not in ("finished", "running"):
         print_line(f"next: {away.next_command(run)}", soft_wrap=True)

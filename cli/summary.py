@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
 from runs.away import away_batches
 from runs.folder import RunFolder, is_impaired
 from runs.manifest import Session, quoted, recorded_cases, utc_now
+from runs.reply_quality import DEGRADED, ReplyQuality
+from runs.used import with_unrecorded
 from serving.ask import Usage
 
 
@@ -39,6 +41,7 @@ class Summary:
         weak_cases: Scored cases whose labels in the key are weak.
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
         impaired: Cases that ended although something that was asked for them had failed, by flag.
+        quality: Retries, corrections, flags and degraded cases.
         answers: By heading of a column that is counted, cases that are done by what they have there.
         answer_key: Whether cases have answers in the key, for a system whose answers are scored.
     """
@@ -54,6 +57,7 @@ class Summary:
     used: Usage
     impaired_cases: int
     impaired: Mapping[str, int]
+    quality: ReplyQuality
     answers: Mapping[str, Mapping[str, int]]
     answer_key: bool
 
@@ -64,7 +68,7 @@ class Summary:
         return {
             "run": str(self.folder.path),
             "system": manifest.system,
-            "status": manifest.status,
+            "status": self.folder.status,
             "cases": manifest.inputs.cases,
             "done": manifest.counts.done,
             "failed": manifest.counts.failed,
@@ -74,9 +78,11 @@ class Summary:
             "models": {role: model.name for role, model in manifest.models.items()},
             "stopped_by": last.stopped_by,
             **_numbers(used, manifest.seconds),
+            **({} if (most := manifest.budget.max_cost) is None else {"max_cost": most}),
             "last_session": {"command": last.command, **_numbers(last, last.elapsed)},
             "votes_asked": self.votes.asked,
             "votes_saved": self.votes.saved,
+            **self.quality.as_json(),
             "evidence_scores": self._scores(),
             **({"answers": self.answers} if self.answers else {}),
             "next": self.next_commands(),
@@ -87,11 +93,11 @@ class Summary:
         path, manifest = quoted(self.folder.path), self.folder.manifest
         commands = []
         # A resume leaves failed cases alone, so of a stopped retry it would run nothing.
-        unfinished = manifest.status != "finished" and manifest.forked_from is None
+        # A session that is under way is not resumed.
+        unfinished = self.folder.status not in ("finished", "running") and manifest.forked_from is None
         if unfinished and (manifest.counts.total < manifest.inputs.cases or not manifest.counts.failed):
             away = away_batches(self.folder.path)
-            more = "" if away.only_files else self._larger_budget()
-            commands.append(f"{away.next_command(self.folder.path)}{more}")
+            commands.append(f"{away.next_command(self.folder.path)}{self._larger_budget()}")
         unreadable = manifest.counts.errors.get("invalid_input", 0)
         if manifest.counts.failed > unreadable and manifest.forked_from is None:
             commands.append(f"evigraph retry {path}")
@@ -126,25 +132,22 @@ class Summary:
             + (f", {counts.waiting} waiting for a person" if counts.waiting else "")
             + (f", {left} not run" if left else ""),
         )
-        if self.impaired:
+        if self.impaired.keys() - {"degraded"}:
             table.add_row("impaired", safe(self._impaired(), "yellow"))
+        for name, text in self.quality.rows().items():
+            table.add_row(name, safe(text, "yellow" if name == "degraded" else ""))
         names = dict.fromkeys(model.name for model in manifest.models.values())
         table.add_row("models", safe(", ".join(names)))
-        used = self.used
-        table.add_row("calls", f"{used.calls:,} made, {used.replayed:,} replayed from the journal")
-        cached = f" ({used.cached_tokens:,} of them cached)" if used.cached_tokens else ""
-        guessed = f" (estimated in {plural(used.estimated, 'call')})" if used.estimated else ""
-        table.add_row(
-            "tokens", f"{used.input_tokens:,} read{cached}, {used.output_tokens:,} written{guessed}"
-        )
+        for name, text in self._usage_rows():
+            table.add_row(name, safe(text))
         if self.votes.adaptive:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
-        if used.cost is not None:
-            table.add_row("cost", f"{used.cost:.4g}")
+        if self.used.cost is not None:
+            table.add_row("cost", cost_in_budget(self.used.cost, manifest.budget.max_cost))
         unreadable = self._unreadable()
         if unreadable is not None:
             table.add_row("correct", safe(unreadable, "yellow"))
-        if last.stopped_by is not None:
+        if last.stopped_by is not None and manifest.status != "finished":
             table.add_row("stopped", safe(last.stopped_by, "yellow"))
         table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
         if manifest.later_sessions and last.elapsed is not None:
@@ -172,6 +175,22 @@ class Summary:
         table.add_row("next", safe("\n".join(self.next_commands())))
         output().print(table)
 
+    def _usage_rows(self) -> Iterator[tuple[str, str]]:
+        """Calls and tokens, and parts of requests that models do not take."""
+        used = self.used
+        yield "calls", f"{used.calls:,} made, {used.replayed:,} replayed from the journal"
+        cached = f" ({used.cached_tokens:,} of them cached)" if used.cached_tokens else ""
+        guessed = f" (estimated in {plural(used.estimated, 'call')})" if used.estimated else ""
+        thought = f" ({used.thinking_tokens:,} of them thinking)" if used.thinking_tokens else ""
+        written = f"{used.output_tokens:,} written{thought}{guessed}"
+        yield "tokens", f"{used.input_tokens:,} read{cached}, {written}"
+        if used.widened:
+            yield "widened", f"{plural(used.widened, 'request')}, after thinking used up the limit"
+        models = self.folder.manifest.models.values()
+        not_sent = dict.fromkeys(sentence for model in models for sentence in model.not_sent)
+        if not_sent:
+            yield "not sent", "; ".join(not_sent)
+
     def _impaired(self) -> str:
         """What failed within cases that ended."""
         parts = (f"{name.replace('_', ' ')} in {count:,}" for name, count in self.impaired.items())
@@ -193,7 +212,7 @@ class Summary:
     def _larger_budget(self) -> str:
         """A budget that stopped the run would stop it again."""
         budget = self.folder.manifest.budget
-        if self._last.stopped_by is None:
+        if self._last.stopped_by is None or self._last.stopped_by.startswith(DEGRADED):
             return ""
         return "".join(
             [
@@ -227,7 +246,13 @@ def summarise(folder: RunFolder) -> Summary:
     strict, lenient, weak, reviewed = _evidence(folder)
     system = find_system(folder.manifest.system)
     flags = system.impairments
-    impaired = [flags.intersection(line["flags"]) for line in folder.cases() if is_impaired(line, flags)]
+    impaired: list[set[str]] = []
+    quality = ReplyQuality(folder.manifest.retries)
+    for line in folder.cases():
+        quality.add_line(line)
+        if is_impaired(line, flags):
+            degraded = ("degraded",) if line.get("degraded") else ()
+            impaired.append({*flags.intersection(line["flags"]), *degraded})
     of_cases = {name: 0 for name in _OF_CASES}
     if any(session.finished is None for session in folder.manifest.sessions):
         for line in folder.cases():
@@ -247,11 +272,12 @@ def summarise(folder: RunFolder) -> Summary:
         weak_cases=weak,
         reviewed_cases=reviewed,
         votes=_votes(folder),
-        used=folder.manifest.used(**of_cases),
+        used=with_unrecorded(folder.path, folder.manifest).used(**of_cases),
         answers={name: dict(found.most_common()) for name, found in answers.items() if found},
         answer_key=system.score in ("verdict", "biomedical") and _has_answers(folder),
         impaired_cases=len(impaired),
         impaired=dict(sorted(Counter(flag for found in impaired for flag in found).items())),
+        quality=quality,
     )
 
 
@@ -269,6 +295,15 @@ def _has_answers(folder: RunFolder) -> bool:
         return False
 
 
+_SELDOM = ("estimated", "thinking_tokens", "widened")
+"""Counts that most runs have none of."""
+
+
+def cost_in_budget(cost: float, max_cost: float | None) -> str:
+    """The cost of a run, next to its limit."""
+    return f"{cost:.4g}" + ("" if max_cost is None else f" of {max_cost:g}")
+
+
 def _numbers(used: Usage | Session, seconds: float | None) -> dict[str, Any]:
     return {
         "seconds": seconds,
@@ -277,7 +312,7 @@ def _numbers(used: Usage | Session, seconds: float | None) -> dict[str, Any]:
         "input_tokens": used.input_tokens,
         "output_tokens": used.output_tokens,
         "cached_tokens": used.cached_tokens,
-        **({"estimated": used.estimated} if used.estimated else {}),
+        **{name: count for name in _SELDOM if (count := getattr(used, name))},
         "cost": used.cost,
     }
 

@@ -283,7 +283,7 @@ def _stop_on_signal(shown: Progress) -> Iterator[Event]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        shown.notify("stopping after this step; finished work is kept")
+        shown.notify("stopping after this step; finished work is kept; Ctrl-C again ends at once")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

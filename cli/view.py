@@ -116,7 +116,7 @@ def view(
     from runs.folder import RunFolder
     from runs.found import find_runs
     from runs.manifest import RunError
-    from serving.policy import is_loopback, plain_host
+    from serving.addresses import is_loopback, plain_host
     from viewer.blind_handlers import Blind
     from viewer.library import Library
     from viewer.listening import Certificate, forget, has_display, listen, open_page, serve

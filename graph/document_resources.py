@@ -21,7 +21,7 @@ from nodes.reading.settings import ReadingSettings
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.load import load_ranker
-from ranking.vectors import shared_vectors
+from ranking.vectors import EncoderVectors, shared_vectors
 from weights.loading import loading
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class SearchedDocuments(Resource):
         records = {"corpus": _record(opened.folder, opened), **records}
         return Opened({CORPUS.name: opened, INDEX.name: vectors}, records)
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
         """The corpus, and the index for a recipe that compares vectors."""
         settings = recipe.find_section(DocumentSettings)
         compares = settings is not None and settings.compares_vectors
@@ -135,7 +135,9 @@ class PassageReader(Resource):
             reader = tools[ENTAILMENT.name] = EntailmentReader(settings.reader, settings.input)
             record["reader"] = reader.identity
         if settings.compares:
-            vectors = tools[VECTORS.name] = shared_vectors()
+            encoder = settings.encoder
+            vectors = shared_vectors() if encoder is None else EncoderVectors.open(encoder)
+            tools[VECTORS.name] = vectors
             record["vectors"] = vectors.identity
         return Opened(tools, {"reader": record})
 
@@ -195,7 +197,7 @@ class AnsweredQuestions(Resource):
         }
         return Opened({ANSWERED_QUESTIONS.name: by_type}, {"answered_questions": record})
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
         """The file."""
         found = records.get("answered_questions")
         return {"demos": Path(found["path"])} if found else {}

@@ -45,20 +45,13 @@ class PoolRecipe(Recipe):
         return True
 
 
-async def open_pool(
-    place: Path | str | None, embedding: str, notify: Callable[[str], None]
-) -> DemonstrationPool:
-    """The pool in a folder or at a URL, or the packaged sample pool, which is built once for each embedding.
+async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str], None]) -> DemonstrationPool:
+    """The pool in a folder, or the packaged sample pool, which is built once for each embedding.
 
     Raises:
         ModelError: The embedding or the pool cannot be used.
-        CallError: The server of the pool does not answer.
-        PolicyError: No text may go to that server.
     """
     embedder = connect_embedder(embedding)
-    if isinstance(place, str):
-        return await asyncio.to_thread(DemonstrationPool, place, embedder)
-    folder = place
     if folder is None:
         source = packaged_cases("pool.xml")
         identity = f"{embedder.identity}-{source.check().sha256[:12]}"
@@ -99,7 +92,7 @@ class Pool(Resource):
     """Annotated cases, from a pool that the user built or the packaged samples."""
 
     places: ClassVar[tuple[str, ...]] = ("demos",)
-    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"demonstrations": ("sha256", "content", "embedder")}
+    compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"demonstrations": ("sha256", "embedder")}
 
     def reads(self, recipe: Recipe) -> object:
         """The embedding, where any prompt shows a case."""
@@ -112,21 +105,19 @@ class Pool(Resource):
     async def open(self, request: ResourceRequest) -> Opened:
         """The user's, else the packaged one."""
         assert isinstance(request.recipe, PoolRecipe)
-        pool = await open_pool(request.places.get("demos"), request.recipe.embedding, request.notify)
+        pool = await open_pool(request.path("demos"), request.recipe.embedding, request.notify)
         evidence = request.recipe.find_section(EvidenceSettings)
         listed = () if evidence is None else evidence.demonstrations_from
         if listed and (missing := sorted({*listed} - {one.case_id for one in pool.neighbours()})):
             raise request.refuse(
-                f"evidence.demonstrations_from: the pool {pool.place} has no case {missing[0]!r}"
+                f"evidence.demonstrations_from: the pool {pool.folder} has no case {missing[0]!r}"
             )
         return Opened({POOL.name: pool}, {"demonstrations": pool.record})
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
-        """The folder, or the URL."""
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
+        """The folder; earlier versions recorded the URL of a pool on a server, at which there is none now."""
         found = records.get("demonstrations")
-        if not found:
-            return {}
-        return {"demos": found["url"] if "url" in found else Path(found["folder"])}
+        return {"demos": Path(found.get("folder") or found["url"])} if found else {}
 
 
 class EvidenceRanker(Resource):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cases.places import local
 from cases.records import Case, InvalidCase
 from nodes.core.recipe import Recipe, RecipeError
 
@@ -23,25 +22,20 @@ class ResourceRequest:
     Attributes:
         recipe: What is wanted.
         origin: Where the recipe came from, for messages.
-        places: Files, folders and URLs that the user gave, by the name of their option.
+        places: Files and folders that the user gave, by the name of their option.
         running: The cases of the run, read only by what must not show them.
         notify: Called with a line on what takes long.
     """
 
     recipe: Recipe
     origin: str
-    places: Mapping[str, Path | str] = field(default_factory=dict)
+    places: Mapping[str, Path] = field(default_factory=dict)
     running: Iterable[Case | InvalidCase] = ()
     notify: Callable[[str], None] = lambda _: None
 
     def path(self, place: str) -> Path | None:
-        """The file or folder of an option.
-
-        Raises:
-            InputError: The user gave a URL.
-        """
-        given = self.places.get(place)
-        return None if given is None else local(given)
+        """The file or folder of an option."""
+        return self.places.get(place)
 
     def refuse(self, fault: str) -> RecipeError:
         """An error that names the recipe."""
@@ -89,7 +83,7 @@ class Resource(ABC):
         """Why a place is refused that the recipe has no use for."""
         return f"the graph {recipe.system!r} uses no {place}; leave --{place} out"
 
-    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path | str]:
+    def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
         """Where it was when a run began, by option; only what the recipe reads."""
         return {}
 

@@ -61,6 +61,10 @@ class UnknownSystem(RecipeError):
     """No system of this name."""
 
 
+class RoutingError(Exception):
+    """A router has failed; never taken for a failed call, whatever it raised."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class System:
     """What is true of a system.
@@ -185,6 +189,9 @@ def inline(router: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(router)
     async def route(*args: Any, **kwargs: Any) -> Any:
-        return router(*args, **kwargs)
+        try:
+            return router(*args, **kwargs)
+        except Exception as error:
+            raise RoutingError(f"{router.__name__}: {type(error).__name__}: {error}") from error
 
     return route

@@ -5,25 +5,20 @@ Case text is data: a variable's value is inserted once and never read as a templ
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from prompts.versions import PromptError, demand_prompt, find_sources, read_yaml, unknown_prompt
 
 Variables = Mapping[str, str]
-
-
-class PromptError(Exception):
-    """A prompt file or a prompt's variables are wrong."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,8 +33,6 @@ class Contract:
         continues: The one prompt that it may continue.
         correction: Whether it needs a correction turn.
         texts: Variables that each of its texts may use; it needs all of these texts.
-        falls_back: Whether a user's folder may leave it out, as packaged versions may; that of the packaged
-            `default` then stands in.
     """
 
     name: str
@@ -49,13 +42,6 @@ class Contract:
     continues: str | None = None
     correction: bool = False
     texts: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    falls_back: bool = True
-
-
-_DEFAULT = "default"
-
-_MAX_BYTES = 1 << 20
-"""Of a file; YAML of 10 MB takes a minute to read."""
 
 
 class Turn(BaseModel):
@@ -171,37 +157,21 @@ class PromptSet:
 
 @cache
 def load_prompts(version: str, contracts: tuple[Contract, ...]) -> PromptSet:
-    """Load the prompts of a system in a version by its name (`default`, `paper`) or from the user's folder.
+    """Load the prompts of a system in a version by its name, such as `default`, or from the user's folder.
 
     Args:
         version: Name or folder.
         contracts: Of the prompts that the nodes of the system fill.
 
     Raises:
-        PromptError: There is no such version, or one of its files is wrong, or missing with no fallback.
+        PromptError: There is no such version, or one of its files is wrong.
     """
-    folder = find_version(version)
-    packaged = version in _packaged_versions()
-    return PromptSet(
-        version,
-        {
-            contract.name: _load_or_default(folder, contract, version, packaged or contract.falls_back)
-            for contract in contracts
-        },
-    )
-
-
-def find_version(version: str) -> Traversable:
-    """The folder of a version, by its name or the user's own.
-
-    Raises:
-        PromptError: There is none.
-    """
-    known = _packaged_versions()
-    folder: Traversable = resources.files("prompts") / version if version in known else Path(version)
-    if not folder.is_dir():
-        raise PromptError(f"no prompts {version!r}: there are {', '.join(known)}, or give a folder")
-    return folder
+    sources = find_sources(version, [contract.name for contract in contracts])
+    prompts = {}
+    for contract in contracts:
+        source = demand_prompt(sources, contract.name)
+        prompts[contract.name] = _load(source.file, contract, source.version)
+    return PromptSet(version, prompts)
 
 
 def replace_prompts(
@@ -221,73 +191,21 @@ def replace_prompts(
     replaced = dict(prompts.prompts)
     for name, file in files.items():
         if name not in by_name:
-            near = difflib.get_close_matches(name, by_name, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(by_name)}"
-            raise PromptError(f"no prompt {name!r}; {hint}")
+            raise unknown_prompt(name, by_name)
         if not file.is_file():
             raise PromptError(f"prompt {name}: no such file {str(file)!r}")
         replaced[name] = _load(file, by_name[name], str(file))
     return PromptSet(prompts.version, replaced)
 
 
-def _packaged_versions() -> list[str]:
-    """Their names, sorted."""
-    return sorted(entry.name for entry in resources.files("prompts").iterdir() if any(_prompt_files(entry)))
-
-
-def _prompt_files(folder: Traversable) -> Iterator[Traversable]:
-    """Files of prompts in a folder; none in what is no folder."""
-    if folder.is_dir():
-        yield from (entry for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-
-
-def _load_or_default(folder: Traversable, contract: Contract, version: str, falls_back: bool) -> Prompt:
-    source = folder / f"{contract.name}.yaml"
-    if falls_back and not source.is_file():
-        return _load(resources.files("prompts") / _DEFAULT / source.name, contract, _DEFAULT)
-    return _load(source, contract, version)
-
-
 def _load(source: Traversable, contract: Contract, version: str) -> Prompt:
+    content, values = read_yaml(source)
     try:
-        content = _short_bytes(source)
-        file = PromptFile.model_validate(_read_yaml(content))
-    except FileNotFoundError:
-        raise PromptError(f"prompts {version!r} lack {source.name}") from None
-    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
+        file = PromptFile.model_validate(values)
+    except ValidationError as error:
         raise PromptError(f"prompt {source}: {' '.join(str(error).split())}") from None
     _check(file, contract, str(source))
     return Prompt(contract.name, version, hashlib.sha256(content).hexdigest(), file)
-
-
-def _short_bytes(source: Traversable) -> bytes:
-    with source.open("rb") as file:
-        content: bytes = file.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise PromptError(f"prompt {source}: is longer than {_MAX_BYTES >> 20} MB")
-    return content
-
-
-def _read_yaml(content: bytes) -> object:
-    """The value of a YAML text in which no mapping has a key twice; PyYAML would take the last one."""
-    loader = yaml.SafeLoader(content)
-    node = loader.get_single_node()
-    nodes: list[yaml.Node] = [node] if node is not None else []
-    seen: set[int] = set()
-    while nodes:
-        one = nodes.pop()
-        if id(one) in seen and not isinstance(one, yaml.ScalarNode):
-            # It may be one of itself, and a few of them can stand for more than fits into memory.
-            raise yaml.YAMLError("a list or mapping is repeated by an alias; write it out")
-        seen.add(id(one))
-        if isinstance(one, yaml.SequenceNode):
-            nodes += one.value
-        elif isinstance(one, yaml.MappingNode):
-            keys = [key.value for key, _ in one.value]
-            nodes += [value for _, value in one.value]
-            if twice := next((key for place, key in enumerate(keys) if key in keys[:place]), None):
-                raise yaml.YAMLError(f"key {twice!r} stands twice; keep one of them")
-    return loader.construct_document(node) if node is not None else None
 
 
 def _check(file: PromptFile, contract: Contract, source: str) -> None:

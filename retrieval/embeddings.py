@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ranking.encoders import MINILM
 from serving.addresses import redacted
 from serving.backends import addresses
-from serving.errors import CallError, ModelError, classify
-from serving.gate import demand_host
+from serving.errors import ModelError, classify
+from serving.gate import demand_route
 from serving.keys import api_key, check_address
 from serving.model_name import ModelName
 from serving.traffic import Traffic, count, size
@@ -35,6 +35,7 @@ DEFAULT_EMBEDDING = "embedded:minilm"
 
 _TOGETHER = 32
 _KEY = "OPENAI_API_KEY"
+_REQUEST_S = 600.0
 
 
 class Embedder(Protocol):
@@ -168,10 +169,16 @@ class ServerEmbedder:
     """An embedding model behind OpenAI's protocol."""
 
     def __init__(self, name: str, base_url: str | None) -> None:
+        from httpx2 import AsyncClient, AsyncHTTPTransport
         from langchain_openai import OpenAIEmbeddings
-        from openai import DefaultAsyncHttpxClient
         from pydantic import SecretStr
 
+        from serving.backends.limited_httpx import client_settings, take_any_size
+
+        http_client = AsyncClient(**client_settings(AsyncHTTPTransport))
+        # Vectors of many texts come in one reply.
+        take_any_size(http_client)
+        self._http_client = http_client
         self._name = name
         self._base_url = base_url
         self._address = base_url or addresses(ModelName("openai", name))[0]
@@ -181,7 +188,8 @@ class ServerEmbedder:
             openai_api_key=SecretStr(api_key(_KEY) or "EMPTY"),
             # Its tokenizer guess asks a hub for files and is wrong for other servers' models.
             check_embedding_ctx_length=False,
-            http_async_client=DefaultAsyncHttpxClient(follow_redirects=False),
+            http_async_client=http_client,
+            request_timeout=_REQUEST_S,
         )
 
     @property
@@ -196,7 +204,7 @@ class ServerEmbedder:
             CallError: The server does not answer, or refuses.
             PolicyError: No text may go to it.
         """
-        demand_host(self._address, f"embedding {self.identity!r}")
+        demand_route(self._address, f"embedding {self.identity!r}")
         cut = [text[:MAX_CHARACTERS] for text in texts]
         count(self._address, Traffic(1, 0, size(cut)))
         try:
@@ -205,10 +213,12 @@ class ServerEmbedder:
             # The client's exceptions are as many as a chat model's.
             failure = classify(error)
             place = self._base_url or "its hosted service"
-            raise CallError(
-                failure.error_class, f"embedding {self.identity!r} at {place}: {failure}"
-            ) from error
+            raise failure.at(f"embedding {self.identity!r} at {place}", _KEY) from error
         return normalise(np.asarray(vectors, dtype=np.float32))
+
+    async def aclose(self) -> None:
+        """Close the connections; the embedder cannot be used afterwards."""
+        await self._http_client.aclose()
 
 
 def connect_embedder(name: str) -> Embedder:
@@ -228,7 +238,7 @@ def connect_embedder(name: str) -> Embedder:
         model, _, base_url = rest.partition("@")
         check_address(base_url, f"embedding {name!r}", _KEY)
         for address in (base_url,) if base_url else addresses(ModelName(provider, model)):
-            demand_host(address, f"embedding {name!r}")
+            demand_route(address, f"embedding {name!r}")
         return ServerEmbedder(model, base_url or None)
     raise ModelError(
         f"unknown embedding {redacted(name)!r}: use embedded:minilm, embedded:/path/to/model, lexical:1024"

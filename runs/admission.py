@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from runs.forecast import REHEARSED, Forecast
 from serving.budget import Budget, BudgetSpent, Spend
 
 
 class Admission:
-    """Lets a case begin once the budget is likely to be enough for it beside the cases that are under way.
+    """Lets a case begin once what it may still take fits next to the cases that are under way.
 
-    What a case takes is the most that one has taken in this session. A forecast counts beside it until some
-    have ended, as short ones end first. Nothing has to be exact: the budget itself refuses a call that might
-    exceed it.
+    What a case may take is what all its calls may use, by a forecast. That is several times what it does
+    take, so next to at most as many cases as have ended, the most that one of them took counts instead.
+    Nothing has to be exact: the budget itself refuses a call that might exceed it.
     """
 
     def __init__(
-        self, budget: Budget, forecast: Forecast | None, answered: Mapping[str, Spend] | None = None
+        self,
+        budget: Budget,
+        forecast: Forecast | None,
+        answered: Mapping[str, Spend] | None = None,
+        ended: Collection[str] = (),
     ) -> None:
         """For one batch.
 
@@ -26,12 +30,15 @@ class Admission:
             budget: Of the run.
             forecast: What a case takes; None where that is not known.
             answered: What the calls used that earlier sessions have stored, by case: they are replayed.
+            ended: Ids of the cases that ended in earlier sessions.
         """
         self._budget = budget
         self._forecast = forecast
         self._answered = answered or {}
         self._largest: Spend | None = None
         self._ended = 0
+        for case_id in self._answered.keys() & ended:
+            self._count(self._answered[case_id])
         self._open: set[str] = set()
         self._changed = asyncio.Condition()
         self._spent: BudgetSpent | None = None
@@ -77,10 +84,13 @@ class Admission:
             self._open.discard(case_id)
             used = self._budget.forget(case_id)
             if whole and case_id not in self._answered:
-                self._ended += 1
-                self._largest = used if self._largest is None else self._largest.largest(used)
+                self._count(used)
             self._spent = self._spent or spent
             self._changed.notify_all()
+
+    def _count(self, used: Spend) -> None:
+        self._ended += 1
+        self._largest = used if self._largest is None else self._largest.largest(used)
 
     def _expected(self) -> Spend | None:
         """What a case takes; one that is under way and has used more shows that it can be more."""
@@ -103,8 +113,18 @@ class Admission:
         if self._largest is None and not self._open:
             # No more than an estimate says that it is too large, so one case may try.
             return True
-        if expected is None:
-            return False
+        likely = expected or Spend()
+        if self._forecast is not None:
+            most = self._forecast.most
+            # Where the server counts more tokens than the forecast, what all calls may use is too little.
+            trusted = most == most.largest(likely)
+            twice = most if self._ended >= REHEARSED else most.plus(most)
+            if trusted and self._allows(case_id, twice):
+                return True
+        # Short cases end first, so those that have ended are evidence for as many others, not for more.
+        return len(self._open) <= self._ended and self._allows(case_id, likely)
+
+    def _allows(self, case_id: str, expected: Spend) -> bool:
         needed = self._left(case_id, expected)
         for other in self._open:
             needed = needed.plus(self._left(other, expected))

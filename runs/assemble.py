@@ -14,21 +14,21 @@ from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.selection import EVERYTHING, Selection
 from cases.url_names import name_of
-from graph.recipe import Recipe, check_prompts
+from graph.recipe import Recipe, check_prompts, override
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system
 from nodes.core.context import Context
 from nodes.core.node import CaseKeys
+from nodes.evidence.calibration import settled_reply
 from prompts import PromptSet, load_prompts, replace_prompts
 from runs.calibration import CALIBRATION, calibration_warning, compare_with_calibration
 from runs.case_run import Graph
 from runs.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
 from runs.servers import Servers
-from serving.addresses import redacted
 from serving.backends import Backend, addresses, connect, demand_allowed
 from serving.client import ModelClient
-from serving.errors import CallError, ModelError
-from serving.gate import demand_host, hold_for, public_hosts, take_cases
+from serving.errors import ModelError
+from serving.gate import hold_for, public_hosts, take_cases
 from serving.model_name import ModelName, Role
 from serving.policy import HeldPolicy
 from serving.probe import TIMEOUT_S, Findings, probe
@@ -69,11 +69,17 @@ class Request:
     keys: tuple[Path, ...]
     models: Mapping[Role, ModelName]
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[str, Path | str] = field(default_factory=dict)
+    places: Mapping[str, Path] = field(default_factory=dict)
     selection: Selection = EVERYTHING
     prompt_files: Mapping[str, Path] = field(default_factory=dict)
     policies: tuple[HeldPolicy, ...] = ()
     hosted: tuple[str, ...] = ()
+
+    def settled(self) -> Request:
+        """The request with `evidence.reply: auto` decided for its model."""
+        changes = settled_reply(self.recipe, self.models["label"].identity)
+        recipe = override(self.recipe, changes, self.recipe_origin)
+        return replace(self, recipe=recipe, overrides={**self.overrides, **changes})
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,6 @@ async def assemble(
     max_retries: int = 0,
     limit_s: float = TIMEOUT_S,
     recorded: Mapping[Role, Model] | None = None,
-    elsewhere: bool = False,
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
 
@@ -133,7 +138,6 @@ async def assemble(
         max_retries: Further attempts of such a request that failed in a way that may pass.
         limit_s: Seconds for each of them.
         recorded: The models of the run that goes on.
-        elsewhere: Whether models are asked in other processes, so that one in this process need not start.
 
     Raises:
         InputError: The case or key files.
@@ -143,6 +147,7 @@ async def assemble(
         PolicyError: A policy forbids a model, or no policy is known for one that is hosted.
     """
     policies = _held(request)
+    request = request.settled()
     recipe, origin = request.recipe, request.recipe_origin
     system = find_system(recipe.system)
     graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
@@ -157,12 +162,11 @@ async def assemble(
     opened = await open_resources(
         system.resources, ResourceRequest(recipe, origin, request.places, running, report)
     )
-    # Last, because a model may take minutes to load, and is to be closed by the run.
+    # Last, because models are to be closed by the run.
     try:
-        backends, findings = await _probe_roles(
-            connected, probing, recorded, report, max_retries, limit_s, elsewhere=elsewhere
-        )
-        _check_log_probabilities(system, recipe, backends)
+        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries, limit_s)
+        backends = {role: one.at_effort(recipe.effort_of(role)) for role, one in backends.items()}
+        demand_abilities(system, recipe, backends)
     except BaseException:
         await close_backends(connected.values())
         raise
@@ -177,6 +181,7 @@ async def assemble(
         recipe_overrides=dict(request.overrides),
         # Those that are not read shape nothing, and may come later than the run.
         prompts={name: sha256 for name, sha256 in prompts.hashes.items() if name in used},
+        prompt_files=dict(request.prompt_files),
         inputs=Inputs(
             paths=[name_of(path.resolve()) for path in request.inputs],
             keys=[name_of(path.resolve()) for path in request.keys],
@@ -196,6 +201,10 @@ async def assemble(
                 takes_seed=_recorded_seed(recorded, role, backend.takes_seed or findings[role].takes_seed),
                 logprobs=findings[role].logprobs,
                 probed=findings[role].tried,
+                effort=backend.effort,
+                thinks=findings[role].thinks,
+                limit_field=findings[role].limit_field,
+                max_output=findings[role].max_output,
             )
             for role, backend in backends.items()
         },
@@ -224,18 +233,12 @@ def _held(request: Request) -> tuple[HeldPolicy, ...]:
     take_cases(request.inputs, request.keys)
     for name in request.models.values():
         demand_allowed(name)
-    for place, url in _urls(request.places).items():
-        demand_host(url, f"--{place} {redacted(url)}")
     return policies
 
 
 def _hosted(request: Request) -> tuple[str, ...]:
     of_models = (address for name in request.models.values() for address in addresses(name))
-    return tuple(public_hosts([*of_models, *_urls(request.places).values()]))
-
-
-def _urls(places: Mapping[str, Path | str]) -> dict[str, str]:
-    return {name: place for name, place in places.items() if isinstance(place, str)}
+    return tuple(public_hosts(of_models))
 
 
 def connect_roles(
@@ -264,18 +267,23 @@ async def close_backends(backends: Iterable[Backend]) -> None:
             await server.close()
 
 
-def _check_log_probabilities(system: System, recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
+def demand_abilities(system: System, recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
     """Refuse a model that cannot weigh choices before the first case, which would fail.
 
     Raises:
-        ModelError: Names the model, what wants its log-probabilities, and what gives them.
+        ModelError: Names the model, the setting that needs its log-probabilities, and models that give them.
     """
     for wanted in (node.weighs(recipe) for node in system.nodes):
         if wanted is not None and not backends[wanted[0]].weighs_choices:
             role, because = wanted
+            backend = backends[role]
+            reason = "gives no log-probabilities"
+            if backend.abilities.may_think(backend.effort):
+                reason = "thinks first, so its first token says nothing about its choice"
             raise ModelError(
-                f"model {str(backends[role].name)!r} gives no log-probabilities, which {because} needs: as"
-                f" {role!r} use an embedded, vLLM, OpenAI or DeepSeek model, or another form of reply"
+                f"model {str(backend.name)!r} {reason}, but {because} needs log-probabilities of the first"
+                f" token: as {role!r} use an embedded or vLLM model that does not think, --effort off, or"
+                " another form of reply"
             )
 
 
@@ -286,16 +294,12 @@ async def _probe_roles(
     report: Report,
     max_retries: int = 0,
     limit_s: float = TIMEOUT_S,
-    *,
-    elsewhere: bool = False,
 ) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
     """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
     probed: dict[int, tuple[Backend, Findings]] = {}
     for role, backend in backends.items():
         if id(backend) in probed:
             continue
-        if probing and not elsewhere:
-            await start_servers(backend, report)
         seed = _recorded_seed(recorded, role, backend.takes_seed) if role in (recorded or {}) else None
         able, findings = await probe(
             backend,
@@ -313,22 +317,6 @@ async def _probe_roles(
                 report(f"{server.endpoint} does not answer; it is used once it does")
     pairs = {role: probed[id(backend)] for role, backend in backends.items()}
     return {role: pair[0] for role, pair in pairs.items()}, {role: pair[1] for role, pair in pairs.items()}
-
-
-async def start_servers(backend: Backend, report: Report) -> None:
-    """Make servers ready that need time for it, so that no request's time limit is spent on that.
-
-    Raises:
-        ModelError: One does not start.
-    """
-    for server in backend.servers:
-        if server.start is None:
-            continue
-        report(f"{server.endpoint}: loading the weights")
-        try:
-            await server.start()
-        except CallError as error:
-            raise ModelError(str(error)) from error
 
 
 def _recorded_seed(recorded: Mapping[Role, Model] | None, role: Role, otherwise: bool | None) -> bool | None:

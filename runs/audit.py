@@ -7,6 +7,7 @@ or takes out a line changes all that follow. No line holds a text of a case, a p
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -20,12 +21,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from cases.errors import InputError
-from cases.private import open_here
+from cases.private import named_in_errors, open_here
 from runs.manifest import Manifest, RunError, own_version, utc_now
-from serving.addresses import host_of
+from serving.addresses import host_of, proxy_of
 from serving.backends import addresses
 from serving.journal import Journal
-from serving.model_name import PROVIDERS, ModelName
+from serving.model_name import PROVIDERS, ModelName, parse_model_name
 from serving.traffic import Traffic, since
 
 AUDIT = "audit.jsonl"
@@ -36,7 +37,7 @@ PERSON_VARIABLE = "EVIGRAPH_USER"
 
 Event = (
     Literal["started", "ended", "forked", "opened", "reviewed", "assigned", "exported", "bundled"]
-    | Literal["repaired", "purged", "merged", "cancelled", "imported", "pushed"]
+    | Literal["repaired", "purged", "merged", "cancelled", "pushed"]
     | Literal["signed_in", "signed_out", "refused", "user_added", "user_renewed", "user_removed"]
 )
 
@@ -86,8 +87,11 @@ def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
             fcntl.flock(file, fcntl.LOCK_EX)
         before, torn = _last_seal(file.fileno())
         line = _sealed(before, {"at": utc_now(), "event": event, **_who(person), **facts})
-        os.write(file.fileno(), b"\n" * torn + line + b"\n")
-        os.fsync(file.fileno())
+        content = b"\n" * torn + line + b"\n"
+        with named_in_errors(run / AUDIT):
+            if os.write(file.fileno(), content) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
 
 
 def record_if_possible(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
@@ -120,6 +124,9 @@ def record_start(run: Path, manifest: Manifest, command: str, journal: Journal |
     models = sorted({model.name for model in manifest.models.values()})
     if manifest.store is not None:
         more["store"] = manifest.store
+    routes = map(proxy_of, (url for model in models for url in addresses(parse_model_name(model))))
+    if proxies := sorted({host_of(proxy) for proxy in routes if proxy}):
+        more["proxies"] = proxies
     record(run, "started", command=command, models=models, versions=versions, **more)
 
 

@@ -14,7 +14,6 @@ from runs.folder import CALLS
 from runs.manifest import quoted
 from serving.journal import Journal
 from serving.journal_batches import BatchRecord
-from serving.model_name import parse_model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class AwayBatch:
         done: Requests that the provider says it has answered, when it was last asked.
         age: Seconds since it was submitted, by this machine's clock.
         left: Seconds until it expires; None where that is not known.
-        by_files: Whether a user writes its calls to a file, and brings a file of results.
     """
 
     id: str
@@ -39,7 +37,6 @@ class AwayBatch:
     done: int | None
     age: float
     left: float | None
-    by_files: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -67,15 +64,8 @@ class Away:
         """Without a reply."""
         return sum(one.calls for one in self.batches)
 
-    @property
-    def only_files(self) -> bool:
-        """Whether a resume would find nothing new before a file of results has been read."""
-        return bool(self.calls) and all(one.by_files for one in self.batches)
-
     def next_command(self, run: Path) -> str:
         """What a user would type to go on."""
-        if self.only_files:
-            return f"evigraph batch export {quoted(run)} --out requests.jsonl"
         written = elsewhere(run)
         return f"evigraph resume {quoted(run)}" if written is None else written.resume_command(run)
 
@@ -118,5 +108,4 @@ def _batch(record: BatchRecord) -> AwayBatch:
         done=remote.get("done"),
         age=age,
         left=left,
-        by_files=parse_model_name(record.model).by_files,
     )

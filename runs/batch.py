@@ -7,11 +7,12 @@ import contextlib
 import errno
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
+from retrieval.pools.pool import REMEMBERED_IN_BATCHES, DemonstrationPool
 from runs.admission import Admission
 from runs.assemble import Assembly
 from runs.audit import record_end, record_start
@@ -35,16 +36,18 @@ from runs.manifest import (
 from runs.on_ray.cases import RayCases
 from runs.on_ray.cluster import Cluster
 from runs.ordering import OrderedCases, window_size
+from runs.reply_quality import FirstCases, degraded_steps
 from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
 from runs.scratch import Scratch
 from runs.shared_run import LEASE_S
 from runs.trace_file import Line
+from runs.used import count_killed, stored_spend
 from runs.watcher import NodeWatcher, Progress, Watcher
 from serving.batches.pending import CallPending
-from serving.budget import Budget, BudgetSpent, Spend
-from serving.client import ModelClient
+from serving.budget import Budget, BudgetSpent, Prices, Spend
+from serving.client import ModelClient, price_of
 from serving.errors import CallError
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
@@ -122,6 +125,8 @@ class Options:
         command: What started the session: run, resume or retry.
         concurrency: Cases at once; None follows the limit of connections.
         limits: How hard servers may be pressed.
+        given_limits: Those that the user names for a run that continues; the others come back as recorded.
+            None leaves `limits` as they are.
         budget: What all sessions of the run may use together; what it leaves open stays as recorded.
         probe: Whether servers are asked at the start what they can do.
         batches: How batches are waited for, where models answer in them.
@@ -129,6 +134,7 @@ class Options:
         store: The database in which the run is shared; None for a run in its folder alone, or the recorded.
         lease_s: Seconds after which other runners take over the cases of one that does not respond.
         scratch: Where the run is written before it is published; None for its folder.
+        keep_going: Whether the session goes on even if its first cases are all degraded.
     """
 
     command: str
@@ -141,6 +147,21 @@ class Options:
     store: StoreAddress | None = None
     lease_s: float = LEASE_S
     scratch: Scratch | None = None
+    keep_going: bool = True
+    given_limits: Mapping[str, Any] | None = None
+
+    def continuing(self, manifest: Manifest) -> Options:
+        """The options of a session that continues a run, with the limits that the run has recorded."""
+        if self.given_limits is None:
+            return self
+        return replace(self, limits=Limits(**{**manifest.limits, **self.given_limits}))
+
+    @property
+    def recorded_limits(self) -> dict[str, Any]:
+        """Limits that differ from the defaults, for `run.json`."""
+        limits = {one.name: getattr(self.limits, one.name) for one in fields(Limits)}
+        defaults = {one.name: one.default for one in fields(Limits)}
+        return {name: value for name, value in limits.items() if value != defaults[name]}
 
 
 async def run_batch(
@@ -180,6 +201,7 @@ async def run_batch(
         waiting=sum(status == WAITING for status in statuses.values()),
     )
     manifest.budget = manifest.budget.replaced_by(options.budget)
+    manifest.limits = options.recorded_limits
     session = Session(command=options.command, started=utc_now())
     manifest.sessions.append(session)
     ended_before = manifest.status == "finished"
@@ -189,6 +211,10 @@ async def run_batch(
     try:
         journal = Journal(folder.path / CALLS)
         try:
+            own = None if (folder.path / CALLS).is_symlink() else journal
+            if own is not None:
+                count_killed(manifest.sessions[:-1], own, _prices(assembly, manifest.budget))
+            progress.earlier_cost, progress.max_cost = manifest.total_cost, manifest.budget.max_cost
             budget = _budget(manifest, journal)
             client = ModelClient(
                 assembly.backends,
@@ -201,8 +227,10 @@ async def run_batch(
             rounds = begin_rounds(
                 client, journal, options.batches, options.limits.max_retries, progress, watcher
             )
+            for tool in assembly.tools.values():
+                if rounds is not None and isinstance(tool, DemonstrationPool):
+                    tool.remembered_bytes = REMEMBERED_IN_BATCHES
             folder.save_manifest()
-            own = None if (folder.path / CALLS).is_symlink() else journal
             record_start(folder.home, manifest, options.command, own)
             watcher.update(progress)
             held = HeldCases(ReviewedRun(folder.home), watcher.notify)
@@ -210,7 +238,8 @@ async def run_batch(
             try:
                 # The first cases are rehearsed before any begins only where a budget has to know.
                 foreseen = await expected.forecast() if budget.limited else None
-                admission = Admission(budget, foreseen, _answered(manifest, journal, budget))
+                answered = _answered(manifest, journal, budget)
+                admission = Admission(budget, foreseen, answered, _ended_well(known))
                 if cluster is not None:
                     cluster.begin(client, journal, assembly.system.results, _cases_each(assembly, options))
                 batch = _Batch(
@@ -227,14 +256,20 @@ async def run_batch(
                     expected,
                     impaired,
                     _ended_well(known),
+                    FirstCases(len(only) if only else progress.total - progress.ended, rounds is not None),
+                    keep_going=options.keep_going,
                     only=only,
                 )
-                async with shown_while_running(folder.home, progress, watcher, expected):
+                async with shown_while_running(
+                    folder.home, progress, watcher, expected, client.dispatcher.sent
+                ):
                     if rounds is None:
                         finished = await batch.run(cases_at_once_of(assembly, options, cluster), stop)
                     else:
                         finished = await _in_rounds(batch, rounds, options, stop)
-                session.stopped_by = None if batch.spent is None else str(batch.spent)
+                session.stopped_by = batch.degraded if batch.spent is None else str(batch.spent)
+                if batch.degraded is not None:
+                    watcher.notify(degraded_notice(batch.degraded, folder.home, finished=finished))
             finally:
                 await client.aclose()
             # Cases that never ran are still to be run by whoever ended the run early.
@@ -251,6 +286,8 @@ async def run_batch(
         # A case that was to run again and has not is as it was.
         manifest.counts = Counts.of(known | statuses, len(impaired))
         session.end(progress.usage)
+        for role, backend in assembly.backends.items():
+            manifest.models[role].learn(backend.abilities)
         session.seconds = round(time.monotonic() - began, 3)
         elsewhere = 0.0 if cluster is None else cluster.processor_seconds
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
@@ -283,6 +320,10 @@ class _Batch:
     expected: Expectation
     impaired: set[str]
     ended_well: Mapping[str, str]
+    first_cases: FirstCases
+    keep_going: bool = True
+    degraded: str | None = None
+    halted: asyncio.Event = field(default_factory=asyncio.Event)
     spent: BudgetSpent | None = None
     only: Collection[str] | None = None
     order: dict[str, int] = field(default_factory=dict)
@@ -298,18 +339,17 @@ class _Batch:
         keys = None if isinstance(self.runner, RayCases) else self.assembly.case_keys
         waiting = OrderedCases(self._waiting(), keys, window_size(cases_at_once))
         workers = [asyncio.create_task(self._work(waiting)) for _ in range(cases_at_once)]
-        stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
+        stops = [asyncio.create_task(event.wait()) for event in (stop, self.halted)]
         everything: asyncio.Future[Any] = asyncio.gather(*workers)
         try:
-            await asyncio.wait({everything, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({everything, *stops}, return_when=asyncio.FIRST_COMPLETED)
             if everything.done():
                 everything.result()
                 return self.spent is None
             return False
         finally:
-            stopped.cancel()
-            for worker in workers:
-                worker.cancel()
+            for task in (*stops, *workers):
+                task.cancel()
             await asyncio.gather(*workers, everything, return_exceptions=True)
             await waiting.aclose()
 
@@ -340,8 +380,9 @@ class _Batch:
         review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
             result = await self.runner(case, review)
-        except CallPending:
+        except CallPending as pending:
             self.pending.add(case.id)
+            self.first_cases.add(degraded_steps(pending.trace), ended=False)
             return
         except BudgetSpent as error:
             spent = error
@@ -391,6 +432,16 @@ class _Batch:
         else:
             self.progress.done += 1
         self.watcher.update(self.progress)
+        self.first_cases.add(result.line.get("degraded", ()))
+        first = self.first_cases
+        if not first.in_rounds and self.check_first_cases() and first.finished < first.cases:
+            self.halted.set()
+
+    def check_first_cases(self) -> bool:
+        """Whether the session has to stop, as its first cases are all degraded."""
+        if not self.keep_going:
+            self.degraded = self.first_cases.fault()
+        return self.degraded is not None
 
     def _say_that_one_waits(self) -> None:
         if not self.told_of_waiting:
@@ -418,16 +469,34 @@ def _in_this_process(assembly: Assembly, client: ModelClient, watcher: Watcher) 
     return run
 
 
+class _AllDegraded(Exception):
+    """The cases of the first round are all degraded, so no further batch is sent."""
+
+
+def degraded_notice(fault: str, path: Path, *, finished: bool) -> str:
+    """The line for people about first cases that are all degraded."""
+    check = "check the model: evigraph models check STRING"
+    if finished:
+        return f"{fault}; {check}"
+    return f"stopped: {fault}; {check}; or go on: evigraph resume {quoted(path)} --keep-going"
+
+
 async def _in_rounds(batch: _Batch, rounds: Rounds, options: Options, stop: asyncio.Event) -> bool:
     """Whether no case is left."""
 
     async def one_pass(away: set[str]) -> bool:
         batch.away, batch.spent, batch.left_out = away, None, False
+        batch.first_cases.begin_round()
         reached = await batch.run(options.concurrency or CASES_AT_ONCE, stop)
         rounds.pool.left_open = bool(batch.pending - away) or (batch.left_out and batch.spent is None)
+        if batch.check_first_cases() and (batch.pending or not reached):
+            raise _AllDegraded
         return reached
 
-    return await rounds.run(one_pass, stop)
+    try:
+        return await rounds.run(one_pass, stop)
+    except _AllDegraded:
+        return False
 
 
 def _ended_well(statuses: Mapping[str, str]) -> dict[str, str]:
@@ -435,14 +504,20 @@ def _ended_well(statuses: Mapping[str, str]) -> dict[str, str]:
     return {case_id: status for case_id, status in statuses.items() if not status.startswith(FAILED)}
 
 
+def _prices(assembly: Assembly, caps: BudgetCaps) -> Prices:
+    """The price of each model's calls, which is less in batches."""
+    found = {one.name.identity: price_of(one, caps.prices) for one in assembly.backends.values()}
+    return {name: price for name, price in found.items() if price is not None}
+
+
 def _budget(manifest: Manifest, journal: Journal) -> Budget:
     """What is left of the run's budget after its earlier sessions.
 
-    A killed session has left no totals, and a retry forgets rejected replies: the larger count is right.
+    A retry replaces rejected replies in the journal, which the sessions still count: the larger one is right.
     """
     caps = manifest.budget
     stored = journal.tokens()
-    by_calls = _spend(stored, caps)
+    by_calls = stored_spend(stored, caps.prices)
     spent = by_calls.largest(Spend(manifest.total_tokens, manifest.total_cost))
     return Budget(caps.max_tokens, caps.max_cost, spent)
 
@@ -451,15 +526,8 @@ def _answered(manifest: Manifest, journal: Journal, budget: Budget) -> dict[str,
     """What the stored calls of each case used; a case does not use it again."""
     if not budget.limited:
         return {}
-    return {case_id: _spend(used, manifest.budget) for case_id, used in journal.tokens_by_case().items()}
-
-
-def _spend(stored: Mapping[str, tuple[int, int, int]], caps: BudgetCaps) -> Spend:
-    """Tokens and cost of calls, from what those of each model read, wrote and had cached."""
-    return Spend(
-        sum(read + written for read, written, _ in stored.values()),
-        sum(caps.prices[model].cost(*counts) for model, counts in stored.items() if model in caps.prices),
-    )
+    prices = manifest.budget.prices
+    return {case_id: stored_spend(used, prices) for case_id, used in journal.tokens_by_case().items()}
 
 
 def cases_at_once_of(assembly: Assembly, options: Options, cluster: RayCases | None = None) -> int:

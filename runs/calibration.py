@@ -92,11 +92,12 @@ def calibration_warning(record: Mapping[str, Any]) -> str | None:
     if record["changed"]:
         parts.append(f"not as calibrated: {'; '.join(record['changed'])}")
     if record["seen_cases"]:
-        parts.append(f"{record['seen_cases']} of its cases were calibrated on, so its scores are too good")
+        parts.append(f"the rule was chosen on {record['seen_cases']} of these cases, so scores are too good")
     if not parts:
         return None
     lapsed = "; the bound on its risk has lapsed" if record["bound"] == "lapsed" else ""
-    return f"warning: calibrated recipe: {'; '.join(parts)}{lapsed}. Calibrate again: evigraph calibrate"
+    remedy = ". Calibrate again: evigraph calibrate" if record["changed"] else ""
+    return f"warning: calibrated recipe: {'; '.join(parts)}{lapsed}{remedy}"
 
 
 def _changed(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
@@ -14,8 +15,10 @@ from cases.records import Case, InvalidCase
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
 from runs.manifest import DONE, FAILED, WAITING
+from runs.reply_quality import degraded_steps, reply_fields
 from runs.reviews import Review, fingerprint
 from runs.trace_file import CaseTrace, Line, Successors
+from serving.batches.pending import CallPending
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
 
@@ -42,7 +45,7 @@ class CaseRunner(Protocol):
 
         Raises:
             JournalError, BudgetSpent, CallPending: The run itself cannot go on, or the case waits.
-            CallError: Nothing is left that runs cases.
+            CallError: Nothing is left that runs cases, or a service denies access.
         """
 
 
@@ -80,6 +83,7 @@ async def run_case(
 
     Raises:
         JournalError: The run itself cannot go on.
+        CallError: A service denies access.
         CallPending: The case waits for batches.
     """
     trace = CaseTrace(case.id, following)
@@ -91,7 +95,7 @@ async def run_case(
         while True:
             stream: AsyncIterator[Any] = graph.astream(
                 given,
-                {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case.id}},
+                case_config(case.id),
                 context=context,
                 # `debug` tells supersteps too, and took 8 % more of the processor time of a scripted batch.
                 stream_mode=["tasks", "values"],
@@ -109,15 +113,28 @@ async def run_case(
             if not (first_wait and _fits(review, case, state)):
                 break
             given = Command(resume=review.reply())
+    except CallPending as pending:
+        pending.trace = trace.lines(None)
+        raise
     except Exception as error:
         # The border of a case: its failure, of any kind, must not touch the others.
         failure = as_failure(error)
     finally:
-        if isinstance(graph.checkpointer, BaseCheckpointSaver):
-            await graph.checkpointer.adelete_thread(case.id)
+        await forget_case(graph, case.id)
     lines = trace.lines(failure)
     line = case_line(case.id, case.sentence_ids, state, lines, failure, results)
     return CaseResult(line, [*lines, end_line(line, len(lines), trace)])
+
+
+def case_config(case_id: str) -> RunnableConfig:
+    """LangGraph's configuration of a case."""
+    return {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case_id}}
+
+
+async def forget_case(graph: Graph, case_id: str) -> None:
+    """Drop the states that a graph with a checkpointer keeps of a case."""
+    if isinstance(graph.checkpointer, BaseCheckpointSaver):
+        await graph.checkpointer.adelete_thread(case_id)
 
 
 def invalid_case(case: InvalidCase, results: Iterable[str]) -> CaseResult:
@@ -151,8 +168,11 @@ def case_line(
             "calls": len(calls),
             "input_tokens": sum(call["input_tokens"] for call in calls),
             "output_tokens": sum(call["output_tokens"] for call in calls),
+            **reply_fields(calls),
         },
     }
+    if degraded := degraded_steps(trace):
+        line["degraded"] = degraded
     return line | {name: state.get(name) for name in results}
 
 

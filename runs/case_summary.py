@@ -34,6 +34,9 @@ class CaseSummary:
         route: Names of the nodes in the order of their start.
         seconds: Wall-clock time of the last pass.
         started_at: Of the last pass, in seconds since 1970.
+        corrected: Replies that were usable after one correction.
+        incomplete: Replies of which a part was used.
+        degraded: Steps that got no usable reply.
     """
 
     case_id: str
@@ -56,6 +59,9 @@ class CaseSummary:
     output_tokens: int
     seconds: float | None
     started_at: float | None
+    corrected: int = 0
+    incomplete: int = 0
+    degraded: tuple[str, ...] = ()
 
 
 def summarise_line(line: Line) -> dict[str, Any]:
@@ -75,6 +81,8 @@ def summarise_line(line: Line) -> dict[str, Any]:
         "answered": bool(line.get("answer")),
         "outcome": _outcome(line),
         **{name: line["usage"][name] for name in ("calls", "input_tokens", "output_tokens")},
+        **{name: line["usage"].get(name, 0) for name in ("corrected", "incomplete")},
+        "degraded": line.get("degraded", []),
     }
 
 

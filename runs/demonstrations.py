@@ -33,6 +33,7 @@ from serving.gate import demand_scanned, hold_for, take_cases
 from serving.journal import Journal
 from serving.model_name import Role, assign_roles
 from serving.policy import keep_beside
+from serving.thinking import Effort
 
 
 class _IntentRecipe(Recipe):
@@ -60,12 +61,14 @@ async def build_from_files(
     *,
     embedding: str,
     models: Sequence[str],
+    effort: Effort | None = None,
     source: Source | None,
     report: Report,
 ) -> Built:
     """Build a pool of the cases that have labels or an answer; the others are left out, and counted.
 
-    `source` says who labelled all of them; None where each case says so itself.
+    `effort` is that of the model that classifies intents. `source` says who labelled all of them; None where
+    each case says so itself.
 
     Raises:
         InputError: A case or key file.
@@ -89,20 +92,21 @@ async def build_from_files(
     if unlabelled:
         report(f"{unlabelled} of {plural(total, 'case')} left out: no note, or neither labels nor an answer")
     if models:
-        annotated = await _with_intents(annotated, models, folder, report)
+        annotated = await _with_intents(annotated, models, effort, folder, report)
     count = await build_pool(folder, annotated, embedder, source)
     keep_beside(folder, policies)
     return Built(count, sum(case.gold.intent is None for case in annotated))
 
 
 async def _with_intents(
-    cases: Sequence[Case], models: Sequence[str], folder: Path, report: Report
+    cases: Sequence[Case], models: Sequence[str], effort: Effort | None, folder: Path, report: Report
 ) -> list[Case]:
     """Classify the cases that have no intent; the calls are journaled beside the pool."""
     with Servers(report) as servers:
         roles = assign_roles(models, {})
         backends = connect_roles(roles, await servers.addresses(roles.values()))
-        return await _classified(cases, backends, folder, report)
+        at_effort = {role: one.at_effort(effort) for role, one in backends.items()}
+        return await _classified(cases, at_effort, folder, report)
 
 
 async def _classified(
@@ -156,7 +160,7 @@ class Added:
 
 
 async def add_reviewed(
-    pool: Path | str | None, runs: Sequence[Path], folder: Path, *, embedding: str, report: Report
+    pool: Path | None, runs: Sequence[Path], folder: Path, *, embedding: str, report: Report
 ) -> Added:
     """Build a new pool of an old one and the reviewed cases of runs.
 
@@ -164,7 +168,7 @@ async def add_reviewed(
     id and by text, so a reviewed case is no demonstration of itself.
 
     Args:
-        pool: The old pool's folder or URL; None for the packaged sample pool.
+        pool: The old pool's folder; None for the packaged sample pool.
         runs: Run folders with reviews.
         folder: Of the new pool.
         embedding: What the old pool was embedded with.

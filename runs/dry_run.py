@@ -100,6 +100,7 @@ async def _count_calls(
         rounds=tuple(rounds),
         price_share=max((one.price_share for one in limits_of), default=1.0),
         hours=max((one.hours for one in limits_of), default=0.0),
+        not_sent=tuple(dict.fromkeys(text for one in backends.values() for text in one.abilities.not_sent)),
     )
 
 

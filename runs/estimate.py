@@ -38,6 +38,7 @@ class Estimate:
         rounds: What goes into batches together, in the order in which one round waits for another.
         price_share: Price of a call in a batch as a share of that online.
         hours: After which a provider gives a batch up.
+        not_sent: Sentences on values of the recipe that the models do not take.
     """
 
     system: str
@@ -54,6 +55,7 @@ class Estimate:
     rounds: tuple[Tally, ...] = ()
     price_share: float = 1.0
     hours: float = 0.0
+    not_sent: tuple[str, ...] = ()
 
     @property
     def total(self) -> Tally:
@@ -62,8 +64,8 @@ class Estimate:
 
     @property
     def tokens(self) -> int:
-        """Read and written."""
-        return self.total.input_tokens + self.total.output_tokens
+        """Read, written and thought."""
+        return self.total.input_tokens + self.total.output_tokens + self.total.thinking_tokens
 
     @property
     def cost(self) -> float | None:
@@ -83,7 +85,10 @@ class Estimate:
     def _online_costs(self) -> dict[Role, float]:
         priced = {role: self.budget.prices.get(self.priced_as[role]) for role in self.tallies}
         return {
-            role: price.cost(self.tallies[role].input_tokens, self.tallies[role].output_tokens)
+            role: price.cost(
+                self.tallies[role].input_tokens,
+                self.tallies[role].output_tokens + self.tallies[role].thinking_tokens,
+            )
             for role, price in priced.items()
             if price is not None
         }

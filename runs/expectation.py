@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
 
 from cases.records import Case
+from cases.texts import plural
 from runs.assemble import Assembly
 from runs.forecast import REHEARSED, Forecast, forecast
 from runs.watcher import PROGRESS, Progress, Watcher, write_progress
@@ -20,6 +21,9 @@ _SHOW_EVERY_S = 0.5
 _WRITE_EVERY_S = 2.0
 _REHEARSE_AFTER_S = 2.0
 """Where the first case has ended by then, no rehearsal is needed."""
+
+LATE_S = 120.0
+"""A request without a reply for so long is reported."""
 
 _PRIOR_CASES = 2
 """What a forecast counts beside cases that have ended: short ones end first."""
@@ -63,12 +67,36 @@ class Expectation:
                 yield case
 
 
+class LateReplies:
+    """Reports requests that have waited for long, ever more seldom."""
+
+    def __init__(self) -> None:
+        """Nothing has been reported."""
+        self._next = LATE_S
+
+    def line(self, waited: Iterable[float]) -> str | None:
+        """What to report now, if anything; `waited` has the seconds of every request."""
+        late = [seconds for seconds in waited if seconds >= LATE_S]
+        longest = max(late, default=0.0)
+        if not late:
+            self._next = LATE_S
+        if longest < self._next:
+            return None
+        while self._next <= longest:
+            self._next *= 2
+        have = "has" if len(late) == 1 else "have"
+        return f"{plural(len(late), 'request')} {have} waited {longest // 60:.0f} min for a reply (--timeout)"
+
+
 @asynccontextmanager
 async def shown_while_running(
-    folder: Path, progress: Progress, watcher: Watcher, expected: Expectation
+    folder: Path, progress: Progress, watcher: Watcher, expected: Expectation, sent: Collection[float] = ()
 ) -> AsyncIterator[None]:
-    """Show progress while cases are under way, and leave it in the run's folder for the page."""
-    tasks = [asyncio.create_task(_show(folder / PROGRESS, progress, watcher))]
+    """Show progress while cases are under way, and leave it in the run's folder for the page.
+
+    `sent` holds when each request left that has no reply yet, on the monotonic clock.
+    """
+    tasks = [asyncio.create_task(_show(folder / PROGRESS, progress, watcher, sent))]
     if progress.calls_a_case is None:
         tasks.append(asyncio.create_task(_look_ahead(progress, expected)))
     try:
@@ -88,12 +116,15 @@ async def _look_ahead(progress: Progress, expected: Expectation) -> None:
         await expected.forecast()
 
 
-async def _show(path: Path, progress: Progress, watcher: Watcher) -> None:
+async def _show(path: Path, progress: Progress, watcher: Watcher, sent: Collection[float]) -> None:
     began = written = time.monotonic()
+    late = LateReplies()
     while True:
         await asyncio.sleep(_SHOW_EVERY_S)
         watcher.update(progress)
         now = time.monotonic()
+        if (line := late.line(now - moment for moment in sent)) is not None:
+            watcher.notify(line)
         if now - written >= _WRITE_EVERY_S:
             written = now
             # The run does without; a full disk is reported where results are written.

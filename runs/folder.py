@@ -9,17 +9,17 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from cases.disks import disk_of
 from cases.files import end_of_whole_lines
-from cases.locks import FileLock, LockedError
+from cases.locks import FileLock, LockedError, is_locked
 from cases.private import close_to_others, open_here, private_folder, replacing
 from runs.elsewhere import MARKER, elsewhere, settle
-from runs.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, quoted, repair_hint
+from runs.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, Status, quoted, repair_hint
 from runs.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
 from runs.trace_file import TRACE, TraceFile, open_for_append, pack
 from serving.gate import hold
@@ -37,13 +37,14 @@ Line = dict[str, Any]
 
 
 def is_impaired(line: Line, flags: Collection[str]) -> bool:
-    """Whether a case has ended although something that was asked for it had failed.
+    """Whether a case has ended although a request of it had failed, or a step got no usable reply.
 
     Args:
         line: Of `cases.jsonl`.
         flags: Those of its system that say so.
     """
-    return line["error"] is None and not set(flags).isdisjoint(line["flags"])
+    impaired = bool(line.get("degraded")) or not set(flags).isdisjoint(line["flags"])
+    return line["error"] is None and impaired
 
 
 class CaseLine(NamedTuple):
@@ -119,6 +120,12 @@ class RunFolder:
             raise RunError(f"{path}: {field}: {first['msg']}; {repair_hint(self.path)}") from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunError(f"{path}: not a manifest: {error!r}; {repair_hint(self.path)}") from None
+
+    @property
+    def status(self) -> Status | Literal["killed"]:
+        """As `run.json` records it, or `killed` if the session that it calls running has ended."""
+        recorded = self.manifest.status
+        return "killed" if recorded == "running" and not is_locked(self.path / _LOCK) else recorded
 
     def cases(self) -> Iterator[Line]:
         """The latest line of each case, streamed, in the order of the file.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from cases.records import Case
 from runs.assemble import Assembly
@@ -26,11 +27,13 @@ class Forecast:
     Attributes:
         calls: Mean of a case.
         spend: Of the largest case.
+        most: What the calls of the largest case may use at most.
         largest_call: What the largest call may use at most.
     """
 
     calls: float
     spend: Spend
+    most: Spend
     largest_call: Spend
 
 
@@ -61,19 +64,19 @@ async def forecast(assembly: Assembly, cases: Iterable[Case], prices: Prices) ->
     following = successors(rehearsed.graph)
     calls: list[int] = []
     spent: list[Spend] = []
+    claimed: list[Spend] = []
     try:
         for case in cases:
-            before = client.budget.spent
+            before, claimed_before = client.budget.spent, client.budget.claimed
             result = await rehearse(rehearsed, client, case, following, foreseen)
             if result.line["error"] is None:
                 calls.append(result.line["usage"]["calls"])
                 spent.append(client.budget.spent.minus(before))
+                claimed.append(client.budget.claimed.minus(claimed_before))
     finally:
         await client.dispatcher.close()
         journal.close()
     if not calls:
         return None
-    largest = spent[0]
-    for one in spent:
-        largest = largest.largest(one)
-    return Forecast(sum(calls) / len(calls), largest, client.budget.largest_call)
+    largest, most = reduce(Spend.largest, spent), reduce(Spend.largest, claimed)
+    return Forecast(sum(calls) / len(calls), largest, most, client.budget.largest_call)

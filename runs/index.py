@@ -35,7 +35,7 @@ from runs.trace_file import Line, Place, TraceFile
 from runs.without_text import case_without_text
 
 INDEX = "index.sqlite"
-_VERSION = 5
+_VERSION = 6
 _BATCH = 500
 
 Report = Callable[[str], None]
@@ -145,7 +145,7 @@ class RunIndex:
         routes: dict[str, tuple[str, ...]] = {}
         for case_id, position, summary, route, seconds, started_at, wrong in rows:
             known = orjson.loads(summary)
-            known |= {name: tuple(known[name]) for name in ("flags", "votes_by_count")}
+            known |= {name: tuple(known[name]) for name in ("flags", "votes_by_count", "degraded")}
             route = route or "[]"
             if route not in routes:
                 routes[route] = tuple(orjson.loads(route))

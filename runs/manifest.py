@@ -18,12 +18,15 @@ from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.selection import Selection, Shard
 from nodes.core.recipe import Recipe
+from serving.abilities import Abilities
 from serving.ask import Usage
 from serving.backends.backend import Constraint
 from serving.budget import Prices
+from serving.call import LimitField
 from serving.fetched import input_path
-from serving.model_name import Role, parse_model_name
+from serving.model_name import Role, recorded_name
 from serving.policy import HeldPolicy
+from serving.thinking import Effort
 
 
 def recorded_source(
@@ -150,9 +153,10 @@ class Inputs(_Record):
 
 
 class Model(_Record):
-    """The model of one role, and what was found out of it at the start.
+    """The model of one role, and what was found out about it at the start and while cases ran.
 
-    `takes_seed` is None where it was not probed; no seed is sent then.
+    `takes_seed` is None where it was not probed; no seed is sent then. `effort` is as requested, None for the
+    provider's own; `not_sent` are sentences on values of the recipe that the model does not take.
     """
 
     name: str
@@ -163,6 +167,25 @@ class Model(_Record):
     takes_seed: bool | None = None
     logprobs: bool = False
     probed: bool = False
+    effort: Effort | None = None
+    thinks: bool = False
+    limit_field: LimitField = "max_tokens"
+    max_output: int | None = None
+    not_sent: list[str] = []
+
+    def learn(self, abilities: Abilities) -> None:
+        """Record what the service's refusals and replies have shown."""
+        self.thinks, self.limit_field = abilities.thinks, abilities.limit_field
+        self.max_output, self.not_sent = abilities.max_output, list(abilities.not_sent)
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Fields of models that think are there only if they say something."""
+        dumped: dict[str, Any] = dump(self)
+        for name in ("effort", "thinks", "limit_field", "max_output", "not_sent"):
+            if name in dumped and dumped[name] == type(self).model_fields[name].default:
+                del dumped[name]
+        return dumped
 
 
 class BudgetCaps(_Record):
@@ -208,7 +231,9 @@ class Session(_Record):
     `seconds` are by a clock that is never set; None where it was killed, or an older version ran.
     `processor_seconds` are those of this process while cases ran, in-process models included and servers not;
     None where it was killed, or an older version ran. `estimated` counts calls whose tokens are estimated,
-    because the server's own counts cannot be used.
+    because the server's own counts cannot be used. `thinking_tokens` are part of `output_tokens`; `widened`
+    counts requests that repeat one whose thinking used up its limit, `retries` requests that were sent again,
+    by error class.
     """
 
     command: str
@@ -222,15 +247,19 @@ class Session(_Record):
     estimated: int = 0
     cost: float | None = None
     stopped_by: str | None = None
+    retries: dict[str, int] = Field(default_factory=dict)
     seconds: float | None = None
     processor_seconds: float | None = None
+    thinking_tokens: int = 0
+    widened: int = 0
 
     @model_serializer(mode="wrap")
-    def _without_no_estimates(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Nearly every server counts, so the field is there only where one did not."""
+    def _without_zeros(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Counts that most sessions have none of are there only if they are not 0."""
         dumped: dict[str, Any] = dump(self)
-        if not self.estimated:
-            dumped.pop("estimated", None)
+        for name in ("estimated", "retries", "thinking_tokens", "widened"):
+            if not dumped.get(name):
+                dumped.pop(name, None)
         return dumped
 
     @property
@@ -248,6 +277,8 @@ class Session(_Record):
         self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
         self.cached_tokens, self.cost = usage.cached_tokens, usage.cost
         self.estimated = usage.estimated
+        self.thinking_tokens, self.widened = usage.thinking_tokens, usage.widened
+        self.retries = dict(sorted(usage.retries.items()))
 
 
 class ForkedFrom(_Record):
@@ -321,7 +352,9 @@ class Manifest(_Record):
     """The content of `run.json`.
 
     Attributes:
+        prompt_files: Files that replace prompts of the recipe's version, by the name of the prompt.
         resources: What the run was made of beside models and prompts, by name, as each describes itself.
+        limits: Limits to requests that differ from the defaults, as of the last session.
         policies: The data policies that the run is held to.
         hosted: Public hosts that the user allowed to see texts without a policy.
         sealed: Whether each line of `cases.jsonl` has a checksum; those of earlier versions have none.
@@ -338,12 +371,14 @@ class Manifest(_Record):
     recipe_origin: str
     recipe_overrides: dict[str, Any] = Field(default_factory=dict)
     prompts: dict[str, str]
+    prompt_files: dict[str, Path] = Field(default_factory=dict)
     inputs: Inputs
     models: dict[Role, Model]
     resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
     versions: dict[str, str]
     counts: Counts = Field(default_factory=Counts)
     budget: BudgetCaps = Field(default_factory=BudgetCaps)
+    limits: dict[str, Any] = Field(default_factory=dict)
     sessions: list[Session] = Field(default_factory=list)
     forked_from: ForkedFrom | None = None
     policies: tuple[HeldPolicy, ...] = ()
@@ -353,9 +388,9 @@ class Manifest(_Record):
 
     @model_serializer(mode="wrap")
     def _without_what_most_lack(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Most data have no policy, most models are not hosted, and most runs lie in their folder alone."""
+        """Most runs have default limits and prompts, no policy and no hosted model, and lie in a folder."""
         dumped: dict[str, Any] = dump(self)
-        for name in ("policies", "hosted", "store"):
+        for name in ("limits", "prompt_files", "policies", "hosted", "store"):
             if not dumped.get(name):
                 dumped.pop(name, None)
         return dumped
@@ -383,6 +418,11 @@ class Manifest(_Record):
         return sum(session.cost or 0.0 for session in self.sessions)
 
     @property
+    def retries(self) -> Counter[str]:
+        """Requests of all sessions that were sent again, by error class."""
+        return sum((Counter(session.retries) for session in self.sessions), Counter())
+
+    @property
     def seconds(self) -> float | None:
         """Wall-clock time of the sessions that have ended; None if none has."""
         ended = [session.elapsed for session in self.sessions if session.elapsed is not None]
@@ -396,7 +436,10 @@ class Manifest(_Record):
             input_tokens: The same.
             output_tokens: The same.
         """
-        names = ("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated")
+        names = (
+            *("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated"),
+            *("thinking_tokens", "widened"),
+        )
         sums = {name: sum(getattr(one, name) for one in self.sessions) for name in names}
         if any(session.finished is None for session in self.sessions):
             of_cases = {"calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
@@ -474,7 +517,7 @@ def resource_changes(
 def model_identities(manifest: Manifest) -> dict[str, str]:
     """Name and revision of the models by role; the address of a server is no part of what it answers."""
     return {
-        role: f"{parse_model_name(model.name).identity} {model.revision}"
+        role: f"{recorded_name(model.name).identity} {model.revision}"
         for role, model in manifest.models.items()
     }
 

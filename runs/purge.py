@@ -1,4 +1,4 @@
-"""All texts and replies of cases taken out of a run's folder, and a search that none is left.
+"""All texts and replies of cases taken out of a run's folder.
 
 What stays are numbers, ids and labels. The folder says from the first step on that it is being purged, and
 each step can be done again: a purge that was broken off is finished by the next one.
@@ -17,11 +17,8 @@ from typing import Any
 
 from cases.errors import InputError
 from cases.private import replacing
-from cases.records import Case
-from graph.system import find_system
-from runs.audit import AUDIT, record
+from runs.audit import AUDIT, SHARD_LOGS, read_audit, record
 from runs.away import away_batches
-from runs.byte_search import Runs, contents
 from runs.check import DAMAGED
 from runs.folder import CALLS, CASES, COPY, MANIFEST, Line, RunFolder, locked, write_manifest
 from runs.forks import forks
@@ -32,21 +29,22 @@ from runs.reviewers import ASSIGNMENTS
 from runs.reviews import REVIEWS, Review, fingerprint
 from runs.sealed import seal_line
 from runs.trace_file import TRACE, TraceFile, pack
+from runs.watcher import PROGRESS
 from runs.without_text import line_without_text, step_without_text
-from serving.journal_purge import purge_calls, texts_of_calls
+from serving.journal_purge import purge_calls
 
-_OWN = (CALLS, f"{CALLS}.count", CASES, COPY, MANIFEST, TRACE, REVIEWS, PURGED, AUDIT, ASSIGNMENTS, ".lock")
+_OWN = (CALLS, f"{CALLS}.count", CASES, COPY, MANIFEST, TRACE, REVIEWS, PURGED, AUDIT, ASSIGNMENTS, PROGRESS)
 _ALWAYS_REMOVED = (INDEX, f"{INDEX}-journal", DAMAGED, "frames")
-"""Made of the other files, copies of them, or exports that cannot be searched."""
+"""Made of the other files, or copies of them."""
+_EXPORTED = (".parquet", ".tmp", ".eval")
 _REMOVED_TEXT = "(purged)"
-_LABELS = ("essential", "not-essential", "supplementary", "not-relevant", "done", "failed", "waiting")
 
 Report = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class Purge:
-    """What was removed, and what the search found.
+    """What was removed, and what was left.
 
     Attributes:
         cases: Number of cases.
@@ -57,11 +55,7 @@ class Purge:
         forks: Forks of these cases.
         files: Removed ones, relative to the run.
         size: Bytes of the folder before and after.
-        searched: Files, with the bytes of what they hold.
-        runs: Runs of 12 characters that were looked for.
-        common: Those that were not, as they stand in texts that stay too.
-        found: File to the number of runs found in it; empty if none was.
-        outside: Files with texts of these cases that lie elsewhere and were not touched.
+        outside: Files that may hold texts of these cases and were not touched.
     """
 
     cases: int = 0
@@ -72,10 +66,6 @@ class Purge:
     forks: int = 0
     files: list[str] = field(default_factory=list)
     size: tuple[int, int] = (0, 0)
-    searched: tuple[int, int] = (0, 0)
-    runs: int = 0
-    common: int = 0
-    found: dict[str, int] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)
 
 
@@ -121,21 +111,16 @@ def purge(
             purged.cases = [*dict.fromkeys([*earlier.cases, *case_ids])]
             purged.whole, purged.scores = whole or earlier.whole, earlier.scores
         ids = set(purged.cases)
-        report("reading the texts")
-        wanted = _runs(run, ids, whole=purged.whole)
         write_purged(path, purged)
-        made = Purge(cases=len(ids), runs=len(wanted), common=wanted.common)
+        made = Purge(cases=len(ids))
         _purge_folder(run, ids, purged, made, report)
-        _remove_others(path, wanted, made)
-        report("searching all files")
-        made.found, made.searched = search(path, wanted)
-        if not made.found:
-            purged.complete = True
-            write_purged(path, purged)
-        record(path, "purged", cases=[*case_ids], left=sum(made.found.values()))
+        _remove_exports(path, made)
+        purged.complete = True
+        write_purged(path, purged)
+        record(path, "purged", cases=[*case_ids], files=made.files)
         made.size = (before, _size(path))
     journal = (path / CALLS).resolve()
-    made.outside = [*run.manifest.inputs.paths, *run.manifest.inputs.keys]
+    made.outside += [*run.manifest.inputs.paths, *run.manifest.inputs.keys]
     made.outside += [f"batch {one.id or 'of unknown id'} at {one.endpoint}" for one in away.batches]
     if journal.parent != path.resolve():
         made.outside.append(f"{journal} (shared: other runs have lost these calls)")
@@ -237,14 +222,24 @@ def _rewrite(path: Path, content: Iterator[bytes]) -> None:
         os.fsync(file.fileno())
 
 
-def _remove_others(path: Path, wanted: Runs, made: Purge) -> None:
-    """Files that are not of the run, such as exports and reports: removed where they hold a text, or may."""
+def _remove_exports(path: Path, made: Purge) -> None:
+    """Remove what Evigraph has exported into the folder; other files that are not of the run are named."""
+    targets = (line.fields.get("to") for line in read_audit(path) if line.fields is not None)
+    exported = {Path(to).name for to in targets if isinstance(to, str)}
     for one in _files(path):
-        owner = one.parent == path or (one / MANIFEST).exists() or (one.parent / MANIFEST).exists()
-        if owner and (one.name in _OWN or one.name.startswith(".lock")):
+        if not one.exists():
             continue
-        if one.suffix in (".parquet", ".tmp", ".eval") or _found(one, wanted)[0]:
+        parts = one.relative_to(path).parts
+        owner = one.parent == path or (one.parent / MANIFEST).exists()
+        if (owner and (one.name in _OWN or one.name.startswith("."))) or SHARD_LOGS in parts:
+            continue
+        if named := exported.intersection(parts):
+            place = next(number for number, part in enumerate(parts) if part in named)
+            _remove(path, path.joinpath(*parts[: place + 1]), made)
+        elif one.suffix in _EXPORTED:
             _remove(path, one, made)
+        else:
+            made.outside.append(f"{one} (not of the run)")
 
 
 def _remove(path: Path, one: Path, made: Purge) -> None:
@@ -258,30 +253,6 @@ def _remove(path: Path, one: Path, made: Purge) -> None:
         made.files.append(str(one.relative_to(path)) if one.is_relative_to(path) else one.name)
 
 
-def search(path: Path, wanted: Runs) -> tuple[dict[str, int], tuple[int, int]]:
-    """Look for runs of 12 characters in every file below a folder; a shared journal belongs to it.
-
-    Returns:
-        File to how often one was found, and the number of files with the bytes that were looked at.
-    """
-    found: dict[str, int] = {}
-    files = searched = 0
-    for one in _files(path):
-        count, size = _found(one, wanted)
-        files, searched = files + 1, searched + size
-        if count:
-            found[str(one.relative_to(path))] = count
-    return found, (files, searched)
-
-
-def _found(path: Path, wanted: Runs) -> tuple[int, int]:
-    count = size = 0
-    for content in contents(path):
-        count += wanted.places(content)
-        size += len(content)
-    return count, size
-
-
 def _files(path: Path) -> list[Path]:
     return sorted(one for one in path.rglob("*") if one.is_file())
 
@@ -291,82 +262,7 @@ def _size(path: Path) -> int:
 
 
 def _input_ids(run: RunFolder) -> list[str]:
-    return [case.id for case in _cases(run)]
-
-
-def _cases(run: RunFolder) -> Iterator[Case]:
-    """As the case files have them now; none where those are gone."""
+    """As the case files have them now; none if those are gone."""
     with contextlib.suppress(InputError):
-        yield from recorded_cases(run.manifest)
-
-
-def _runs(run: RunFolder, ids: Collection[str], *, whole: bool) -> Runs:
-    """What must not be found: texts of the cases, what the run made of them, its prompts and replies."""
-    texts: list[str] = []
-    known = [*_vocabulary(run), *ids]
-    for case in _cases(run):
-        (texts if case.id in ids else known).extend(_texts_of(case))
-        known += [sentence.id for sentence in case.sentences] if case.id in ids else []
-    prose: list[str] = []
-    for folder in [run, *forks(run)]:
-        for line in folder.cases():
-            stripped = line_without_text(line, folder.manifest.system)
-            own = [text for name in line if stripped[name] != line[name] for text in _strings(line[name])]
-            (prose if line["case_id"] in ids else known).extend(own)
-        journal = folder.path / CALLS
-        if journal.exists():
-            prose += texts_of_calls(journal, ids)
-            if not whole or _shared(folder.path):
-                known += texts_of_calls(journal, ids, others=True)
-        reviews = folder.path / REVIEWS
-        if reviews.exists():
-            for raw in reviews.read_bytes().splitlines():
-                with contextlib.suppress(ValueError):
-                    review = Review.model_validate_json(raw)
-                    # Who reviewed, and when, stays.
-                    known += [review.reviewer, review.reviewed_at]
-                    (texts if review.case_id in ids else known).extend([review.answer or "", review.comment])
-    return Runs(texts, prose, known)
-
-
-def _texts_of(case: Case) -> list[str]:
-    gold = case.gold
-    return [
-        case.narrative,
-        case.question or "",
-        *(sentence.text for sentence in case.sentences),
-        *_strings([gold.answer, gold.exact_answer, gold.ideal_answers]),
-    ]
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for one in value.values() for text in _strings(one)]
-    if isinstance(value, list | tuple):
-        return [text for one in value for text in _strings(one)]
+        return [case.id for case in recorded_cases(run.manifest)]
     return []
-
-
-def _vocabulary(run: RunFolder) -> Iterator[str]:
-    """Words of the program that a text may hold too, such as `supplementary`; each by itself."""
-    system = find_system(run.manifest.system)
-    yield from _LABELS
-    yield from system.results
-    for node in system.nodes:
-        yield from (node.name, *node.facts)
-    recorded = run.manifest.model_dump(mode="json", exclude={"sessions", "forked_from"})
-    yield from _words(recorded)
-
-
-def _words(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, one in value.items():
-            yield str(name)
-            yield from _words(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _words(one)
-    elif isinstance(value, str):
-        yield value

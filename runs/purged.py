@@ -24,7 +24,7 @@ class Purged:
         at: When, in UTC.
         cases: Ids.
         whole: Whether these are all cases of the run.
-        complete: False from before the first text is removed until the search has found none.
+        complete: False from before the first text is removed until the last one is.
         scores: What `evigraph score --json` said before; empty where nothing could be scored.
     """
 

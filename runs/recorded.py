@@ -12,7 +12,7 @@ from graph.recipe import Recipe
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import find_system
 from nodes.core.context import Context
-from prompts import load_prompts
+from prompts import load_prompts, replace_prompts
 from runs.assemble import Assembly, Report, close_backends, tools_of
 from runs.folder import CALLS, Line, RunFolder
 from runs.forks import ForkPoint
@@ -54,11 +54,13 @@ async def replay_run(
     connected = _connect_recorded(manifest, assembly)
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
+        contracts = assembly.system.contracts
+        prompts = load_prompts(recipe.prompts, contracts)
         client = ModelClient(recorded_backends(manifest.models, connected), journal, Limits(max_retries=0))
         context = Context(
             cases={case.id: case},
             client=client,
-            prompts=load_prompts(recipe.prompts, assembly.system.contracts),
+            prompts=replace_prompts(prompts, manifest.prompt_files, contracts),
             settings=recipe,
             tools=tools_of(resources),
         )
@@ -89,9 +91,9 @@ async def _resources(
     return await open_resources(assembly.system.resources, request, shared)
 
 
-def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path | str]:
+def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
     """Where the resources of a run were when it began, by option; of those alone that a recipe reads."""
-    found: dict[str, Path | str] = {}
+    found: dict[str, Path] = {}
     for resource in find_system(recipe.system).resources:
         if resource.reads(recipe) is not None:
             found |= resource.recorded_places(manifest.resources, recipe)

@@ -23,7 +23,7 @@ from serving.backends.backend import Server
 from serving.errors import CallError
 from serving.journal import Journal
 from serving.messages import Answer, Message
-from serving.model_name import Role, parse_model_name
+from serving.model_name import Role, recorded_name
 
 Event = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Bac
     """
     backends: dict[Role, Backend] = {}
     for role, model in models.items():
-        name = parse_model_name(model.name)
+        name = recorded_name(model.name)
         backends[role] = replace(
             connected.get(role, Backend(name, ())),
             name=name,
@@ -79,6 +79,7 @@ def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Bac
             revision=model.revision,
             takes_seed=bool(model.takes_seed),
             context_length=model.context_length,
+            effort=model.effort,
         )
     return backends
 

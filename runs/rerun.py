@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from runs.recorded import recorded_places, replay_run
 from runs.servers import Servers
 from runs.watcher import Watcher
 from serving.limits import Limits
-from serving.model_name import ModelName, Role, parse_model_name
+from serving.model_name import ModelName, Role, parse_model_name, recorded_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Rerun:
         step: A certain execution of it, as the trace counts them.
         models: Of all roles, None for those of the run.
         overrides: New values of the recipe by dotted field.
-        prompt_files: Files that replace prompts, by name.
+        prompt_files: Files that replace prompts, by name; without another version, those of the run stay too.
     """
 
     case_id: str
@@ -87,6 +87,8 @@ async def rerun(
     point = find_fork_point(recorded, names, wanted.node, wanted.step)
     number = next_number(run.path)
     overrides = dict(wanted.overrides)
+    if "prompts" not in overrides:
+        wanted = replace(wanted, prompt_files={**original.prompt_files, **wanted.prompt_files})
     changed = override(recipe, overrides, original.recipe_origin)
     if not _alters(original, recipe, changed, wanted):
         overrides = {"seed": recipe.seed + number}
@@ -143,7 +145,7 @@ def _refuse_other_cases(run: RunFolder, current: Manifest) -> None:
 
 def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) -> bool:
     """Whether the fork does anything otherwise: by the user's wish, or as a prompt was edited meanwhile."""
-    names = {role: parse_model_name(model.name) for role, model in manifest.models.items()}
+    names = {role: recorded_name(model.name) for role, model in manifest.models.items()}
     contracts = find_system(changed.system).contracts
     prompts = load_prompts(changed.prompts, contracts)
     hashes = replace_prompts(prompts, wanted.prompt_files, contracts).hashes
@@ -155,13 +157,13 @@ def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) 
 
 
 def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], wanted: Rerun) -> Request:
-    names = {role: parse_model_name(model.name) for role, model in manifest.models.items()}
+    names = wanted.models or {role: parse_model_name(one.name) for role, one in manifest.models.items()}
     return Request(
         recipe=recipe,
         recipe_origin=manifest.recipe_origin,
         inputs=tuple(manifest.inputs.case_files),
         keys=tuple(manifest.inputs.key_files),
-        models=names if wanted.models is None else wanted.models,
+        models=names,
         overrides={**manifest.recipe_overrides, **overrides},
         places=recorded_places(manifest, recipe),
         selection=manifest.inputs.selection,
@@ -177,7 +179,7 @@ def _unchanged_models(manifest: Manifest, wanted: Rerun) -> dict[Role, Any]:
     return {
         role: model
         for role, model in manifest.models.items()
-        if role not in given or given[role].identity == parse_model_name(model.name).identity
+        if role not in given or given[role].identity == recorded_name(model.name).identity
     }
 
 

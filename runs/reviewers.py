@@ -16,7 +16,7 @@ from cases.json_border import Identifier, first_fault
 from cases.texts import plural
 from runs.added_lines import AddedLines
 from runs.manifest import RunError
-from runs.reviews import Moment, Review, Reviewer, Reviews, make_independent_review
+from runs.reviews import Moment, Review, Reviewer, Reviews, fingerprint, make_independent_review
 from runs.trace_file import Line
 
 ASSIGNMENTS = "assignments.jsonl"
@@ -125,6 +125,10 @@ def assign(
     return made
 
 
+class Outdated(RunError):
+    """The case or its reviews have changed since they were shown."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """What the reviews of one case come to.
@@ -141,6 +145,11 @@ class Standing:
     def by_reviewer(self) -> Mapping[str, Review]:
         """The last labels of each reviewer, adjudications left out."""
         return {one.reviewer: one for one in self.history if one.labels is not None and not one.adjudicates}
+
+    @property
+    def last_labels(self) -> Review | None:
+        """The last review with labels, from which the next one starts."""
+        return next((one for one in reversed(self.history) if one.labels is not None), None)
 
     @property
     def sentence_ids(self) -> tuple[str, ...]:
@@ -161,7 +170,7 @@ class Standing:
     @property
     def adjudication(self) -> Review | None:
         """The decision between the reviewers; None once somebody has labelled the case after it."""
-        last = next((one for one in reversed(self.history) if one.labels is not None), None)
+        last = self.last_labels
         return last if last is not None and last.adjudicates else None
 
     @property
@@ -169,11 +178,31 @@ class Standing:
         """Whether reviewers differ, and there is no decision between them."""
         return self.adjudication is None and bool(self.differing)
 
-    def seen_by(self, name: str) -> Standing:
-        """What one of several reviewers may see: until all have labelled the case, their own reviews."""
-        if not self.missing:
+    def seen_by(self, name: str, *, admin: bool = False) -> Standing:
+        """The reviews that a person may see: until all have labelled the case, their own unless an admin."""
+        if admin or not self.missing:
             return self
         return Standing(self.assigned, [one for one in self.history if one.reviewer == name])
+
+    def view(self, line: Line) -> str:
+        """Identifies the result and the reviews that a person is shown; a review has to send it back."""
+        return f"{fingerprint(line)}-{len(self.history)}"
+
+    def demand_view(self, line: Line, view: str) -> None:
+        """Require that a review is about what is there now.
+
+        Args:
+            line: The case's latest line.
+            view: What its reviewer was shown.
+
+        Raises:
+            Outdated: The case has another result since, or there is another review that the person may see.
+        """
+        result, _, count = view.partition("-")
+        if result != fingerprint(line):
+            raise Outdated("The case has come to another result since it was shown.")
+        if count != str(len(self.history)):
+            raise Outdated("Somebody has reviewed this case since it was shown.")
 
     @property
     def counting(self) -> Review | None:

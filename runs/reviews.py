@@ -30,6 +30,15 @@ Part = Literal["labels", "answer"]
 ShownLabel = Label | Literal["not-essential"]
 """`not-essential` is what a run says of sentences; a reviewer tells supplementary from not relevant."""
 
+DEFINITIONS: Mapping[Label, str] = MappingProxyType(
+    {
+        "essential": "the answer needs it: without it the answer is wrong or incomplete",
+        "supplementary": "supports or explains the answer, which is complete without it",
+        "not-relevant": "contributes nothing to the answer",
+    }
+)
+"""Definitions of the labels, as reviewers read them."""
+
 _BLANKS = "\t\n\r"
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Make a text read as another one than it is."""

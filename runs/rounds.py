@@ -102,7 +102,7 @@ class Rounds:
                         standing = now
                         continue
                     return reached and not self.pool.left_open
-                if self.options.detach or self.desk.only_files_wait():
+                if self.options.detach:
                     return False
                 pause = (
                     self.options.poll

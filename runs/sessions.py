@@ -14,7 +14,7 @@ from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe
 from runs.assemble import Assembly, Report, Request, assemble, close_backends
 from runs.batch import Options, run_batch
 from runs.check import demand_whole
-from runs.folder import CALLS, RunFolder, RunWriter
+from runs.folder import CALLS, RunFolder, RunWriter, demand_empty
 from runs.index import RunIndex
 from runs.manifest import (
     CASE_FILES,
@@ -73,6 +73,9 @@ async def start(
     Raises:
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
     """
+    if out is not None:
+        # Before weights are loaded and servers are probed, which may take minutes.
+        demand_empty(out)
     if options.on is not None:
         demand_usable(request.models.values())
     with _servers(servers, watcher, stop) as started:
@@ -83,7 +86,6 @@ async def start(
             probing=options.probe,
             max_retries=options.limits.max_retries,
             limit_s=options.limits.timeout,
-            elsewhere=options.on is not None,
         )
         async with contextlib.AsyncExitStack() as ending:
             try:
@@ -145,6 +147,7 @@ async def resume(
     """
     async with contextlib.AsyncExitStack() as ending:
         folder = await ending.enter_async_context(writing(path, options.scratch, watcher.notify))
+        options = options.continuing(folder.manifest)
         started = ending.enter_context(_servers(servers, watcher, stop))
         _refuse_fork(folder)
         refuse_purged(folder.home)
@@ -199,6 +202,7 @@ async def retry(
     """
     async with contextlib.AsyncExitStack() as ending:
         folder = await ending.enter_async_context(writing(path, options.scratch, watcher.notify))
+        options = options.continuing(folder.manifest)
         servers = ending.enter_context(Servers(watcher.notify, stop))
         _refuse_fork(folder)
         refuse_purged(folder.home)
@@ -444,7 +448,6 @@ async def _assemble_again(
         max_retries=options.limits.max_retries,
         limit_s=options.limits.timeout,
         recorded=folder.manifest.models,
-        elsewhere=options.on is not None,
     )
     try:
         changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
@@ -500,6 +503,7 @@ def _recorded_request(
         overrides=manifest.recipe_overrides,
         places=recorded_places(manifest, recorded),
         selection=manifest.inputs.selection,
+        prompt_files=manifest.prompt_files,
         policies=manifest.policies,
         hosted=manifest.hosted,
     )

@@ -342,9 +342,12 @@ class CaseTrace:
         if execution.decision is not None:
             line |= {key: execution.decision[key] for key in ("because", "facts", "calls")}
             line["flags"] = execution.decision.get("flags", [])
-        elif execution.error is not None and failure is not None:
-            line["because"] = f"failed: {failure.error_class}: {failure}"
-            line["calls"] = [call.as_line() for call in failure.calls]
+        elif execution.error is not None:
+            line["because"] = f"failed: {execution.error}"
+            # Several nodes of one superstep may have failed; the calls are of one of them.
+            if failure is not None and execution.error.endswith(str(failure)):
+                line["because"] = f"failed: {failure.error_class}: {failure}"
+                line["calls"] = [call.as_line() for call in failure.calls]
         return line
 
     def _next(self, step: int, executions: Sequence[_Execution]) -> list[str]:

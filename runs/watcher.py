@@ -36,6 +36,8 @@ class Progress:
         calls_ended: Calls of the cases that ended in this session, replayed ones included.
         cases_ended: Their number.
         away: Calls in batches that have not been harvested.
+        earlier_cost: Of earlier sessions.
+        max_cost: Of all sessions; None is no limit.
     """
 
     total: int
@@ -48,6 +50,13 @@ class Progress:
     calls_ended: int = 0
     cases_ended: int = 0
     away: int = 0
+    earlier_cost: float = 0.0
+    max_cost: float | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Of all sessions; None without prices."""
+        return None if self.usage.cost is None else self.earlier_cost + self.usage.cost
 
     @property
     def ended(self) -> int:

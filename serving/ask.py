@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from serving.errors import CallError
 from serving.messages import Message, TokenLogprob
 from serving.model_name import Role
 from serving.reply import ReplyFormat
+from serving.thinking import Effort
 
 T = TypeVar("T")
 
@@ -19,7 +21,7 @@ class Ask(Generic[T]):
 
     Attributes:
         samples: The index of each wanted sample. Asking again for a known one replays it.
-        max_tokens: Limit of one reply.
+        max_tokens: Limit of one reply without the thinking before it.
         logprobs: Whether the log-probabilities of the reply's tokens are wanted.
     """
 
@@ -39,6 +41,9 @@ class CallRecord:
     """One stored call as the trace shows it; prompt and reply are in the journal under `key`.
 
     `estimated` is of its tokens, in the session that made the call: the server's counts could not be used.
+    `thinking_tokens` are part of `output_tokens`, `effort` is as requested, and `widened` calls repeat one
+    whose thinking used up its limit.
+    `incomplete` replies were faulty after their correction, and a part of them was used.
     """
 
     key: str
@@ -55,12 +60,17 @@ class CallRecord:
     fault: str | None = None
     server: str = ""
     estimated: bool = False
+    thinking_tokens: int = 0
+    effort: Effort | None = None
+    widened: bool = False
+    incomplete: bool = False
 
     def as_line(self) -> dict[str, Any]:
-        """As the trace has it; `estimated` only where it is so."""
+        """As the trace has it, without the fields from `estimated` on that have their defaults."""
         line = {name: getattr(self, name) for name in self.__slots__}
-        if not self.estimated:
-            del line["estimated"]
+        for name in ("estimated", "thinking_tokens", "effort", "widened", "incomplete"):
+            if not line[name]:
+                del line[name]
         return line
 
 
@@ -96,6 +106,9 @@ class Usage:
     """What this session has used, replayed calls left out. A call is one sample of one prompt.
 
     `cost` is None where the user gave no prices. `estimated` calls are those whose server counts no tokens.
+    `thinking_tokens` are part of `output_tokens`; `widened` calls repeat one whose thinking used up its
+    limit.
+    `retries` counts requests that were sent again, by the error class of the attempt before.
     """
 
     calls: int = 0
@@ -105,3 +118,6 @@ class Usage:
     cached_tokens: int = 0
     cost: float | None = None
     estimated: int = 0
+    thinking_tokens: int = 0
+    widened: int = 0
+    retries: Counter[str] = field(default_factory=Counter)

@@ -23,6 +23,10 @@ class BudgetSpent(Exception):
     """The next call might exceed the budget. It ends the run, which can be resumed with a larger one."""
 
 
+class BudgetHeld(Exception):
+    """The next call does not fit until a batch has ended: its case has to begin again then."""
+
+
 class Spend(NamedTuple):
     """Tokens and money, of a call or of a run."""
 
@@ -63,17 +67,20 @@ class Budget:
         max_tokens: Tokens read and written.
         max_cost: In the currency of the price file.
         spent: What has been used.
+        claimed: The sum of what calls have reserved.
         largest_call: The most that a call has reserved.
     """
 
     max_tokens: int | None = None
     max_cost: float | None = None
     spent: Spend = _NOTHING
+    claimed: Spend = _NOTHING
     largest_call: Spend = _NOTHING
     _by_case: dict[str, Spend] = field(default_factory=dict)
     _reserved: Spend = _NOTHING
     _under_way: int = 0
-    _settled: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _held: int = 0
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def limited(self) -> bool:
@@ -84,12 +91,14 @@ class Budget:
     async def reserve(self, maximum: Spend, case_id: str = "") -> AsyncIterator[Reservation]:
         """Reserve before a call of a case and settle after it.
 
-        A call that does not fit beside those under way waits for what they turn out to use.
+        A call that does not fit next to those under way waits for what they turn out to use.
 
         Raises:
             BudgetSpent: It does not fit and no call is under way.
+            BudgetHeld: It does not fit, and only calls in batches are under way.
         """
         self.largest_call = self.largest_call.largest(maximum)
+        self.claimed = self.claimed.plus(maximum)
         reservation = Reservation(maximum)
         if not self.limited:
             try:
@@ -97,22 +106,19 @@ class Budget:
             finally:
                 self.spent = self.spent.plus(reservation.actual)
             return
-        async with self._settled:
-            while not self.fits(maximum):
-                if self._under_way == 0:
-                    raise BudgetSpent(self.explain(maximum))
-                await self._settled.wait()
-            self._reserved = self._reserved.plus(maximum)
-            self._under_way += 1
+        while not self.fits(maximum):
+            if self._under_way == 0:
+                raise BudgetSpent(self.explain(maximum))
+            if self._under_way == self._held:
+                raise BudgetHeld
+            settled = asyncio.get_running_loop().create_future()
+            self._waiting.append(settled)
+            await settled
+        self._reserve(maximum)
         try:
             yield reservation
         finally:
-            self.spent = self.spent.plus(reservation.actual)
-            self._by_case[case_id] = self.used_by(case_id).plus(reservation.actual)
-            self._reserved = self._reserved.minus(maximum)
-            self._under_way -= 1
-            async with self._settled:
-                self._settled.notify_all()
+            self._settle(maximum, reservation.actual, case_id)
 
     def hold(self, maximum: Spend) -> bool:
         """Reserve for a call that is answered later, by `settle`; False where those under way come first.
@@ -129,17 +135,29 @@ class Budget:
         return True
 
     def take(self, maximum: Spend) -> None:
-        """Reserve for a call that is under way already, be there room or not."""
+        """Reserve for a call that is in a batch already, even if there is no room."""
+        self._reserve(maximum)
+        self._held += 1
+
+    def settle(self, maximum: Spend, actual: Spend, case_id: str = "") -> None:
+        """End a call that was reserved for by `hold` or `take`."""
+        self._held -= 1
+        self._settle(maximum, actual, case_id)
+
+    def _reserve(self, maximum: Spend) -> None:
         self._reserved = self._reserved.plus(maximum)
         self._under_way += 1
 
-    def settle(self, maximum: Spend, actual: Spend, case_id: str = "") -> None:
-        """A call that was reserved for has ended."""
+    def _settle(self, maximum: Spend, actual: Spend, case_id: str) -> None:
         self.spent = self.spent.plus(actual)
         if self.limited:
             self._by_case[case_id] = self.used_by(case_id).plus(actual)
         self._reserved = self._reserved.minus(maximum)
         self._under_way -= 1
+        waiting, self._waiting = self._waiting, []
+        for settled in waiting:
+            if not settled.done():
+                settled.set_result(None)
 
     def used_by(self, case_id: str) -> Spend:
         """What the calls of a case have used under a limit."""

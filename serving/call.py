@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from serving.reply import JsonSchema
+from serving.thinking import Effort
 
-Constraint = Literal["grammar", "json_schema", "tool", "json_object", "none"]
-"""How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser."""
+Constraint = Literal["grammar", "json_schema", "tool", "object_schema", "json_object", "none"]
+"""How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser.
+
+`object_schema` is JSON mode with the schema inside, which llama-cpp-python takes instead of `json_schema`.
+"""
+
+LimitField = Literal["max_tokens", "max_completion_tokens"]
+"""OpenAI's two names for the limit of a reply; each is refused by some servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +23,19 @@ class CallParameters:
     """One request: `samples` holds the index of each sample that is asked for.
 
     With `choices` the log-probabilities of these words at the first token are wanted, and nothing else.
+
+    Attributes:
+        temperature: None for a model with a fixed one.
+        max_tokens: Limit of one reply, thinking included.
+        effort: How much the model is to think; None leaves that to the provider.
+        effort_word: The provider's word for `effort`.
+        limit_field: Field of the limit in OpenAI's protocol.
     """
 
     role: str
     case_id: str
     samples: tuple[int, ...]
-    temperature: float
+    temperature: float | None
     max_tokens: int
     schema: JsonSchema | None
     schema_name: str
@@ -30,6 +43,9 @@ class CallParameters:
     constraint: Constraint = "none"
     logprobs: bool = False
     choices: tuple[str, ...] = ()
+    effort: Effort | None = None
+    effort_word: str = ""
+    limit_field: LimitField = "max_tokens"
 
     @property
     def max_reply_tokens(self) -> int:
@@ -37,15 +53,8 @@ class CallParameters:
         return self.max_tokens * len(self.samples)
 
     @property
-    def form(self) -> str:
-        """All that shapes the request beside its conversation, as JSON, with the schema in its own order."""
-        fields = asdict(self)
-        for name in ("role", "case_id", "samples"):
-            del fields[name]
-        return json.dumps(fields)
-
-    @classmethod
-    def of_form(cls, form: str, role: str, case_id: str, samples: tuple[int, ...]) -> CallParameters:
-        """The request of a `form`."""
-        fields: dict[str, Any] = json.loads(form)
-        return cls(role, case_id, samples, **{**fields, "choices": tuple(fields["choices"])})
+    def is_plain(self) -> bool:
+        """Whether the request has no parameter that some models do not offer."""
+        constrained = self.schema is not None and self.constraint != "none"
+        several = len(self.samples) > 1
+        return not (constrained or several or self.logprobs or self.choices or self.seed is not None)

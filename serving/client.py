@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from cases.texts import plural
+from serving.abilities import MAX_REFUSALS, room_after
 from serving.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.backends.backend import Backend, CallParameters
-from serving.budget import Budget, Price, Prices, Spend
+from serving.budget import Budget, BudgetHeld, Price, Prices, Spend
 from serving.dispatcher import Dispatcher
 from serving.errors import CallError, ErrorClass, InvalidReply
 from serving.journal import Question, text_hash
@@ -32,6 +33,9 @@ _NO_TEXT = "(no reply)"
 
 _MAX_QUOTE = 4_000
 """Characters of a faulty reply that the correction turn shows to the model."""
+
+_WIDENED = "widened"
+"""Parameter of a call that repeats one whose thinking used up its limit."""
 
 _MAX_CHARACTERS_A_TOKEN = 64
 """More than any tokenizer packs into one token on average: a longer reply exceeds its token limit."""
@@ -78,9 +82,16 @@ class CallPool(Protocol):
         """Whether one of these calls is away."""
 
     async def ask(
-        self, backend: Backend, questions: Sequence[Question], call: CallParameters, price: Price | None
+        self,
+        backend: Backend,
+        questions: Sequence[Question],
+        shaped: Callable[[], CallParameters],
+        price: Price | None,
     ) -> NoReturn:
-        """Take a request; whatever becomes of it is raised."""
+        """Take a request, whose parameters `shaped` gives; whatever becomes of it is raised."""
+
+    async def defer(self, case_id: str) -> NoReturn:
+        """Have a case begin again once a batch has ended."""
 
 
 @dataclass(slots=True)
@@ -105,10 +116,11 @@ class ModelClient:
     dispatcher: Dispatcher = field(init=False)
     _replays: Counter[str] = field(default_factory=Counter)
     _estimated: set[str] = field(default_factory=set)
+    _widened: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """One limit an endpoint, however many roles share it."""
-        self.dispatcher = Dispatcher(self.backends.values(), self.limits)
+        self.dispatcher = Dispatcher(self.backends.values(), self.limits, self.usage.retries)
         if self.prices:
             self.usage.cost = self.usage.cost or 0.0
 
@@ -155,7 +167,12 @@ class ModelClient:
                 await server.close()
 
     async def ask(self, ask: Ask[T]) -> list[Reply[T] | Failure]:
-        """One outcome for each sample, in order. A failed sample never takes the others with it."""
+        """One outcome for each sample, in order. A failed sample never takes the others with it.
+
+        Raises:
+            CallError: The model's service denies access, which ends the run.
+            BudgetSpent: The request might break the budget.
+        """
         backend = self.backends[ask.role]
         questions = [_question(backend, ask, ask.messages, sample) for sample in ask.samples]
         answers, failure = await self._answer(backend, ask, questions)
@@ -182,7 +199,7 @@ class ModelClient:
         for part in await asyncio.gather(
             *(self._request(backend, ask, group) for group in groups), return_exceptions=True
         ):
-            if isinstance(part, CallError):
+            if isinstance(part, CallError) and part.error_class != "auth":
                 failure = part
             elif isinstance(part, BaseException):
                 raise part
@@ -193,11 +210,34 @@ class ModelClient:
     async def _read(
         self, backend: Backend, ask: Ask[T], question: Question, answer: Answer, replayed: bool
     ) -> Reply[T] | Failure:
-        """Parse a reply; if it breaks its format or refuses, quote that to the model and ask once more."""
+        """Parse a reply; if it breaks its format or refuses, quote that to the model and ask once more.
+
+        A reply that was cut off because of its thinking is requested again with a wider limit before.
+        """
+        calls: tuple[CallRecord, ...] = ()
+        rejected: list[str] = []
+        if answer.thinking_tokens:
+            backend.abilities.thinks = True
+        if _was_cut_by_thinking(backend, ask, answer):
+            backend.abilities.thinks = True
+            calls = (self._record(backend, ask, question, answer, replayed, _cut_fault(answer)),)
+            rejected.append(question.key)
+            wide = question.with_parameter(_WIDENED, True)
+            answers, failure = await self._answer(backend, ask, [wide])
+            if not answers:
+                return Failure(failure or CallError("internal", "the provider left out a sample"), calls)
+            question, (answer, replayed) = wide, answers[question.sample]
+            self.usage.widened += not replayed or self._is_first_look(wide.key)
         fault = _fault(ask, answer)
         first = self._record(backend, ask, question, answer, replayed, fault)
+        calls = (*calls, first)
         if fault is None:
-            return _reply(ask, answer, (first,))
+            return _reply(ask, answer, calls)
+        rejected.append(question.key)
+        if answer.is_unwritten and not ask.reply.choices:
+            # There is no reply that a correction turn could quote.
+            await self.journal.reject_all(rejected)
+            return Failure(CallError("invalid_output", f"{answer.server}: {fault}"), calls)
         turns = (
             Message("assistant", answer.text[:_MAX_QUOTE].strip() or _NO_TEXT),
             Message("user", _CORRECTION.format(fault=fault)),
@@ -205,19 +245,28 @@ class ModelClient:
         corrected = _question(backend, ask, (*question.messages, *turns), question.sample)
         answers, failure = await self._answer(backend, ask, [corrected])
         if not answers:
-            return Failure(failure or CallError("internal", "the provider left out a sample"), (first,))
+            return Failure(failure or CallError("internal", "the provider left out a sample"), calls)
         second, second_replayed = answers[question.sample]
         second_fault = _fault(ask, second)
-        calls = (first, self._record(backend, ask, corrected, second, second_replayed, second_fault))
+        calls = (*calls, self._record(backend, ask, corrected, second, second_replayed, second_fault))
         if second_fault is None:
             return _reply(ask, second, calls)
-        for attempt in (second, answer):
+        for used, attempt in ((1, second), (0, answer)):
             value = _fall_back(ask, attempt)
             if value is not None:
-                return Reply(value, attempt.text, calls, second_fault, attempt.logprobs)
-        await self.journal.reject_all([question.key, corrected.key])
+                last = len(calls) - 2 + used
+                marked = tuple(replace(call, incomplete=index == last) for index, call in enumerate(calls))
+                return Reply(value, attempt.text, marked, second_fault, attempt.logprobs)
+        await self.journal.reject_all([*rejected, corrected.key])
         error_class: ErrorClass = "refusal" if _refused(second) else "invalid_output"
         return Failure(CallError(error_class, f"{second.server}: {second_fault}"), calls)
+
+    def _is_first_look(self, key: str) -> bool:
+        """Whether a reply came in a batch of this session; a case reads it again after every batch."""
+        if self.pool is None or key in self._widened or not self.pool.is_new(key):
+            return False
+        self._widened.add(key)
+        return True
 
     async def _request(
         self, backend: Backend, ask: Ask[T], questions: Sequence[Question]
@@ -228,28 +277,54 @@ class ModelClient:
             CallError: All attempts are spent.
             BudgetSpent: The request might break the budget.
         """
-        parameters = CallParameters(
+        parameters = self._parameters(backend, ask, questions)
+        price = self.price_of(backend)
+        if self.pool is not None:
+            if backend.batches is not None or self.pool.holds(questions):
+
+                def shaped() -> CallParameters:
+                    asked = self._parameters(backend, ask, questions)
+                    call = backend.abilities.shaped(asked, backend.constraints)
+                    self._report_not_sent(backend)
+                    return call
+
+                await self.pool.ask(backend, questions, shaped, price)
+            try:
+                answers = await self._send(backend, ask, questions, parameters, price)
+            except BudgetHeld:
+                await self.pool.defer(ask.case_id)
+            except BaseException:
+                self.pool.came(ask.case_id)
+                raise
+            self.pool.came(ask.case_id)
+            return answers
+        return await self._send(backend, ask, questions, parameters, price)
+
+    def _parameters(
+        self, backend: Backend, ask: Ask[T], questions: Sequence[Question], most: int | None = None
+    ) -> CallParameters:
+        """The request as the recipe wants it, with room for thinking; `most` bounds the limit."""
+        effort = backend.effort
+        room = backend.room_after(questions[0].messages)
+        bounds = [bound for bound in (room, most) if bound is not None]
+        wide = _WIDENED in questions[0].parameters
+        limit = ask.max_tokens
+        if not ask.reply.choices:
+            limit = backend.abilities.limit(limit, effort, min(bounds, default=None), wide=wide)
+        return CallParameters(
             role=ask.role,
             case_id=ask.case_id,
             samples=tuple(question.sample for question in questions),
             temperature=ask.temperature,
-            max_tokens=ask.max_tokens,
+            max_tokens=limit,
             schema=ask.reply.schema,
             schema_name=ask.reply.name,
             seed=ask.seed if backend.takes_seed else None,
             constraint=backend.constraints[0],
             logprobs=(ask.logprobs and backend.logprobs) or bool(ask.reply.choices),
             choices=ask.reply.choices,
+            effort=effort,
         )
-        price = self.price_of(backend)
-        if self.pool is not None:
-            if backend.batches is not None or self.pool.holds(questions):
-                await self.pool.ask(backend, questions, parameters, price)
-            try:
-                return await self._send(backend, ask, questions, parameters, price)
-            finally:
-                self.pool.came(ask.case_id)
-        return await self._send(backend, ask, questions, parameters, price)
 
     async def _send(
         self,
@@ -261,14 +336,50 @@ class ModelClient:
     ) -> dict[int, Answer]:
         messages = questions[0].messages
         async with self.budget.reserve(max_spend(messages, parameters, price), ask.case_id) as reservation:
-            received = await self.dispatcher.send(backend, messages, parameters)
+            received = await self._received(backend, ask, questions, parameters)
             reservation.actual = spend(received, price)
+            if not self.limits.keep_thinking:
+                received = [replace(answer, thinking="") for answer in received]
             answered = list(zip(questions, received, strict=False))
             kept: dict[int, Answer] = {}
             if answered:
                 kept = await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
             self.count_all([answer for _, answer in answered], price)
             return kept
+
+    async def _received(
+        self, backend: Backend, ask: Ask[T], questions: Sequence[Question], parameters: CallParameters
+    ) -> list[Answer]:
+        """The answers to a request, sent without what the service refuses until it accepts the rest.
+
+        Raises:
+            CallError: It refuses the request for another reason, or all attempts are spent.
+        """
+        messages, abilities = questions[0].messages, backend.abilities
+        for _ in range(MAX_REFUSALS):
+            call = abilities.shaped(parameters, backend.constraints)
+            self._report_not_sent(backend)
+            if "n" in abilities.refused and len(questions) > 1:
+                parts = [
+                    self._received(backend, ask, [question], replace(parameters, samples=(question.sample,)))
+                    for question in questions
+                ]
+                return [answer for part in await asyncio.gather(*parts) for answer in part]
+            try:
+                return await self.dispatcher.send(backend, messages, call)
+            except CallError as error:
+                if error.error_class == "context_length" and call.max_tokens > ask.max_tokens:
+                    # The room for thinking exceeds the context window, whose size is not known exactly.
+                    parameters = self._parameters(backend, ask, questions, room_after(error) or 0)
+                elif not abilities.learn(error, call):
+                    raise
+                else:
+                    parameters = self._parameters(backend, ask, questions)
+        raise CallError("internal", f"{backend.name} refuses every form of a request")
+
+    def _report_not_sent(self, backend: Backend) -> None:
+        for sentence in backend.abilities.unreported():
+            logger.warning("%s: %s", backend.name, sentence)
 
     def count_all(self, answers: Sequence[Answer], price: Price | None) -> None:
         """Count the answers of one request."""
@@ -283,6 +394,7 @@ class ModelClient:
         self.usage.output_tokens += answer.output_tokens
         self.usage.cached_tokens += answer.cached_tokens
         self.usage.estimated += answer.estimated
+        self.usage.thinking_tokens += answer.thinking_tokens
         if price is not None and self.usage.cost is not None:
             self.usage.cost += spend([answer], price).cost
 
@@ -296,10 +408,7 @@ class ModelClient:
 
     def price_of(self, backend: Backend) -> Price | None:
         """The price of a model's calls, which is less in batches; None where the user gave none."""
-        price = self.prices.get(backend.name.identity)
-        if price is None or backend.batches is None:
-            return price
-        return price.times(backend.batches.provider.limits.price_share)
+        return price_of(backend, self.prices)
 
     def _record(
         self,
@@ -331,7 +440,18 @@ class ModelClient:
             fault=fault,
             server=answer.server,
             estimated=answer.estimated,
+            thinking_tokens=answer.thinking_tokens,
+            effort=backend.effort,
+            widened=_WIDENED in question.parameters,
         )
+
+
+def price_of(backend: Backend, prices: Prices) -> Price | None:
+    """The price of a model's calls, which is less in batches; None where the user gave none."""
+    price = prices.get(backend.name.identity)
+    if price is None or backend.batches is None:
+        return price
+    return price.times(backend.batches.provider.limits.price_share)
 
 
 def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], sample: int) -> Question:
@@ -346,6 +466,8 @@ def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], samp
         parameters["logprobs"] = True
     if ask.reply.choices:
         parameters["choices"] = list(ask.reply.choices)
+    if backend.effort is not None:
+        parameters["effort"] = backend.effort
     return Question(
         model=backend.name.identity,
         revision=backend.revision,
@@ -371,17 +493,34 @@ def _fault(ask: Ask[T], answer: Answer) -> str | None:
     if len(answer.text) > _MAX_CHARACTERS_A_TOKEN * ask.max_tokens:
         allowed = plural(ask.max_tokens, "token")
         return f"the reply is {len(answer.text):,} characters long, for {allowed} at most"
-    if answer.finish_reason == "length" and not reply.may_be_cut:
+    if answer.is_cut_off and (not reply.may_be_cut or answer.is_unwritten) and not reply.choices:
         blank = len(answer.text) - len("".join(answer.text.split()))
         if answer.text and blank > len(answer.text) // 2:
             written = plural(answer.output_tokens, "token")
             return f"the reply ran into white space and was cut off after {written}"
-        return f"the reply was cut off after {plural(answer.output_tokens, 'token')}"
+        return _cut_fault(answer)
     try:
         reply.parse(answer.text)
     except InvalidReply as error:
         return str(error)
     return None
+
+
+def _cut_fault(answer: Answer) -> str:
+    fault = f"the reply was cut off after {plural(answer.output_tokens, 'token')}"
+    return f"{fault}, {answer.thinking_tokens:,} of them thinking" if answer.thinking_tokens else fault
+
+
+def _was_cut_by_thinking(backend: Backend, ask: Ask[T], answer: Answer) -> bool:
+    """Whether a wider limit may bring the reply, of which nothing or a part was written.
+
+    The text of a model that thinks may be thinking itself: where a chat template opens the tag and the limit
+    comes before its end, no tag is in it.
+    """
+    if ask.reply.choices or not answer.is_cut_off:
+        return False
+    thought = answer.is_unwritten or answer.thinking_tokens > 0
+    return thought or backend.abilities.may_think(backend.effort)
 
 
 def _fall_back(ask: Ask[T], answer: Answer) -> T | None:

@@ -13,7 +13,9 @@ import hashlib
 import itertools
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -56,17 +58,24 @@ class _Conversations:
 class Dispatcher:
     """Sends requests to the servers of all backends, within the user's limits."""
 
-    def __init__(self, backends: Iterable[Backend], limits: Limits) -> None:
+    def __init__(
+        self, backends: Iterable[Backend], limits: Limits, retries: Counter[str] | None = None
+    ) -> None:
         """One endpoint an address, however many models and roles share it.
+
+        `sent` holds when each request left that has no reply yet, on the monotonic clock.
 
         Args:
             backends: The models, of which roles may share one.
             limits: What the user allows for each endpoint.
+            retries: Counts requests that are sent again, by the error class of the attempt before.
         """
         self._limits = limits
+        self._retries: Counter[str] = Counter() if retries is None else retries
         self._cases: dict[str, _Conversations] = {}
         self._turns = itertools.count()
         self.endpoints: dict[str, Endpoint] = {}
+        self.sent: list[float] = []
         self._watches: dict[int, asyncio.Task[None]] = {}
         for backend in backends:
             self._endpoints(backend)
@@ -118,7 +127,7 @@ class Dispatcher:
         endpoints = self._endpoints(backend)
         spent = all(endpoint.spent for endpoint in endpoints)
         try:
-            async for attempt in attempts(0 if spent else self._limits.max_retries):
+            async for attempt in attempts(0 if spent else self._limits.max_retries, self._count_retry):
                 with attempt:
                     return await self._attempt(
                         backend, messages, call, retries=attempt.retry_state.attempt_number - 1
@@ -129,6 +138,11 @@ class Dispatcher:
                     endpoint.spent = endpoint.look is not None
             raise
         raise AssertionError("tenacity ends by a result or an exception")
+
+    def _count_retry(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, CallError):
+            self._retries[error.error_class] += 1
 
     def is_up(self, backend: Backend) -> bool:
         """Whether any server of a model answers."""
@@ -161,6 +175,7 @@ class Dispatcher:
                 if endpoint.down or server not in backend.serving:
                     # It went while the request waited for its place; that is no attempt.
                     continue
+                self.sent.append(began := time.monotonic())
                 try:
                     answers = await exchange(
                         server, messages, call, limit_s=self._limits.timeout, retries=retries
@@ -171,6 +186,8 @@ class Dispatcher:
                         case.avoided.add(server.endpoint)
                     await self._learn(endpoint, error, taken)
                     raise
+                finally:
+                    self.sent.remove(began)
             endpoint.succeeded(sum(answer.output_tokens for answer in answers))
             # The request that waited for the place goes first: it is under way while this reply is read.
             await asyncio.sleep(0)
@@ -254,11 +271,12 @@ async def _answers_a_word(server: Server, limit_s: float) -> bool:
     return True
 
 
-def attempts(max_retries: int) -> AsyncRetrying:
+def attempts(max_retries: int, before_retry: Callable[[RetryCallState], None] | None = None) -> AsyncRetrying:
     """The attempts of one request: further ones while its failure is retryable, after the pause it needs."""
     return AsyncRetrying(
         stop=stop_after_attempt(max_retries + 1),
         wait=_wait,
+        before_sleep=before_retry,
         retry=retry_if_exception(lambda error: isinstance(error, CallError) and error.retryable),
         reraise=True,
     )

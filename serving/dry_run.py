@@ -12,6 +12,7 @@ from typing import NamedTuple
 from serving.backends.backend import Backend, CallParameters
 from serving.errors import CallError
 from serving.messages import Answer, Message, weighed
+from serving.thinking import EXPECTED_THINKING
 
 Write = Callable[[CallParameters, int, Sequence[Message]], str]
 """Makes up the reply to one sample of a request."""
@@ -37,6 +38,8 @@ class Tally:
     Attributes:
         requests: Several samples of a prompt can be one request, which reads the prompt once.
         estimated: Requests of which a count is an estimate.
+        thinking_tokens: Assumed for models that think, on top of `output_tokens`.
+        sent: The options of its largest request.
     """
 
     calls: int = 0
@@ -44,6 +47,8 @@ class Tally:
     estimated: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    thinking_tokens: int = 0
+    sent: CallParameters | None = None
 
 
 Tallies = dict[tuple[str, str], Tally]
@@ -59,7 +64,32 @@ def added(parts: Iterable[Tally]) -> Tally:
         total.estimated += part.estimated
         total.input_tokens += part.input_tokens
         total.output_tokens += part.output_tokens
+        total.thinking_tokens += part.thinking_tokens
+        total.sent = _larger(total.sent, part.sent)
     return total
+
+
+def _larger(one: CallParameters | None, other: CallParameters | None) -> CallParameters | None:
+    if one is None or other is None:
+        return one or other
+    return other if other.max_reply_tokens > one.max_reply_tokens else one
+
+
+def options_sent(call: CallParameters) -> str:
+    """The options of a request in one line, for people."""
+    parts = [f"{call.limit_field} {call.max_tokens:,}"]
+    parts.append("no temperature" if call.temperature is None else f"temperature {call.temperature:g}")
+    if call.effort is not None:
+        parts.append(f"effort {call.effort}")
+    if len(call.samples) > 1:
+        parts.append(f"n {len(call.samples)}")
+    if call.seed is not None:
+        parts.append("a seed")
+    if call.logprobs:
+        parts.append("log-probabilities")
+    if call.schema is not None:
+        parts.append("schema by the prompt only" if call.constraint == "none" else call.constraint)
+    return ", ".join(parts)
 
 
 def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
@@ -90,9 +120,12 @@ def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
         tally = tallies.setdefault((call.role, call.schema_name), Tally())
         tally.calls += len(answers)
         tally.requests += 1
+        tally.sent = _larger(tally.sent, call)
         tally.estimated += not all(count.exact for count in (read, *written))
         tally.input_tokens += read.tokens
         tally.output_tokens += sum(answer.output_tokens for answer in answers)
+        if backend.abilities.may_think(call.effort):
+            tally.thinking_tokens += len(answers) * EXPECTED_THINKING[call.effort]
         return answers
 
     return replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -70,6 +71,7 @@ class Endpoint:
     _reason: CallError | None = None
     _down_since: float = 0.0
     _timeouts: int = 0
+    _turn: AdaptiveLimiter = field(default_factory=lambda: AdaptiveLimiter(1.0, 1))
     _up: asyncio.Event = field(default_factory=asyncio.Event)
     _looking: asyncio.Task[None] | None = None
     _watch: asyncio.Task[None] | None = None
@@ -85,15 +87,24 @@ class Endpoint:
 
     @asynccontextmanager
     async def place(self, priority: int, tokens: int, *, choice: bool = False) -> AsyncIterator[float]:
-        """Wait for the rates and for a place; yields the moment at which it was taken."""
-        if self.rpm is not None:
-            await self.rpm.acquire()
-        if self.tpm is not None:
-            # A request larger than a whole minute's tokens has to wait for all of them.
-            await self.tpm.acquire(min(tokens, self.tpm.max_rate))
+        """Wait for a place and for the rates; yields the moment at which the request may leave."""
         limiter = self.choice_limiter if choice and self.choice_limiter is not None else self.limiter
-        async with limiter.place(priority) as taken:
-            yield taken
+        if self.rpm is None and self.tpm is None:
+            async with limiter.place(priority) as taken:
+                yield taken
+            return
+        async with contextlib.AsyncExitStack() as place:
+            # One request at a time waits for permits: taken earlier, they would be old ones after a pause,
+            # and an earlier case could not overtake.
+            async with self._turn.place(priority):
+                await place.enter_async_context(limiter.place(priority))
+                if self.rpm is not None:
+                    await self.rpm.acquire()
+                if self.tpm is not None:
+                    # A request larger than a whole minute's tokens has to wait for all of them.
+                    await self.tpm.acquire(min(tokens, self.tpm.max_rate))
+                await limiter.opened()
+            yield time.monotonic()
 
     @property
     def widths(self) -> tuple[int, int]:

@@ -10,13 +10,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal, get_args
 
 from cases.texts import one_line, printable
-from serving.addresses import redirect_fault
+from serving.addresses import redacted, redirect_fault
 
 ErrorClass = Literal[
     "rate_limit",
     "timeout",
     "context_length",
     "refusal",
+    "auth",
     "invalid_output",
     "connection",
     "invalid_input",
@@ -38,7 +39,7 @@ _EMPTY_WORDS = "Connection error."
 
 _CONTEXT_LENGTH_WORDS = (
     *("context length", "context_length", "maximum context", "too long", "max_model_len"),
-    *("context limit", "maximum number of tokens allowed"),  # Anthropic; Google
+    *("context limit", "maximum number of tokens allowed", "context size"),  # Anthropic; Google; llama.cpp
 )
 
 _REFUSAL_WORDS = (
@@ -46,6 +47,9 @@ _REFUSAL_WORDS = (
     *("content filtering policy", "content exists risk"),  # Anthropic; DeepSeek
 )
 """Parts of the messages with which a request is refused for its content."""
+
+_AUTH_WORDS = ("api key not valid", "api_key_invalid", "incorrect api key")
+"""Parts of the messages with which Google and xAI answer 400 to a wrong key."""
 
 
 class ModelError(Exception):
@@ -65,6 +69,7 @@ class CallError(Exception):
         error_class: One of `ERROR_CLASSES`.
         retry_after: Seconds that the server asked to wait, where it did.
         retryable: Whether another attempt may succeed.
+        status: HTTP status of the response, where the failure is one.
     """
 
     def __init__(
@@ -74,17 +79,32 @@ class CallError(Exception):
         retry_after: float | None = None,
         *,
         retryable: bool | None = None,
+        status: int | None = None,
     ) -> None:
         """By default the class decides whether another attempt may succeed."""
         self.error_class: ErrorClass = error_class
         self.retry_after = retry_after
         self.retryable = error_class in RETRYABLE if retryable is None else retryable
+        self.status = status
         # It may quote a server, and goes to terminals, logs, traces and pages.
         super().__init__(one_line(printable(message)))
 
-    def at(self, place: str) -> CallError:
-        """The same failure, with the place where it happened before the message."""
-        return CallError(self.error_class, f"{place}: {self}", self.retry_after, retryable=self.retryable)
+    def at(self, place: str, key: str = "") -> CallError:
+        """Put the place of the failure before the message.
+
+        Args:
+            place: Where the request went.
+            key: Environment variable of the API key, which a failure of access names.
+        """
+        remedy = f"access denied, check {key}: " if self.error_class == "auth" and key else ""
+        message = f"{place}: {remedy}{self}"
+        return CallError(
+            self.error_class, message, self.retry_after, retryable=self.retryable, status=self.status
+        )
+
+    def of_request(self) -> CallError:
+        """Copy of a failure of access that is caused by the request, such as a parameter, not by the key."""
+        return CallError("internal", str(self), self.retry_after, status=self.status)
 
 
 class InvalidReply(Exception):
@@ -112,15 +132,17 @@ def classify(error: BaseException) -> CallError:
         # An incomplete body; aiohttp gives that a status of 400 of its own.
         return CallError("connection", message)
     if "Timeout" in names or status in (408, 504):
-        return CallError("timeout", message)
+        return CallError("timeout", message, status=status)
     if status == 429 or "RateLimit" in names:
         wait = retry_after(_headers(holder))
-        return CallError("rate_limit", message, _retry_delay(holder) if wait is None else wait)
+        pause = _retry_delay(holder) if wait is None else wait
+        return CallError("rate_limit", message, pause, status=status)
     if "ContextOverflow" in names:
-        return CallError("context_length", message)
+        return CallError("context_length", message, status=status)
     if status is not None:
         code = getattr(holder, "code", None)
-        return of_status(status, message, _headers(holder), code if isinstance(code, str) else "")
+        code = code if isinstance(code, str) else ""
+        return of_status(status, message, _headers(holder), code, _url(holder) if status == 404 else "")
     if isinstance(error, ConnectionError) or any(name in names for name in _LOST):
         return CallError("connection", message)
     if any(words in message.lower() for words in _CONTEXT_LENGTH_WORDS):
@@ -133,23 +155,41 @@ def redirected(status: int, url: str, location: str | None) -> CallError:
     return CallError("connection", redirect_fault(status, url, location), retryable=False)
 
 
-def of_status(status: int, message: str, headers: Mapping[str, str], code: str = "") -> CallError:
-    """The failure that an HTTP status means; `code` is the provider's own word for it."""
-    if status in (408, 504):
-        return CallError("timeout", message)
-    if status in (429, _OVERLOADED):
-        return CallError("rate_limit", message, retry_after(headers))
-    return CallError(_class_of_status(status, f"{code} {message}".lower()), message, retry_after(headers))
+def of_status(
+    status: int, message: str, headers: Mapping[str, str], code: str = "", url: str = ""
+) -> CallError:
+    """Map an HTTP status to a failure.
+
+    A 403 counts as a failure of access. Callers that sent an optional parameter use `of_request`.
+
+    Args:
+        status: Of the response, 400 or above.
+        message: The provider's.
+        headers: Of the response.
+        code: The provider's own word for the failure.
+        url: Address of the request, which a 404 names.
+    """
+    if status == 404 and url:
+        message = f"{message} (tried {redacted(url)})"
+    error_class = _class_of_status(status, f"{code} {message}".lower())
+    pause = None if error_class == "timeout" else retry_after(headers)
+    return CallError(error_class, message, pause, status=status)
 
 
 def _class_of_status(status: int, words: str) -> ErrorClass:
+    if status in (408, 504):
+        return "timeout"
+    if status in (429, _OVERLOADED):
+        return "rate_limit"
     if status >= 500:
         # A dead engine behind a live server answers 500 to everything, so it counts as unreachable.
         return "connection"
     if status in (400, 413, 422) and any(part in words for part in _CONTEXT_LENGTH_WORDS):
         return "context_length"
-    if status == 400 and any(part in words for part in _REFUSAL_WORDS):
+    if status in (400, 403) and any(part in words for part in _REFUSAL_WORDS):
         return "refusal"
+    if status in (401, 403) or (status == 400 and any(part in words for part in _AUTH_WORDS)):
+        return "auth"
     return "internal"
 
 
@@ -166,12 +206,14 @@ def _status(error: BaseException) -> tuple[int | None, BaseException]:
 
 
 def _own(error: BaseException) -> CallError | None:
-    """Our own failure; a provider's client may have wrapped that of a hook."""
+    """Our own failure; a client may have wrapped that of a hook, or grouped those of attempts to connect."""
     holder: BaseException | None = error
     while holder is not None:
         if isinstance(holder, CallError):
             return holder
-        holder = holder.__cause__
+        if isinstance(holder, ModelError):
+            return CallError("internal", str(holder))
+        holder = holder.exceptions[0] if isinstance(holder, BaseExceptionGroup) else holder.__cause__
     return None
 
 
@@ -186,6 +228,16 @@ def _redirect(error: BaseException) -> CallError | None:
             return redirected(status, str(response.url), _headers(holder).get("location"))
         holder = holder.__cause__
     return None
+
+
+def _url(error: BaseException) -> str:
+    """The address of the request that a response answers; empty if the client's exception has none."""
+    response: Any = getattr(error, "response", None)
+    try:
+        return str(response.url)
+    except (AttributeError, RuntimeError):
+        # httpx raises the latter for a response without its request.
+        return ""
 
 
 def _first_line(error: BaseException) -> str:

@@ -10,14 +10,17 @@ A process serves one user, so what is held is the process's.
 from __future__ import annotations
 
 import shlex
+import socket
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from cases.url_names import name_of
-from serving.addresses import redacted
+from serving.addresses import ip_address, is_loopback, is_public, plain_host, proxy_of, redacted
+from serving.errors import ModelError
 from serving.model_name import ModelName
 from serving.policy import (
     FILE,
@@ -26,10 +29,7 @@ from serving.policy import (
     NotScanned,
     PolicyError,
     find_policies,
-    is_loopback,
-    is_public,
     load_policy,
-    plain_host,
 )
 
 
@@ -42,7 +42,8 @@ class _State:
         any_host: Whether the user allows hosted models for data without a policy.
         hosts: Public hosts that a run without a policy has been allowed.
         passed: Hosts that have been found allowed.
-        looked_up: Whether an allowed name was looked up, so that its address may be any.
+        routes: The proxy, if any, of each origin that has been found allowed together with it.
+        looked_up: The names that were looked up, by the addresses that they led to.
         listens: The host on which pages are served to others.
         cases: Case files, with their keys, whose texts this process may send.
     """
@@ -52,10 +53,20 @@ class _State:
     any_host: bool = False
     hosts: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
-    looked_up: bool = False
+    routes: dict[str, str | None] = field(default_factory=dict)
+    looked_up: dict[str, set[str]] = field(default_factory=dict)
     listens: str | None = None
     cases: dict[tuple[tuple[Path, ...], tuple[Path, ...]], None] = field(default_factory=dict)
     walled: bool = False
+
+    def forget_allowed(self) -> None:
+        """Judge every host anew."""
+        self.passed.clear()
+        self.routes.clear()
+
+    def fault_of_host(self, host: str) -> str:
+        """Why a policy lets no text go to a host; empty if all allow it."""
+        return next(filter(None, (policy.fault_of_host(host) for policy in self.held.values())), "")
 
 
 _state = _State()
@@ -114,7 +125,8 @@ def hold(policies: Iterable[HeldPolicy]) -> None:
         if policy.sha256 in _state.held:
             continue
         _state.held[policy.sha256] = policy
-        _state.passed.clear()
+        _state.forget_allowed()
+        _remember_lookups()
         if not _state.walled:
             # It cannot be taken away again, and costs time at every event, so it comes with the first policy.
             sys.addaudithook(_wall)
@@ -148,7 +160,7 @@ def take_cases(cases: Sequence[Path], keys: Sequence[Path] = ()) -> None:
     if cases:
         _state.cases[tuple(cases), tuple(keys)] = None
         # What was allowed was allowed for other cases.
-        _state.passed.clear()
+        _state.forget_allowed()
 
 
 def demand_scanned(cases: Sequence[Path], keys: Sequence[Path], host: str) -> None:
@@ -205,11 +217,46 @@ def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
     if name.batched:
         demand("batches")
     for address in addresses:
-        demand_host(address, f"model {redacted(str(name))!r}")
+        demand_route(address, f"model {redacted(str(name))!r}")
+
+
+def demand_route(url: str, what: str, *, consent: bool = True) -> str | None:
+    """Ask before a request is sent to a URL, about its host and about the proxy that leads there.
+
+    Every client that can use a proxy takes it from here, and none from the environment.
+
+    Args:
+        url: The URL.
+        what: What is there, for the message.
+        consent: As of `demand_host`.
+
+    Returns:
+        The proxy; None where the request goes to the host directly.
+
+    Raises:
+        PolicyError: A policy forbids the host or the proxy, or the user has not allowed it.
+        ModelError: The proxy is of a kind that cannot be used.
+    """
+    origin = "/".join(url.split("/", 3)[:3])
+    if consent and origin in _state.routes:
+        return _state.routes[origin]
+    demand_host(url, what, consent=consent)
+    proxy, host = proxy_of(url), host_name(url)
+    if proxy is not None:
+        without = f"name {host} in no_proxy to go there without it"
+        if not proxy.startswith(("http://", "https://")):
+            raise ModelError(
+                f"{what}: the proxy of {host} is {redacted(proxy)}, and only http:// and https:// can be"
+                f" used; {without}"
+            )
+        _demand(host_name(proxy), what, consent, f"; it is the proxy of {host}: {without}")
+    if consent:
+        _state.routes[origin] = proxy
+    return proxy
 
 
 def demand_host(address: str, what: str, *, consent: bool = True) -> None:
-    """Ask before a request is sent to an address.
+    """Ask before something is sent to an address directly.
 
     Args:
         address: An URL.
@@ -220,14 +267,19 @@ def demand_host(address: str, what: str, *, consent: bool = True) -> None:
     Raises:
         PolicyError: A policy forbids it, or the user has not allowed it.
     """
-    host = host_name(address)
+    _demand(host_name(address), what, consent)
+
+
+def _demand(host: str, what: str, consent: bool, why: str = "") -> None:
     if host in _state.passed:
         return
-    _raise_first(policy.fault_of_host(host) for policy in _state.held.values())
+    if fault := _state.fault_of_host(host):
+        raise PolicyError(f"{fault}{why}")
     if not _state.held and consent and is_public(host) and not (_state.any_host or host in _state.hosts):
         raise PolicyError(
             f"{what}: texts of cases would go to {host}, and no policy says whether they may; put a {FILE}"
             " beside the cases, name one by --policy, or pass --allow-hosted if their agreement permits it"
+            f"{why}"
         )
     if consent and is_public(host):
         for cases, keys in _state.cases:
@@ -236,9 +288,27 @@ def demand_host(address: str, what: str, *, consent: bool = True) -> None:
         _state.passed.add(host)
 
 
+def demand_consent(what: str) -> None:
+    """Ask before texts go to a model that shows no address; a held policy judges each connection it makes.
+
+    Args:
+        what: The model, for the message.
+
+    Raises:
+        PolicyError: There is no policy, and the user has not allowed hosted models.
+    """
+    if not _state.held and not _state.any_host:
+        raise PolicyError(
+            f"{what}: it shows no address, so texts of cases could go to any host, and no policy says whether"
+            f" they may; name the address behind @, put a {FILE} beside the cases, name one by --policy, or"
+            " pass --allow-hosted if their agreement permits it"
+        )
+
+
 def public_hosts(addresses: Iterable[str]) -> list[str]:
-    """Those hosts that need the user's word where there is no policy."""
-    return sorted({host for host in map(host_name, addresses) if is_public(host)})
+    """Those hosts, proxies among them, that need the user's word where there is no policy."""
+    urls = [url for address in addresses for url in (address, proxy_of(address)) if url is not None]
+    return sorted({host for host in map(host_name, urls) if is_public(host)})
 
 
 def host_name(address: str) -> str:
@@ -265,22 +335,37 @@ def _wall(event: str, arguments: tuple[object, ...]) -> None:
         return
     if event == "socket.getaddrinfo":
         host = arguments[0]
-    elif event in ("socket.connect", "socket.sendto"):
+    elif event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
         address = arguments[1]
         # An address of a Unix socket is a path.
         host = address[0] if isinstance(address, tuple) and len(address) >= 2 else None
     else:
         return
+    host = _text(host)
+    if not host or is_loopback(host) or host == _state.listens:
+        return
+    fault = _state.fault_of_host(host)
+    names = tuple(_state.looked_up.get(str(ip_address(host)), ()))
+    if fault and all(map(_state.fault_of_host, names)):
+        raise PolicyError(fault)
+
+
+def _remember_lookups() -> None:
+    """Keep the addresses that names lead to, for the wall: the event of a lookup comes before its result."""
+    look_up = socket.getaddrinfo
+    if look_up.__module__ == __name__:
+        return
+
+    def remembered(host: Any, *arguments: Any, **named: Any) -> Any:
+        found = look_up(host, *arguments, **named)
+        for *_, address in found:
+            _state.looked_up.setdefault(str(ip_address(str(address[0]))), set()).add(_text(host))
+        return found
+
+    vars(socket)["getaddrinfo"] = remembered
+
+
+def _text(host: object) -> str:
     if isinstance(host, bytes):
         host = host.decode(errors="replace")
-    if not isinstance(host, str) or not host:
-        return
-    host = plain_host(host)
-    if is_loopback(host) or host == _state.listens or (_state.looked_up and _is_address(host)):
-        return
-    _raise_first(policy.fault_of_host(host) for policy in _state.held.values())
-    _state.looked_up = _state.looked_up or not _is_address(host)
-
-
-def _is_address(host: str) -> bool:
-    return ":" in host or host.replace(".", "").isdigit()
+    return plain_host(host) if isinstance(host, str) else ""

@@ -10,21 +10,26 @@ small file beside the journal too: SQLite passes over a write-ahead log that was
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import shlex
 import sqlite3
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
+from cases.disks import disk_of
 from serving.journal_batches import JournalBatches
 from serving.journal_files import LOCK_SECONDS, choose_mode, flush_log, open_to_read, open_to_write, take_back
 from serving.journal_tables import (
@@ -47,7 +52,7 @@ from serving.journal_tables import (
     unpack,
     upgrade,
 )
-from serving.messages import Answer, Message, TokenLogprob
+from serving.messages import Answer, Message, read_details, reply_details
 from serving.traffic import Traffic, size
 
 _FLUSH_SECONDS = 1.0
@@ -95,6 +100,10 @@ class Question:
         ]
         digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
         object.__setattr__(self, "key", digest)
+
+    def with_parameter(self, name: str, value: object) -> Question:
+        """Another question, with one more parameter."""
+        return replace(self, parameters={**self.parameters, name: value})
 
 
 class JournalError(Exception):
@@ -152,8 +161,16 @@ def _look_at(journal: Path) -> str:
     return f"; see what is whole: evigraph check {shlex.quote(str(journal))}"
 
 
+_Answered = tuple[Sequence[tuple[Question, Answer]], str, str]
+"""The answers of one request, with their role and their case."""
+
+
 class Journal:
-    """The calls of one run, on disk. Use it from one thread; close it at the end."""
+    """The calls of one run, on disk; close it at the end.
+
+    What a running case stores is committed in a thread, so that the event loop never waits for the disk:
+    whatever has arrived during a commit goes into the next one. All else is done in the caller's thread.
+    """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         """Open or create the journal; `read_only` never disturbs the run that writes it.
@@ -186,6 +203,15 @@ class Journal:
             self._find = _FIND.format(columns=self._columns)
             self._stored = 0 if read_only else self._counted()
         self._texts = Texts(self._database)
+        # Where readers do not wait for a writer, replies are found while others are committed.
+        self._reader = self._database
+        if self._file is not None and not read_only and not disk_of(self._file).network:
+            with self._errors():
+                self._reader = open_to_read(self._file)
+        self._one = threading.RLock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._queue: list[tuple[_Answered, asyncio.Future[None]]] = []
+        self._committing = False
         self.batches = JournalBatches(self._database, self._texts, self._writing, self._errors, self._add)
 
     def _demand_count(self) -> None:
@@ -245,7 +271,7 @@ class Journal:
     def find_key(self, key: str) -> Answer | None:
         """The same by the key of the question."""
         with self._errors():
-            found = self._database.execute(self._find, (_key(key),)).fetchone()
+            found = self._reader.execute(self._find, (_key(key),)).fetchone()
             if found is None:
                 return None
             row, bodies = CallRow(*found[:-4]), found[-4:]
@@ -253,7 +279,7 @@ class Journal:
                 return None
             if None in bodies:
                 raise sqlite3.DatabaseError("a text is missing; the file is malformed")
-            reply, finish_reason, server, logprobs = texts = [unpack(body) for body in bodies]
+            reply, finish_reason, server, details = texts = [unpack(body) for body in bodies]
             if row.crc is not None and row.crc != checksum(row, [text_sum(text) for text in texts]):
                 raise JournalDamaged(
                     f"{self.path}: the reply to a call of case {row.case_id!r} is malformed: its checksum"
@@ -268,7 +294,7 @@ class Journal:
                 row.seconds,
                 row.retries,
                 server,
-                read_logprobs(logprobs),
+                **read_details(details),
             )
 
     async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
@@ -277,59 +303,101 @@ class Journal:
         Raises:
             JournalDamaged: One is not what was stored.
         """
-        found = ((question.sample, self.find(question)) for question in questions)
-        return {sample: answer for sample, answer in found if answer is not None}
+        if self._file is not None and self._reader is self._database:
+            # One connection does both, so a find may have to wait for a commit.
+            loop = asyncio.get_running_loop()
+            answers = [await loop.run_in_executor(self._thread, self.find, one) for one in questions]
+        else:
+            answers = [self.find(one) for one in questions]
+        found = zip(questions, answers, strict=True)
+        return {question.sample: answer for question, answer in found if answer is not None}
 
     async def keep_all(
         self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
     ) -> dict[int, Answer]:
-        """`store_samples`, as the client has it; nothing else runs in between. The answers by sample."""
-        self.store_samples(answered, role=role, case_id=case_id)
+        """Store the answers of one request; they are committed when this returns. The answers by sample."""
+        if self._file is None:
+            self.store_samples(answered, role=role, case_id=case_id)
+        else:
+            stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append(((answered, role, case_id), stored))
+            if not self._committing:
+                self._commit_queue()
+            await stored
         return {question.sample: answer for question, answer in answered}
 
+    def _commit_queue(self) -> None:
+        """Begin to commit all that waits, in the thread."""
+        queue, self._queue = self._queue, []
+        self._committing = True
+        work = asyncio.get_running_loop().run_in_executor(
+            self._thread, self._store, [one for one, _ in queue]
+        )
+        work.add_done_callback(partial(self._committed, [stored for _, stored in queue]))
+
+    def _committed(self, waiting: Sequence[asyncio.Future[None]], work: asyncio.Future[None]) -> None:
+        self._committing = False
+        if self._queue:
+            self._commit_queue()
+        error = work.exception()
+        for stored in waiting:
+            # The case may have been stopped meanwhile.
+            if stored.done():
+                continue
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
     async def reject_all(self, keys: Sequence[str]) -> None:
-        """`reject`, as the client has it."""
-        self.reject(keys)
+        """`reject`, without keeping the event loop waiting."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.reject, keys)
 
     def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
         """Store an answer; one commit, so it is there after a kill."""
         self.store_samples([(question, answer)], role=role, case_id=case_id)
 
     def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
-        """Store the answers of one request, all or none; their questions differ in the sample alone."""
-        first = answered[0][0]
+        """Store the answers of one request, all or none; their questions differ only in the sample."""
+        self._store([(answered, role, case_id)])
+
+    def _store(self, requests: Sequence[_Answered]) -> None:
+        """Store the answers of requests in one commit."""
         with self._writing():
-            number = self._texts.number
-            model, role_ = number(first.model), number(role)
-            prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
-            parameters = number(json.dumps(first.parameters, sort_keys=True))
-            rows = [
-                self._sealed(
-                    CallRow(
-                        _key(question.key),
-                        model,
-                        role_,
-                        case_id,
-                        question.sample,
-                        prompt,
-                        parameters,
-                        number(answer.text),
-                        number(answer.finish_reason),
-                        answer.input_tokens,
-                        answer.output_tokens,
-                        answer.cached_tokens,
-                        answer.seconds,
-                        answer.retries,
-                        rejected=0,
-                        server=number(answer.server),
-                        logprobs=number(logprobs := json.dumps(answer.logprobs) if answer.logprobs else ""),
-                    ),
-                    (answer.text, answer.finish_reason, answer.server, logprobs),
-                )
-                for question, answer in answered
-            ]
-            added = self._insert(rows)
+            added = sum(self._insert(self._rows(*request)) for request in requests)
         self._add(added)
+
+    def _rows(self, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str) -> list[CallRow]:
+        first = answered[0][0]
+        number = self._texts.number
+        model, role_ = number(first.model), number(role)
+        prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
+        parameters = number(json.dumps(first.parameters, sort_keys=True))
+        return [
+            self._sealed(
+                CallRow(
+                    _key(question.key),
+                    model,
+                    role_,
+                    case_id,
+                    question.sample,
+                    prompt,
+                    parameters,
+                    number(answer.text),
+                    number(answer.finish_reason),
+                    answer.input_tokens,
+                    answer.output_tokens,
+                    answer.cached_tokens,
+                    answer.seconds,
+                    answer.retries,
+                    rejected=0,
+                    server=number(answer.server),
+                    logprobs=number(details := reply_details(answer)),
+                ),
+                (answer.text, answer.finish_reason, answer.server, details),
+            )
+            for question, answer in answered
+        ]
 
     def _sealed(self, row: CallRow, texts: Sequence[str]) -> CallRow:
         return sealed(row, [text_sum(text) for text in texts])
@@ -346,15 +414,14 @@ class Journal:
 
     def _add(self, added: int) -> None:
         """Count calls after their commit."""
-        self._stored += added
-        if self._count is not None:
-            with self._errors():
+        with self._one, self._errors():
+            self._stored += added
+            if self._count is not None:
                 self._count.write(self._stored)
-        now = time.monotonic()
-        if self._file is not None and now - self._flushed > _FLUSH_SECONDS:
-            with self._errors():
+            now = time.monotonic()
+            if self._file is not None and now - self._flushed > _FLUSH_SECONDS:
                 flush_log(self._file)
-            self._flushed = now
+                self._flushed = now
 
     def reject(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
@@ -495,7 +562,7 @@ class Journal:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._errors():
+        with self._one, self._errors():
             try:
                 with self._database:
                     self._database.execute("BEGIN IMMEDIATE")
@@ -518,7 +585,18 @@ class Journal:
             raise JournalError(f"{error.filename or self.path}: {error.strerror or error}") from error
 
     def close(self) -> None:
-        """Close the file; the write-ahead log is folded in."""
+        """Commit what was answered, and close the file; the write-ahead log is folded in."""
+        self._thread.shutdown()
+        queue, self._queue = self._queue, []
+        try:
+            if queue:
+                self._store([one for one, _ in queue])
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._reader is not self._database:
+            self._reader.close()
         self._database.close()
         if self._count is not None:
             self._count.close()
@@ -535,15 +613,6 @@ _retry_locked = Retrying(
     wait=wait_random(0.005, 0.05),
     reraise=True,
 )
-
-
-def read_logprobs(text: str) -> tuple[TokenLogprob, ...]:
-    """The log-probabilities of a reply from their JSON; none from an empty text."""
-    entries = json.loads(text) if text else []
-    return tuple(
-        TokenLogprob(token, logprob, tuple((name, value) for name, value in top))
-        for token, logprob, top in entries
-    )
 
 
 def _key(text: str) -> bytes:

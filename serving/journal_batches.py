@@ -11,13 +11,12 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from serving.batches.provider import RemoteBatch
-from serving.call import CallParameters
 from serving.errors import ERROR_CLASSES, CallError, ErrorClass
 from serving.journal_tables import (
     INSERT_CALL,
@@ -28,7 +27,7 @@ from serving.journal_tables import (
     text_sum,
     unpack,
 )
-from serving.messages import UNKNOWN, Answer, Message, with_counts
+from serving.messages import UNKNOWN, Answer, Message, reply_details, with_counts
 
 State = Literal["intended", "away", "lost", "harvested", "closed", "refused"]
 """`intended` may or may not be at the provider; `lost` was there and is not any more; `harvested` has left
@@ -46,7 +45,6 @@ class Wanted(NamedTuple):
     Attributes:
         key: Of the journal.
         most_read: Tokens, at most.
-        form: `CallParameters.form` where the request is to be written from the journal alone.
     """
 
     key: str
@@ -58,15 +56,6 @@ class Wanted(NamedTuple):
     parameters: Mapping[str, Any]
     most_read: int
     most_written: int
-    form: str = ""
-
-
-class Waiting(NamedTuple):
-    """A request that is away, with all that it is written of."""
-
-    custom_id: str
-    call: CallParameters
-    messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +169,10 @@ class JournalBatches:
         prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
         shared = (text(first.model), text(first.role), first.case_id)
         parameters = text(json.dumps(first.parameters, sort_keys=True))
-        form = text(first.form) if first.form else None
         for one in request:
             try:
                 self._database.execute(
-                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
+                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
                     (
                         bytes.fromhex(one.key),
                         batch,
@@ -195,7 +183,6 @@ class JournalBatches:
                         parameters,
                         one.most_read,
                         one.most_written,
-                        form,
                     ),
                 )
             except sqlite3.IntegrityError:
@@ -258,7 +245,7 @@ class JournalBatches:
                 return Harvested("doubled", case_id)
             self._fail("request=? AND batch=?", (key, number), failure)
             return Harvested("failed", case_id, most=most)
-        answers = self._counted(answers, rows[0][5], rows[0][6])
+        answers = self._counted(answers, rows[0][5], rows[0][9])
         for row, answer in zip(rows, answers, strict=False):
             self._store(row[:7], answer)
             self._database.execute("DELETE FROM batch_rows WHERE key=?", (row[0],))
@@ -275,12 +262,11 @@ class JournalBatches:
         same = not answers or self._texts.read(row[0]) == answers[0].text
         return Harvested("doubled" if same else "differing", row[1])
 
-    def _counted(self, answers: tuple[Answer, ...], prompt: str, parameters: int) -> tuple[Answer, ...]:
+    def _counted(self, answers: tuple[Answer, ...], prompt: str, limit: int) -> tuple[Answer, ...]:
         """With estimates where the provider counts nothing; only those need the prompt."""
         messages: list[Message] = []
         if answers and answers[0].input_tokens in (UNKNOWN, 0):
             messages = [Message(role, text) for role, text in self._texts.turns(prompt)]
-        limit = int(json.loads(self._texts.read(parameters))["max_tokens"])
         return tuple(with_counts(answers, messages, limit))
 
     def _store(self, asked: Sequence[Any], answer: Answer) -> None:
@@ -292,7 +278,7 @@ class JournalBatches:
         """
         number = self._texts.number
         key, model, role, case_id, sample, prompt, parameters = asked
-        logprobs = json.dumps(answer.logprobs) if answer.logprobs else ""
+        details = reply_details(answer)
         row = CallRow(
             key,
             model,
@@ -310,9 +296,9 @@ class JournalBatches:
             answer.retries,
             rejected=0,
             server=number(answer.server),
-            logprobs=number(logprobs),
+            logprobs=number(details),
         )
-        texts = (answer.text, answer.finish_reason, answer.server, logprobs)
+        texts = (answer.text, answer.finish_reason, answer.server, details)
         known = self._database.execute("SELECT 1 FROM calls WHERE key=?", (key,)).fetchone()
         self._new += known is None
         self._database.execute(INSERT_CALL, sealed(row, [text_sum(text) for text in texts]))
@@ -324,37 +310,6 @@ class JournalBatches:
         if not found and self._one("SELECT 1 FROM calls WHERE key=?", key) is not None:
             return 1
         return int(found)
-
-    def batch_of(self, custom_id: str) -> int | None:
-        """The batch of a request that has calls without a reply."""
-        found = self._one("SELECT batch FROM batch_rows WHERE request=? LIMIT 1", _key(custom_id))
-        return None if found is None else int(found[0])
-
-    def waiting(self, model: str) -> Iterator[Waiting]:
-        """The requests of a model that are to be written to files, those with the same beginning together.
-
-        Raises:
-            JournalError: A text is damaged.
-        """
-        requests: dict[bytes, tuple[list[int], str, int, int, list[int]]] = {}
-        for request, sample, prompt, case_id, role, form in self._all(
-            "SELECT request, sample, prompt, case_id, role, form FROM batch_rows"
-            " JOIN batches ON batches.number = batch_rows.batch"
-            " WHERE batches.model=? AND failure IS NULL AND form IS NOT NULL ORDER BY sample",
-            model,
-        ):
-            turns = [int(number) for number in prompt.split()]
-            requests.setdefault(request, (turns, case_id, role, form, []))[-1].append(sample)
-        for request, (turns, case_id, role, form, samples) in sorted(
-            requests.items(), key=lambda item: item[1][0]
-        ):
-            with self._errors():
-                texts = [self._texts.read(number) for number in turns]
-                call = CallParameters.of_form(
-                    self._texts.read(form), self._texts.read(role), case_id, tuple(samples)
-                )
-            messages = tuple(Message(one, text) for one, text in zip(texts[::2], texts[1::2], strict=True))
-            yield Waiting(request.hex(), call, messages)
 
     def fail_rest(self, number: int, error: CallError) -> int:
         """Give every call of a batch that has neither reply nor failure this failure; how many."""
@@ -382,6 +337,13 @@ class JournalBatches:
         with self._writing():
             changed = self._database.execute("UPDATE batch_rows SET failure=NULL WHERE batch=?", (number,))
         return int(changed.rowcount)
+
+    def forget_failure(self, key: str) -> None:
+        """Have a call that failed asked for again."""
+        with self._writing():
+            self._database.execute(
+                "DELETE FROM batch_rows WHERE key=? AND failure IS NOT NULL", (bytes.fromhex(key),)
+            )
 
     def forget_failures(self) -> int:
         """Have the calls that failed asked for again; how many."""

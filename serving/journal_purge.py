@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
 from serving.journal import CallCount, JournalError
-from serving.journal_files import open_to_read, open_to_write
-from serving.journal_tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS, columns, has_batches, unpack
+from serving.journal_files import open_to_write
+from serving.journal_tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS, columns, has_batches
 
 _BATCH = 500
-
-
-def texts_of_calls(path: Path, case_ids: Collection[str] | None, *, others: bool = False) -> Iterator[str]:
-    """Prompts and replies of calls, each text once.
-
-    Args:
-        path: The journal.
-        case_ids: Of which cases; None for all.
-        others: The texts of all other cases instead.
-    """
-    with closing(open_to_read(path)) as database:
-        numbers: set[int] = set()
-        rows = list(database.execute("SELECT case_id, prompt, reply FROM calls"))
-        if has_batches(database):
-            rows += database.execute("SELECT case_id, prompt, COALESCE(failure, 0) FROM batch_rows")
-        for case_id, prompt, reply in rows:
-            if (case_ids is None or case_id in case_ids) != others:
-                numbers.update(map(int, prompt.split()))
-                numbers.add(reply)
-        for number in sorted(numbers):
-            row = database.execute("SELECT body FROM texts WHERE id=?", (number,)).fetchone()
-            if row is not None:
-                yield unpack(row[0])
 
 
 def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]:
@@ -68,7 +45,8 @@ def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]
             database.execute("VACUUM")
             _fold_in(database, path)
     except sqlite3.Error as error:
-        raise JournalError(f"{path}: {error}; is the run shown or written by another process?") from error
+        hint = "; is the run shown or written by another process?" if "locked" in str(error) else ""
+        raise JournalError(f"{path}: {error}{hint}") from error
     return removed
 
 

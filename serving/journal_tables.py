@@ -8,9 +8,10 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 OLDEST_READ = 3
-"""Calls of schema 3 have no checksum; there are no batches before schema 5, and none by files before 6."""
+"""Calls of schema 3 have no checksum; there are no batches before schema 5, no column `form` before 6, and
+no counts of thinking before 7."""
 
 FORGOTTEN = 2
 """Value of `rejected` for replies that are asked for anew; they stay, as the trace refers to them."""
@@ -43,7 +44,7 @@ TABLES = (
         retries INTEGER NOT NULL,
         rejected INTEGER NOT NULL,   -- 1: no parser could use it; 2: and it is to be asked for anew
         server INTEGER NOT NULL,
-        logprobs INTEGER NOT NULL,   -- JSON, or the empty text
+        logprobs INTEGER NOT NULL,   -- `reply_details`
         crc INTEGER                  -- `checksum` of the row; NULL in rows of schema 3
     ) WITHOUT ROWID""",
     # Last, so that the others begin on the same pages as in files of earlier schemas.
@@ -71,7 +72,7 @@ TABLES = (
         most_read INTEGER NOT NULL,  -- tokens, for a budget
         most_written INTEGER NOT NULL,
         failure INTEGER,             -- a text: JSON of class and message; NULL while it is away
-        form INTEGER                 -- a text: JSON of what rewrites the request; NULL where nothing has to
+        form INTEGER                 -- a text of earlier versions; NULL
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS batch_requests ON batch_rows (request)",
 )

@@ -37,6 +37,7 @@ class Limits:
         timeout: Seconds after which a request to a server without a complete reply fails.
         max_outage: Seconds for which requests wait for a server that is down, such as during a restart;
             without retries they do not wait.
+        keep_thinking: Whether the journal keeps the text of thinking.
     """
 
     max_connections: int | None = None
@@ -46,6 +47,7 @@ class Limits:
     max_retries: int = DEFAULT_MAX_RETRIES
     timeout: float = DEFAULT_TIMEOUT_S
     max_outage: float = DEFAULT_MAX_OUTAGE_S
+    keep_thinking: bool = False
 
 
 @dataclass(slots=True)
@@ -174,6 +176,13 @@ class AdaptiveLimiter:
         while self.under_way > places:
             self._left.clear()
             await self._left.wait()
+
+    async def opened(self) -> None:
+        """Wait until no pause is left, for a request that has its place."""
+        if (left := self._closed_until - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+            # A longer one may have come meanwhile.
+            await self.opened()
 
     def _is_open(self) -> bool:
         return self.under_way < int(self.width) and time.monotonic() >= self._closed_until

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _MIN_CHARACTERS_A_TOKEN = 3
 """Fewer than English text has in any tokenizer that we know, so that the estimate is on the safe side."""
@@ -71,7 +72,11 @@ class Answer:
     """What came back for one sample. Seconds are of the whole request that the sample was part of.
 
     Attributes:
+        text: The reply, without the thinking before it.
+        output_tokens: All that the model wrote, thinking included.
         estimated: Whether its tokens are estimated, because the server's own counts cannot be used.
+        thinking_tokens: Part of `output_tokens`.
+        thinking: The text of it where the service returns that.
     """
 
     text: str
@@ -84,13 +89,47 @@ class Answer:
     server: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     estimated: bool = False
+    thinking_tokens: int = 0
+    thinking: str = ""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the reply ran into its limit."""
+        return self.finish_reason == "length"
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether the model was cut off before it wrote anything but thinking."""
+        return self.is_cut_off and not self.text
+
+
+def reply_details(answer: Answer) -> str:
+    """The part of an answer that few replies have, as the journal stores it: JSON, empty for most.
+
+    A list holds log-probabilities, an object those and the thinking.
+    """
+    if not answer.thinking_tokens and not answer.thinking:
+        return json.dumps(answer.logprobs) if answer.logprobs else ""
+    found = {name: getattr(answer, name) for name in ("logprobs", "thinking_tokens", "thinking")}
+    return json.dumps({name: value for name, value in found.items() if value})
+
+
+def read_details(text: str) -> dict[str, Any]:
+    """The fields of an `Answer` from its `reply_details`."""
+    stored = json.loads(text) if text else []
+    details: dict[str, Any] = stored if isinstance(stored, dict) else {"logprobs": stored}
+    details["logprobs"] = tuple(
+        TokenLogprob(token, logprob, tuple((name, value) for name, value in top))
+        for token, logprob, top in details.get("logprobs", ())
+    )
+    return details
 
 
 def with_counts(answers: Sequence[Answer], messages: Sequence[Message], max_tokens: int) -> list[Answer]:
     """Estimate what a server has not counted, by the upper estimate that a budget reserves, so that it holds.
 
-    No tokenizer is asked: nothing may come between a reply that is paid for and the journal. A model's hidden
-    thoughts are in no text, so tokens of theirs that a server does not report are not counted.
+    No tokenizer is asked: nothing may come between a reply that is paid for and the journal. Thinking that a
+    service neither returns nor counts is not counted here either.
 
     Args:
         answers: The samples of one request, with `UNKNOWN` where the server's count cannot be used.
@@ -106,13 +145,17 @@ def with_counts(answers: Sequence[Answer], messages: Sequence[Message], max_toke
         if lost_read:
             read = max_prompt_tokens(messages) if index == 0 else 0
         if lost_written:
-            cut = answer.finish_reason == "length"
-            written = max_tokens if cut else -(-len(answer.text) // _MIN_CHARACTERS_A_TOKEN)
+            text = len(answer.text) + len(answer.thinking)
+            written = max_tokens if answer.is_cut_off else -(-text // _MIN_CHARACTERS_A_TOKEN)
+        thought = answer.thinking_tokens
+        if answer.thinking and thought <= 0:
+            thought = -(-written * len(answer.thinking) // (len(answer.thinking) + len(answer.text)))
         counted.append(
             replace(
                 answer,
                 input_tokens=read,
                 output_tokens=written,
+                thinking_tokens=min(max(0, thought), written),
                 cached_tokens=min(max(0, answer.cached_tokens), read),
                 estimated=lost_read or lost_written,
             )

@@ -23,17 +23,36 @@ ROLES: tuple[Role, ...] = get_args(Role)
 PROVIDERS = {
     "embedded": "serving.embedded.backend:EMBEDDED",
     "vllm": "serving.backends.openai_compatible:VLLM",
-    "vllm-offline": "serving.backends.vllm_offline:VLLM_OFFLINE",
     "openai": "serving.backends.hosted_providers:OPENAI",
     "anthropic": "serving.backends.hosted_providers:ANTHROPIC",
     "google_genai": "serving.backends.hosted_providers:GOOGLE_GENAI",
     "deepseek": "serving.backends.hosted_providers:DEEPSEEK",
+    "python": "serving.backends.python_model:PYTHON",
+    "langchain": "serving.backends.python_model:LANGCHAIN",
     "scripted": "serving.backends.scripted:SCRIPTED",
 }
 """Where the `Provider` of each name is defined, in the order of the catalogue. It is imported when used."""
 
 BATCHED = "batch:"
 """Before the string of a model whose calls go in batches of its provider."""
+
+ALIASES = {
+    "ollama": "http://127.0.0.1:11434/v1",
+    "lmstudio": "http://127.0.0.1:1234/v1",
+}
+"""Local programs that serve OpenAI's protocol at an address of theirs."""
+
+_FAMILIES = {
+    "gpt-": "openai",
+    "chatgpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "google_genai",
+    "deepseek": "deepseek",
+}
+"""Providers of hosted models by the beginning of their names."""
 
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+|file:.+))?")
 _KEYED = re.compile(r"@(https?://\S*)", re.IGNORECASE)
@@ -84,11 +103,6 @@ class ModelName:
         """Whether a vLLM server must be started for it, because it names none."""
         return self.provider == "vllm" and self.base_url is None and not self.batched
 
-    @property
-    def by_files(self) -> bool:
-        """Whether its calls are written to files, for a vLLM that this machine does not reach."""
-        return self.provider == "vllm" and self.base_url is None and self.batched
-
     def __str__(self) -> str:
         return f"{BATCHED * self.batched}{self.provider}:{self.name}" + (
             f"@{self.base_url}" if self.base_url else ""
@@ -107,11 +121,12 @@ def parse_model_name(text: str) -> ModelName:
         # First of all, because every other message shows the string.
         provider = text.strip().removeprefix(BATCHED).partition(":")[0]
         check_address(keyed[1], f"model {shown!r}", key_variable(provider))
-    match = _FORM.fullmatch(text.strip().removeprefix(BATCHED))
+    match = _FORM.fullmatch(_without_alias(text.strip().removeprefix(BATCHED)))
     if match is None:
+        hint = _suggestion(text.strip())
         raise ModelError(
             f"model {shown!r} is not of the form provider:name or provider:name@http://host:port/v1; "
-            f"providers: {', '.join(PROVIDERS)}"
+            + (f"did you mean {hint!r}?" if hint else f"providers: {', '.join(PROVIDERS)}")
         )
     name = ModelName(**match.groupdict(), batched=text.strip().startswith(BATCHED))
     if name.provider not in PROVIDERS:
@@ -125,11 +140,33 @@ def parse_model_name(text: str) -> ModelName:
     wrong = next((url for url in name.base_urls if not url.startswith(("http://", "https://"))), None)
     if wrong is not None:
         raise ModelError(f"model {shown!r}: address {wrong!r} does not begin with http:// or https://")
-    if name.provider == "vllm-offline" and name.base_url is not None:
-        raise ModelError(
-            f"model {shown!r} needs no server: write vllm:{name.name}@{name.base_url} to ask one"
-        )
     return name
+
+
+def recorded_name(text: str) -> ModelName:
+    """Read the model string of a run, whose provider may have been removed since.
+
+    Raises:
+        ModelError: The form is wrong.
+    """
+    match = _FORM.fullmatch(text.removeprefix(BATCHED))
+    if match is None:
+        raise ModelError(f"model {redacted(text)!r} is not of the form provider:name")
+    return ModelName(**match.groupdict(), batched=text.startswith(BATCHED))
+
+
+def _without_alias(text: str) -> str:
+    alias, separator, name = text.partition(":")
+    address = ALIASES.get(alias)
+    if address is None or not separator:
+        return text
+    return f"openai:{name}" if "@http" in name else f"openai:{name}@{address}"
+
+
+def _suggestion(text: str) -> str | None:
+    """The full string of a hosted model that is named without its provider."""
+    provider = next((one for start, one in _FAMILIES.items() if text.lower().startswith(start)), None)
+    return f"{provider}:{text}" if provider and re.fullmatch(r"[\w.-]+", text) else None
 
 
 def _listed(name: ModelName, shown: str) -> ModelName:

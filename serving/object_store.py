@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from serving.addresses import host_of, redacted
+from serving.addresses import environment_proxy, host_of, proxy_of, redacted
 from serving.errors import ModelError
-from serving.gate import demand_host
+from serving.gate import demand_route
 from serving.keys import check_address
 from serving.policy import PolicyError
 
@@ -99,8 +99,8 @@ class ObjectStore:
         self._what = what
         self._sends = sends
         protocol, bucket = parse_url(text)
-        self._hosts = _hosts_by_name(protocol, bucket)
-        self.demand()
+        self._origins = _origins_by_name(protocol, bucket)
+        proxy = self.demand()
         self._kind = kind = _PROTOCOLS[protocol]
         for package in dict.fromkeys(("fsspec", kind.package)):
             if find_spec(package) is None:
@@ -111,23 +111,33 @@ class ObjectStore:
         # With its own tables of protocols; each of them is loaded when it is asked for.
         from fsspec.core import url_to_fs
 
-        options = {"auto_mkdir": True} if kind is _FILE else {}
+        options: dict[str, Any] = {"auto_mkdir": True} if kind is _FILE else {}
+        if kind is _GS:
+            options["session_kwargs"] = {"proxy": proxy, "trust_env": False}
         with self._in_words(""):
             self._files, self._root = url_to_fs(
                 self.url, skip_instance_cache=True, use_listings_cache=False, **options
             )
             if kind is _S3:
-                self._hosts = [_host_of_bucket(self._files, bucket)]
-                self.demand()
+                self._origins = [_origin_of_bucket(self._files, bucket)]
+                proxy = self.demand()
+                # It connects at its first request. Without any of ours it would look for some itself.
+                proxies = dict.fromkeys(("http", "https"), proxy) if proxy else {}
+                self._files.config_kwargs = {**self._files.config_kwargs, "proxies": proxies}
 
-    def demand(self) -> None:
+    def demand(self) -> str | None:
         """Ask the gate about the host: also again, as policies may have come since.
 
+        Returns:
+            The proxy that leads there.
+
         Raises:
-            PolicyError: A policy forbids the host, or the user has not allowed it.
+            PolicyError: A policy forbids the host or its proxy, or the user has not allowed it.
         """
-        for host in self._hosts:
-            demand_host(f"https://{host}", f"{self._what} {self.url}", consent=self._sends)
+        proxies = [
+            demand_route(origin, f"{self._what} {self.url}", consent=self._sends) for origin in self._origins
+        ]
+        return proxies[0] if proxies else None
 
     def read(self, name: str, most: int) -> bytes | None:
         """A small object; None where there is none.
@@ -289,27 +299,29 @@ def parse_url(text: str) -> tuple[str, str]:
     return protocol, bucket
 
 
-def _hosts_by_name(protocol: str, bucket: str) -> list[str]:
-    """Hosts that environment and configuration lead to, where no package has to be asked."""
+def _origins_by_name(protocol: str, bucket: str) -> list[str]:
+    """Where environment and configuration lead to, for kinds of which no package has to be asked."""
     kind = _PROTOCOLS[protocol]
     if kind is _GS:
         own = _configured(protocol, "endpoint_url") or os.environ.get("STORAGE_EMULATOR_HOST")
         domain = os.environ.get("GOOGLE_CLOUD_UNIVERSE_DOMAIN") or "googleapis.com"
-        return [_host(own) if own else f"storage.{domain}"]
+        return [_origin(own or f"storage.{domain}")]
     if kind is _AZURE:
-        return _hosts_of_azure(protocol, bucket)
+        return _origins_of_azure(protocol, bucket)
     return []
 
 
-def _hosts_of_azure(protocol: str, bucket: str) -> list[str]:
+def _origins_of_azure(protocol: str, bucket: str) -> list[str]:
     def known(option: str) -> str:
         return _configured(protocol, option) or os.environ.get(f"AZURE_STORAGE_{option.upper()}", "")
 
     account = bucket.partition("@")[2].partition(".")[0] or known("account_name")
     fields = dict(part.partition("=")[::2] for part in known("connection_string").split(";"))
-    hosts = [_host(one) for one in (fields.get("BlobEndpoint"), _configured(protocol, "account_host")) if one]
+    hosts = [one for one in (fields.get("BlobEndpoint"), _configured(protocol, "account_host")) if one]
     if fields.get("AccountName") and "BlobEndpoint" not in fields:
-        hosts.append(f"{fields['AccountName']}.blob.{fields.get('EndpointSuffix') or 'core.windows.net'}")
+        scheme = fields.get("DefaultEndpointsProtocol") or "https"
+        suffix = fields.get("EndpointSuffix") or "core.windows.net"
+        hosts.append(f"{scheme}://{fields['AccountName']}.blob.{suffix}")
     if account and not _configured(protocol, "account_host"):
         hosts.append(f"{account}.blob.core.windows.net")
     if not hosts:
@@ -317,7 +329,14 @@ def _hosts_of_azure(protocol: str, bucket: str) -> list[str]:
             f"{protocol}://{bucket}: no account is named; write"
             f" {protocol}://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, or set AZURE_STORAGE_ACCOUNT_NAME"
         )
-    return hosts
+    origins = [*map(_origin, hosts)]
+    for origin in origins:
+        if environment_proxy(origin) and proxy_of(origin) is None:
+            raise StorageError(
+                f"{protocol}://{bucket}: Azure's client would ask the proxy of the environment for"
+                f" {host_of(origin)}; name that host in no_proxy"
+            )
+    return origins
 
 
 def _configured(protocol: str, option: str) -> str:
@@ -330,17 +349,18 @@ def _configured(protocol: str, option: str) -> str:
     return next((str(conf[name][option]) for name in names if conf.get(name, {}).get(option)), "")
 
 
-def _host(address: str) -> str:
-    """The host of an address with or without its scheme."""
-    return host_of(address if "://" in address else f"//{address}") or address
+def _origin(address: str) -> str:
+    """Scheme, host and port of an address, which has HTTPS where it names no scheme."""
+    url = address if "://" in address else f"https://{address}"
+    return f"{url.partition('://')[0].lower()}://{host_of(url) or address}"
 
 
 class _NotSentError(Exception):
     """A request that was only to be addressed."""
 
 
-def _host_of_bucket(files: Any, bucket: str) -> str:
-    """The host that requests for a bucket of S3 go to: region, endpoint, profile and style decide that.
+def _origin_of_bucket(files: Any, bucket: str) -> str:
+    """Where requests for a bucket of S3 go to: region, endpoint, profile and style decide that.
 
     botocore addresses a request, from the same values as s3fs gives it, and is kept from sending it. Keys of
     no use spare it the search for some, which may ask servers.
@@ -351,7 +371,7 @@ def _host_of_bucket(files: Any, bucket: str) -> str:
     addressed: list[str] = []
 
     def keep_back(request: Any, **_: object) -> None:
-        addressed.append(_host(request.url))
+        addressed.append(_origin(request.url))
         raise _NotSentError
 
     given = {name: value for name, value in files.client_kwargs.items() if not name.startswith("aws_")}

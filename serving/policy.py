@@ -18,6 +18,7 @@ from pydantic import Field, field_validator
 from cases.copies import fetch, folder_of, url_of
 from cases.definitions import DefinitionKind, Section
 from cases.url_names import name_of
+from serving.addresses import ip_address, is_loopback, is_public, plain_host
 from serving.errors import ModelError
 from serving.model_name import PROVIDERS
 
@@ -25,12 +26,6 @@ FILE = "policy.yaml"
 """Beside the cases, or in the user's configuration folder."""
 
 LOOPBACK, PRIVATE = "loopback", "private"
-
-_PRIVATE_NETWORKS = tuple(
-    ipaddress.ip_network(text)
-    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10")
-)
-_PRIVATE_NAMES = (".local", ".localdomain", ".internal", ".lan", ".home.arpa", ".localhost")
 
 Action = Literal["batches", "export_payloads", "bundle_texts", "view_from_other_hosts"]
 
@@ -218,30 +213,8 @@ def keep_beside(folder: Path, policies: Iterable[HeldPolicy]) -> None:
         (folder / FILE).write_text(yaml.safe_dump(rules, sort_keys=False), "utf-8")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or address alone; nothing is looked up."""
-    address = _address(host)
-    return host == "localhost" if address is None else address.is_loopback
-
-
-def is_public(host: str) -> bool:
-    """Whether a host may be anybody's: neither this machine nor in a private network, by its name alone.
-
-    A name of a single part, such as `gpu01`, is one of the local network.
-    """
-    address = _address(host)
-    if address is not None:
-        return not (address.is_loopback or any(address in network for network in _PRIVATE_NETWORKS))
-    return not (host == "localhost" or "." not in host or host.endswith(_PRIVATE_NAMES))
-
-
-def plain_host(host: str) -> str:
-    """A host in the form in which hosts are compared: lower case, no brackets, no dot at the end."""
-    return host.strip("[]").rstrip(".").lower()
-
-
 def _matches(host: str, rules: Sequence[str]) -> bool:
-    address = _address(host)
+    address = ip_address(host)
     for rule in rules:
         network = _network(rule)
         if rule == LOOPBACK:
@@ -251,19 +224,10 @@ def _matches(host: str, rules: Sequence[str]) -> bool:
         elif network is not None:
             found = address is not None and address.version == network.version and address in network
         else:
-            found = fnmatchcase(host, rule.lower())
+            found = host == plain_host(rule) or fnmatchcase(host, rule.lower())
         if found:
             return True
     return False
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
 
 
 def _network(rule: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

@@ -16,7 +16,7 @@ from typing import Any
 from serving.budget import Budget, BudgetSpent, Reservation, Spend
 from serving.client import ModelClient, spend
 from serving.endpoint import Endpoint
-from serving.journal import Journal, Question
+from serving.journal import Journal, JournalError, Question
 from serving.messages import Answer
 
 RelayMessage = tuple[Any, ...]
@@ -75,13 +75,13 @@ class RelayedCalls:
     async def keep_all(
         self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
     ) -> dict[int, Answer]:
-        """Send the answers of one request, before the case goes on with them."""
-        self._line.tell(("store", list(answered), role, case_id))
+        """Send the answers of one request, and wait until they are committed."""
+        await self._line.ask("store", list(answered), role, case_id)
         return {question.sample: answer for question, answer in answered}
 
     async def reject_all(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use."""
-        self._line.tell(("reject", list(keys)))
+        await self._line.ask("reject", list(keys))
 
 
 class RelayedBudget(Budget):
@@ -140,11 +140,25 @@ def relay_rates(endpoints: Mapping[str, Endpoint], line: Line) -> None:
 class Desk:
     """The end at the process that writes the run, for one worker. Close it when the worker is gone."""
 
-    def __init__(self, client: ModelClient, journal: Journal, reply: Callable[[int, Any], None]) -> None:
-        """Of a client that has the journal, the budget and the endpoints with their whole limits."""
+    def __init__(
+        self,
+        client: ModelClient,
+        journal: Journal,
+        reply: Callable[[int, Any], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """Of a client that has the journal, the budget and the endpoints with their whole limits.
+
+        Args:
+            client: Counts, and asks nothing.
+            journal: Of the run.
+            reply: Called with the number of what was asked, and the reply.
+            fail: Called with what ends the run.
+        """
         self._client = client
         self._journal = journal
         self._reply = reply
+        self._fail = fail
         self._open: dict[int, asyncio.Future[Spend]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -152,15 +166,15 @@ class Desk:
         """Do what a worker asks for; False where it is none of this.
 
         Raises:
-            JournalError: The journal cannot be read or written.
+            JournalError: The journal cannot be read.
         """
         match message:
             case ("find", number, keys):
                 self._reply(number, [self._journal.find_key(key) for key in keys])
-            case ("store", answered, role, case_id):
-                self._store(answered, role, case_id)
-            case ("reject", keys):
-                self._journal.reject(keys)
+            case ("store", number, answered, role, case_id):
+                self._begin(self._store(number, answered, role, case_id))
+            case ("reject", number, keys):
+                self._begin(self._reject(number, keys))
             case ("reserve", number, maximum, case_id):
                 settled = self._open[number] = asyncio.get_running_loop().create_future()
                 self._begin(self._reserve(number, maximum, case_id, settled))
@@ -185,14 +199,29 @@ class Desk:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _store(self, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str) -> None:
+    async def _store(
+        self, number: int, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str
+    ) -> None:
         price = self._client.prices.get(answered[0][0].model)
         answers = [answer for _, answer in answered]
-        self._journal.store_samples(answered, role=role, case_id=case_id)
+        try:
+            await self._journal.keep_all(answered, role=role, case_id=case_id)
+        except JournalError as error:
+            self._fail(error)
+            return
         self._client.count_all(answers, price)
         budget = self._client.budget
         if not budget.limited:
             budget.spent = budget.spent.plus(spend(answers, price))
+        self._reply(number, None)
+
+    async def _reject(self, number: int, keys: Sequence[str]) -> None:
+        try:
+            await self._journal.reject_all(keys)
+        except JournalError as error:
+            self._fail(error)
+            return
+        self._reply(number, None)
 
     async def _reserve(
         self, number: int, maximum: Spend, case_id: str, settled: asyncio.Future[Spend]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -105,6 +106,12 @@ class Started:
         """The exit code, if it has ended; that of a signal is negative."""
         return self._process.exitcode
 
+    @property
+    def resident_mb(self) -> float:
+        """The memory that it has."""
+        assert self._process.pid is not None
+        return resident_mb(self._process.pid)
+
     def send_signal(self, number: int) -> None:
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
@@ -118,6 +125,14 @@ class Started:
             self._process.join()
             raise TimeoutError(f"the command did not end in {timeout:g} s")
         return code
+
+
+def resident_mb(process: int) -> float:
+    """The memory of a process; Linux alone tells it."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 @cache
@@ -169,6 +184,11 @@ def _words_for(encoder: str) -> LexicalEmbedder:
     from retrieval.embeddings import LexicalEmbedder
 
     return LexicalEmbedder(1024)
+
+
+def program(name: str) -> Path:
+    """A program that a package of the development extra has brought."""
+    return Path(sys.executable).with_name(name)
 
 
 def said(*arguments: str | Path) -> str:

@@ -24,10 +24,10 @@ from runs.folder import RunFolder
 from runs.manifest import WAITING, RunError
 from runs.reading import Run
 from runs.reviewed_gold import reviewed_cases
-from runs.reviewers import ReviewedRun, Standing, queue_of
+from runs.reviewers import Outdated, ReviewedRun, Standing, queue_of
 from runs.reviews import MAX_REVIEWER
 from viewer.addresses import ServedAddresses
-from viewer.case_parts.review import Outdated, Typed, Visit, read_form, review_of
+from viewer.case_parts.review import Typed, Visit, read_form, review_of
 from viewer.going_on import GoingOn
 from viewer.guard import INLINE_STYLE_POLICY
 from viewer.opened_run import Ended, OpenedRun
@@ -111,7 +111,7 @@ def _refused(run: Path, person: Person, what: str, told: str, **facts: str) -> H
 def seen(standing: Standing) -> Standing:
     """What the one who asks may see of a case's reviews; until all have labelled it, no one else's."""
     person = signed_in()
-    return standing if person is None or person.may("admin") else standing.seen_by(person.name)
+    return standing if person is None else standing.seen_by(person.name, admin=person.may("admin"))
 
 
 class Reviewing:
@@ -244,7 +244,7 @@ class Reviewing:
 def _save(run: Run, reviewed: ReviewedRun, case_id: str, typed: Typed) -> bool:
     """Add the review; whether the case waited for it."""
     line = run.line(case_id)
-    made = review_of(line, seen(reviewed.standing(case_id)).history, typed)
+    made = review_of(line, seen(reviewed.standing(case_id)), typed)
     reviewed.reviews.add(made, noted=session_fact())
     return bool(line["status"] == WAITING)
 

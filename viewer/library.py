@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -58,13 +58,20 @@ def _stem(path: Path) -> str:
 class Library:
     """Runs by name, found below some folders. Every method may be called from any thread."""
 
-    def __init__(self, roots: Sequence[Path], report: Report = lambda _: None) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        report: Report = lambda _: None,
+        visible: Callable[[Path], bool] = lambda _: True,
+    ) -> None:
         """Find the runs.
 
         Args:
             roots: Run folders, or folders that hold some.
             report: Called with a line about anything that takes long.
+            visible: Whether the person whose request is answered may see a run.
         """
+        self._visible = visible
         self.roots = roots
         self.report = report
         self._lock = threading.Lock()
@@ -80,7 +87,8 @@ class Library:
                 found = dict.fromkeys(find_runs(self.roots))
                 self._paths = name_runs(found, self._paths)
                 self._searched = time.monotonic()
-            return list(self._paths)
+            paths = dict(self._paths)
+        return [name for name, path in paths.items() if self._visible(path)]
 
     def get(self, name: str) -> OpenedRun | None:
         """The run of this name; None where there is none."""
@@ -88,7 +96,7 @@ class Library:
             self.names()
         with self._lock:
             path = self._paths.get(name)
-            if path is None:
+            if path is None or not self._visible(path):
                 return None
             run = self._runs.setdefault(name, OpenedRun(path, self.report))
             self._used[name] = None

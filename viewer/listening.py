@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import html
 import os
+import resource
 import shutil
 import socket
 import ssl
@@ -15,12 +16,13 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from cases.errors import InputError
+from serving.addresses import is_loopback, plain_host
 from serving.gate import demand_listening
-from serving.policy import is_loopback, plain_host
+from viewer.descriptors import BACKLOG, FEWEST_CONNECTIONS, MAX_CONNECTIONS, RESERVE, descriptors
 from viewer.guard import TOKEN, new_token
 from viewer.library import Library
 
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8377
 MAX_HEAD_BYTES = 1 << 16
 """Of a request's first line and headers; more, and the connection is closed."""
-_BACKLOG = 128
 _LAST_ANSWERS = 2
 """Seconds that responses in progress may still take when the server ends."""
 
@@ -57,6 +58,10 @@ def listen(host: str, port: int | None) -> socket.socket:
         OSError: The host is not an address of this machine.
     """
     demand_listening(host)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MAX_CONNECTIONS
+    if descriptors() < (allowed := wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if port is not None:
         return _bound(host, port)
     try:
@@ -148,14 +153,37 @@ def serve(
         going_on.close()
 
 
+class _Listener(socket.socket):
+    """Accepts no connection that would take one of the last descriptors.
+
+    Connections count from the end of their TLS handshake on, and descriptors are taken before it.
+    """
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """A new connection.
+
+        Raises:
+            ConnectionAbortedError: There are too many.
+        """
+        connection, address = super().accept()
+        if connection.fileno() >= max(FEWEST_CONNECTIONS, descriptors() - RESERVE):
+            connection.close()
+            raise ConnectionAbortedError
+        return connection, address
+
+
 def configured(app: ASGIApp, certificate: Certificate | None = None) -> uvicorn.Config:
     """How the application is served."""
     import uvicorn
 
+    from viewer.connections import LimitedConnection
+
     return uvicorn.Config(
         app,
-        # Whoever has no key may send headers, too: the faster parser would keep any amount of them.
-        http="h11",
+        http=LimitedConnection,
+        # uvloop accepts by itself, and not by `_Listener`.
+        loop="asyncio",
+        backlog=BACKLOG,
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         log_level="warning",
         # It would contain case ids and the key.
@@ -174,11 +202,11 @@ def _bound(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    bound = socket.socket(family, kind, protocol)
+    bound = _Listener(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-        bound.listen(_BACKLOG)
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         if error.errno == errno.EADDRINUSE:

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cases.errors import InputError
+from graph.system import UnknownSystem
 from ranking.errors import RankerError
 from runs.manifest import RunError
 from serving.journal import JournalError
@@ -95,7 +96,7 @@ class Server:
             return ListedRun(name, name, fault="the folder is gone")
         try:
             return listed(name, run.path, *run.totals(), run.answers())
-        except RunError as error:
+        except (RunError, UnknownSystem) as error:
             return ListedRun(name, str(run.path), fault=str(error))
 
     def _run(self, request: Request) -> Response:
@@ -254,6 +255,7 @@ def _served(pages: Sequence[Route], signing_in: SigningIn | None) -> Starlette:
         exception_handlers={
             HTTPException: _refused,
             RunError: _unreadable,
+            UnknownSystem: _unreadable,
             InputError: _unreadable,
             JournalError: _unreadable,
             RankerError: _unreadable,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from cases.errors import InputError
 from viewer.users import ROLES, Role, User, Users
 
 IDLE = 30 * 60.0
@@ -20,8 +22,10 @@ LONGEST = 12 * 3600.0
 """Seconds after which it ends however much it is used."""
 ATTEMPTS = 10
 WINDOW = 300.0
-"""So many attempts to sign in may fail from one address within so many seconds."""
-_MOST_ADDRESSES = 10_000
+"""So many attempts with the id of one token may fail from one address within so many seconds."""
+_MOST_COUNTED = 10_000
+_AT_ONCE = 2
+"""Tokens that are checked side by side: each takes memory and time on purpose."""
 
 End = Literal["signed out", "idle", "too long", "removed", "renewed", "expired", "the server has ended"]
 
@@ -34,11 +38,13 @@ class Person:
         name: As the list of users has it.
         role: What they may do.
         session: Tells their sessions apart in the audit log; it opens nothing.
+        lasts: Whether the session goes on, for streams that outlast their request.
     """
 
     name: str
     role: Role
     session: str
+    lasts: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
 
     def may(self, role: Role) -> bool:
         """Whether they may do what a role may."""
@@ -131,7 +137,12 @@ class Sessions:
             return None
         if use:
             session.used = self._clock()
-        return Person(user.name, user.role, session.label)
+        return Person(user.name, user.role, session.label, lambda: self._lasts(key))
+
+    def _lasts(self, key: str) -> bool:
+        with contextlib.suppress(InputError):
+            return self.person(key, use=False) is not None
+        return False
 
     def end(self, key: str | None) -> None:
         """Sign out."""
@@ -173,8 +184,55 @@ class Sessions:
             self._ended(Person(session.user, role, session.label), why)
 
 
+class TooManyAttempts(Exception):
+    """A token is not checked now; `seconds` later it may be."""
+
+    def __init__(self, seconds: float) -> None:
+        """Wait so long."""
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class TokenChecks:
+    """Finds the user of a token, and limits wrong ones. May be called from any thread."""
+
+    def __init__(self, users: Users, clock: Callable[[], float], now: Callable[[], datetime]) -> None:
+        """Start with no attempts.
+
+        Args:
+            users: Who may sign in.
+            clock: Monotonic seconds.
+            now: The time of day, for tokens that expire.
+        """
+        self._users, self._now = users, now
+        self._attempts = Attempts(clock)
+        self._places = threading.Semaphore(_AT_ONCE)
+
+    def user(self, token: str, address: str) -> User | None:
+        """The user of a token; None if it is nobody's, or has expired.
+
+        Attempts count by address and by the id of the token: clients behind one proxy have one address.
+
+        Raises:
+            TooManyAttempts: Too many tokens with this id were wrong.
+            InputError: The list of users cannot be used.
+        """
+        named = self._users.named_by(token)
+        tried = f"{address} {'' if named is None else named.id}"
+        if seconds := self._attempts.take(tried):
+            raise TooManyAttempts(seconds)
+        if named is None:
+            # Hashing tokens without a user would delay everybody else; an id is no secret.
+            return None
+        with self._places:
+            user = self._users.of_token(token, self._now())
+        if user is not None:
+            self._attempts.succeeded(tried)
+        return user
+
+
 class Attempts:
-    """How often signing in has failed, by address of the client. May be called from any thread."""
+    """Failed attempts to sign in, by what they have in common. May be called from any thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Nobody has tried yet; the clock counts seconds that only grow."""
@@ -182,7 +240,7 @@ class Attempts:
         self._failed: dict[str, deque[float]] = {}
         self._lock = threading.Lock()
 
-    def take(self, address: str) -> float:
+    def take(self, tried: str) -> float:
         """Count an attempt before it is looked at, so that many at once gain nothing.
 
         Returns:
@@ -190,12 +248,12 @@ class Attempts:
         """
         with self._lock:
             at = self._clock()
-            if len(self._failed) >= _MOST_ADDRESSES:
+            if len(self._failed) >= _MOST_COUNTED:
                 # Addresses cost nothing in some networks, and memory does here.
                 self._failed = {one: times for one, times in self._failed.items() if _recent(times, at)}
-                if len(self._failed) >= _MOST_ADDRESSES:
+                if len(self._failed) >= _MOST_COUNTED:
                     return WINDOW
-            times = self._failed.setdefault(address, deque())
+            times = self._failed.setdefault(tried, deque())
             while times and at - times[0] >= WINDOW:
                 times.popleft()
             if len(times) >= ATTEMPTS:
@@ -203,10 +261,10 @@ class Attempts:
             times.append(at)
             return 0.0
 
-    def succeeded(self, address: str) -> None:
-        """Forget the attempts of an address."""
+    def succeeded(self, tried: str) -> None:
+        """Forget the attempts."""
         with self._lock:
-            self._failed.pop(address, None)
+            self._failed.pop(tried, None)
 
 
 def _recent(times: deque[float], at: float) -> bool:

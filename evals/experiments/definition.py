@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from cases.definitions import DefinitionKind, Section
-from cases.places import Place
 from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 from serving.fetched import InputPath
@@ -72,7 +71,7 @@ class Experiment(Section):
     key: tuple[InputPath, ...] = ()
     tune_on: tuple[InputPath, ...] = ()
     tune_key: tuple[InputPath, ...] = ()
-    demos: Place | None = None
+    demos: Path | None = None
     corpus: Path | None = None
     index: Path | None = None
     model: tuple[str, ...] = ()
@@ -94,7 +93,7 @@ class Experiment(Section):
         return self
 
     @property
-    def places(self) -> dict[str, Path | str]:
+    def places(self) -> dict[str, Path]:
         """Where resources are, by the name of their option."""
         given = {"demos": self.demos, "corpus": self.corpus, "index": self.index}
         return {name: path for name, path in given.items() if path is not None}

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cases.files import json_bytes, write_atomically
@@ -64,7 +65,13 @@ class Cells:
     tuning: Mapping[str, RunFolder]
 
 
-def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | None) -> list[PlannedCell]:
+def plan(
+    experiment: Experiment,
+    out: Path,
+    models: Sequence[str],
+    limit: int | None,
+    everywhere: Mapping[str, Any] = MappingProxyType({}),
+) -> list[PlannedCell]:
     """Check every recipe and model string of an experiment before anything is asked.
 
     Args:
@@ -72,6 +79,7 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
         out: Its folder.
         models: Model strings for cells that name none, instead of the experiment's.
         limit: Only the first cases.
+        everywhere: Recipe values of all cells, by dotted field.
 
     Raises:
         RecipeError: Of a cell: its recipe cannot be read, or has no field for what the cell sets.
@@ -91,7 +99,8 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
         origin = cell.recipe or experiment.recipe
         try:
             loaded = load_recipe(origin)
-            recipe = override(loaded, cell.set, origin)
+            overrides = {**cell.set, **everywhere}
+            recipe = override(loaded, overrides, origin)
         except RecipeError as error:
             raise RecipeError(f"cell {name!r}: {error}") from None
         used = used_places(find_system(recipe.system).resources, recipe)
@@ -102,7 +111,7 @@ def plan(experiment: Experiment, out: Path, models: Sequence[str], limit: int | 
             inputs=experiment.cases,
             keys=experiment.key,
             models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
-            overrides=cell.set,
+            overrides=overrides,
             places={place: path for place, path in experiment.places.items() if place in used},
             selection=Selection(limit=limit),
         )

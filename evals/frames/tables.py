@@ -107,6 +107,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("input_tokens", _WHOLE),
         ("output_tokens", _WHOLE),
         ("cached_tokens", _WHOLE),
+        ("thinking_tokens", _WHOLE),
+        ("effort", _TEXT),
         ("seconds", _REAL),
         ("retries", _WHOLE),
         ("replayed", _FLAG),
@@ -165,7 +167,7 @@ def rows_of_case(run: NamedRun, line: Line, trace: list[Line]) -> Iterator[tuple
     columns = [name for name in SCHEMAS["calls"].names if name not in ("run", "case_id", "node")]
     for step in trace:
         for call in step.get("calls", ()):
-            row = {name: call.get(name) for name in columns}
+            row = {"thinking_tokens": 0} | {name: call[name] for name in columns if name in call}
             yield (
                 "calls",
                 of_case | {"node": step["node"]} | row | {"fault": call.get("fault") and "rejected"},

@@ -56,7 +56,7 @@ class Wanted:
     trials: int = 20
     variants: int = 4
     test: float | CaseFiles = 0.5
-    demos: Path | str | None = None
+    demos: Path | None = None
     seed: int = 42
     description: str = DESCRIPTION
     limits: Limits = field(default_factory=Limits)

@@ -147,7 +147,8 @@ def literal_values(field: str) -> tuple[Value, ...]:
     """All values of a field of the settings of evidence."""
     annotation = EvidenceSettings.model_fields[field].annotation
     assert get_origin(annotation) is Literal, f"evidence.{field} takes no list of values"
-    return get_args(annotation)
+    # `auto` is decided for a model before a run begins, so it is no choice of its own.
+    return tuple(value for value in get_args(annotation) if value != "auto")
 
 
 def value_at(values: Mapping[str, Any], field: str) -> Any:

@@ -26,7 +26,8 @@ import yaml
 from cases.files import write_atomically
 from cases.records import Case
 from prompts import Prompt
-from prompts.loader import PromptFile, Turn, find_version
+from prompts.loader import PromptFile, Turn
+from prompts.versions import find_sources
 from serving.ask import Ask, Reply
 from serving.client import ModelClient
 from serving.errors import InvalidReply
@@ -218,9 +219,8 @@ def write_prompts(folder: Path, version: str, replaced: Mapping[str, PromptFile]
         InputError: The folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for entry in find_version(version).iterdir():
-        if entry.name.endswith(".yaml"):
-            write_atomically(folder / entry.name, [entry.read_bytes()])
+    for name, source in find_sources(version).items():
+        write_atomically(folder / f"{name}.yaml", [source.file.read_bytes()])
     for name, file in replaced.items():
         values = file.model_dump(mode="json", exclude_defaults=True)
         text = yaml.dump(values, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=110)

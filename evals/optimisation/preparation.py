@@ -152,7 +152,12 @@ class Preparation:
         journal = Journal(self.out / CALLS)
         spent = sum(read + written for read, written, _ in journal.tokens().values())
         budget = Budget(max_tokens=wanted.budget, spent=Spend(spent))
-        client = ModelClient(connect_roles(wanted.models, addresses), journal, wanted.limits, budget=budget)
+        recipe = wanted.given.loaded
+        backends = {
+            role: one.at_effort(recipe.effort_of(role))
+            for role, one in connect_roles(wanted.models, addresses).items()
+        }
+        client = ModelClient(backends, journal, wanted.limits, budget=budget)
         try:
             for one in wanted.given.instructions():
                 name = one.prompt.name

@@ -23,7 +23,7 @@ from runs.manifest import Manifest
 from runs.without_text import because_without_text, error_type, facts_without_text
 from serving.journal import Journal
 from serving.messages import Message
-from serving.model_name import parse_model_name
+from serving.model_name import recorded_name
 
 _END = "__end__"
 _INVALID_REPLY = "invalid_output"
@@ -219,7 +219,7 @@ def call_span(
         interval: When it was made.
         journal: Where its prompt and reply are; None leaves out both, and the fault of the reply.
     """
-    model = parse_model_name(call["model"])
+    model = recorded_name(call["model"])
     provider = _PROVIDERS.get(model.provider, model.provider)
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "chat",
@@ -262,7 +262,16 @@ def _tokens(call: dict[str, Any]) -> dict[str, Value]:
     read, written, cached = call["input_tokens"], call["output_tokens"], call["cached_tokens"]
     if call["replayed"]:
         return {"evigraph.replayed.input_tokens": read, "evigraph.replayed.output_tokens": written}
-    return {
+    thought = call.get("thinking_tokens", 0)
+    thinking: dict[str, Value] = {}
+    if thought:
+        thinking = {
+            "gen_ai.usage.reasoning.output_tokens": thought,
+            "llm.token_count.completion_details.reasoning": thought,
+        }
+    if call.get("effort"):
+        thinking["gen_ai.request.reasoning.level"] = call["effort"]
+    return thinking | {
         "gen_ai.usage.input_tokens": read,
         "gen_ai.usage.output_tokens": written,
         "gen_ai.usage.cache_read.input_tokens": cached,

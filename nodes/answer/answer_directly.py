@@ -172,6 +172,8 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
 
 def _faults(text: str, case: Case, settings: DirectSettings) -> list[str]:
     reply = read_direct_reply(text, case.sentence_ids)
+    if reply.essential is not None and not reply.answer.sentences:
+        return ["it has no answer after its line of ids"]
     faults = citation_faults(reply.answer, settings, count_citations=False)
     return [*(["it has no line of essential ids"] if reply.essential is None else []), *faults]
 

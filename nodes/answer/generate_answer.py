@@ -151,7 +151,6 @@ GENERATE_ANSWER = NodeSpec(
             optional=_LIMITS,
             demonstration=CASE_VARIABLES | {"evidence", "answer"},
             correction=True,
-            falls_back=False,
         ),
         Contract(
             name="answer_from_evidence",

@@ -31,6 +31,7 @@ def as_failure(error: BaseException) -> NodeFailure:
 
     Raises:
         JournalError, BudgetSpent: What ends the run is not the failure of one case.
+        CallError: A service denies access, which every other case would meet as well.
         CallPending: The case has not failed, it waits.
     """
     if isinstance(error, (JournalError, BudgetSpent, CallPending)):
@@ -38,5 +39,7 @@ def as_failure(error: BaseException) -> NodeFailure:
     if isinstance(error, NodeFailure):
         return error
     if isinstance(error, CallError):
+        if error.error_class == "auth":
+            raise error
         return NodeFailure(error.error_class, str(error))
     return NodeFailure("internal", f"{type(error).__name__}: {error}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from cases.definitions import Section, values_sha256
-from serving.model_name import Role
+from serving.model_name import ROLES, Role
+from serving.thinking import Effort
 
 AnySection = TypeVar("AnySection", bound="RecipeSection")
 
@@ -64,6 +65,8 @@ class Recipe(Section):
         system: Which graph it is for.
         prompts: Version of the prompts, or a folder of the user's.
         models: Models by role, where `--model` does not say otherwise.
+        effort: How much models think before they write, by role or one word for all: off, minimal, low,
+            medium, high or max. Where it is silent, as their providers have it.
         seed: Sent where the backend takes one.
         held_out: Ids of cases that never serve as demonstrations.
     """
@@ -71,8 +74,28 @@ class Recipe(Section):
     system: str
     prompts: str = "default"
     models: dict[Role, str] = Field(default_factory=dict)
+    effort: dict[Role, Effort] = Field(default_factory=dict)
     seed: int = 42
     held_out: tuple[str, ...] = ()
+
+    @field_validator("effort", mode="before")
+    @classmethod
+    def _one_word_for_all_roles(cls, value: Any) -> Any:
+        # YAML reads a bare `off` as false.
+        words = value if isinstance(value, Mapping) else dict.fromkeys(ROLES, value)
+        return {role: "off" if word is False else word for role, word in words.items()}
+
+    @model_serializer(mode="wrap")
+    def _without_no_effort(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Recipes that leave the effort to the provider keep the hash that they had without the field."""
+        dumped: dict[str, Any] = dump(self)
+        if not self.effort:
+            dumped.pop("effort", None)
+        return dumped
+
+    def effort_of(self, role: Role) -> Effort | None:
+        """The effort of a role; `reflect` continues the conversation of `label` and follows it."""
+        return self.effort.get(role, self.effort.get("label") if role == "reflect" else None)
 
     def section(self, kind: type[AnySection]) -> AnySection:
         """The section of a kind, whatever this system calls it.

@@ -9,7 +9,7 @@ from retrieval.pools.neighbours import Neighbour
 from serving.ask import CallRecord
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
-ReplyFormName = Literal["labels", "ids", "pointwise"]
+ReplyFormName = Literal["labels", "ids", "pointwise", "auto"]
 AlignedAnswer = Literal["generated", "clinician"]
 
 

@@ -58,6 +58,7 @@ def count_votes(
         ranked: A ranker's vote.
         weight: Votes that it counts for.
     """
+    assert len({vote["vote"] for vote in votes}) == len(votes), "a vote would count twice"
     named = Counter(id_ for vote in votes for id_ in vote["essential"])
     if ranked is not None:
         named.update(dict.fromkeys(ranked["essential"], weight))
@@ -83,6 +84,7 @@ def effective_threshold(settings: VoteSettings, usable: int, asked: int) -> int:
     Votes that were not requested are not missing: T stays that of all R.
     """
     failed = asked - usable
+    assert failed >= 0, f"{usable} usable votes of {asked}"
     return scaled_threshold(settings.vote_threshold, settings.all_votes - failed, settings.all_votes)
 
 

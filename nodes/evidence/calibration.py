@@ -11,7 +11,7 @@ from pydantic import Field
 from cases.definitions import Section
 from cases.records import Case
 from nodes.core.recipe import Recipe, RecipeSection, set_values
-from nodes.evidence.settings import EvidenceSettings, ReviewSettings
+from nodes.evidence.settings import AUTO, POINTWISE, POINTWISE_VALUES, EvidenceSettings, ReviewSettings
 
 LossName = Literal["wrong_labels", "any_wrong", "missed", "f1"]
 """Of a case, 0 to 1: the share of its sentences with a wrong label; whether there is any; the share of its
@@ -58,6 +58,24 @@ class CalibrationSettings(RecipeSection):
     resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
     evidence_sha256: str
     bound: Bound | None = None
+
+
+def settled_reply(recipe: Recipe, label_model: str) -> dict[str, Any]:
+    """Recipe values that replace the reply `auto`, by dotted field; none for any other reply.
+
+    Args:
+        recipe: Of a run that begins.
+        label_model: Identity of the model that labels.
+    """
+    evidence = recipe.find_section(EvidenceSettings)
+    if evidence is None or evidence.reply != AUTO:
+        return {}
+    made = recipe.find_section(CalibrationSettings)
+    if made is None or evidence.rule is None or made.models.get("label") != label_model:
+        return {"evidence.reply": "labels", "evidence.rule": None}
+    beside = evidence.ranker_votes if evidence.voters == "both" else 0
+    values = {"reply": POINTWISE, "threshold": (1 + beside) // 2 + 1, **POINTWISE_VALUES}
+    return {f"evidence.{name}": value for name, value in values.items()}
 
 
 def case_fingerprint(case: Case) -> str:

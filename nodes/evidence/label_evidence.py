@@ -140,7 +140,7 @@ async def _prompt(state: LabelEvidenceInput, context: Context, case: Case, quest
 
 def _because(got: int, wanted: int, further: bool, demonstrations: int, dropped: Sequence[str]) -> str:
     left_out = f"; {len(dropped)} left out, the context window is full" if dropped else ""
-    votes = f"{got} of {wanted} {'further ' if further else ''}votes"
+    votes = f"{got} of {plural(wanted, 'further vote' if further else 'vote')}"
     return f"{votes} on one prompt with {plural(demonstrations, 'demonstration')}{left_out}"
 
 
@@ -209,7 +209,6 @@ LABEL_EVIDENCE = NodeSpec(
             required=CASE_VARIABLES,
             optional=frozenset({"reply_form"}),
             demonstration=CASE_VARIABLES | {"labels"},
-            falls_back=False,
         ),
         pointwise.CONTRACT,
     ),

@@ -20,6 +20,7 @@ from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
 from serving.ask import Ask, Failure
+from serving.errors import CallError
 from serving.messages import Message
 
 
@@ -99,7 +100,10 @@ def after_reflection(settings: EvidenceSettings) -> Literal["check_votes", "aggr
 async def keep_first_labels(
     state: ReflectOnLabelsInput, error: NodeError, runtime: Runtime[Context]
 ) -> Command[Literal["check_votes", "aggregate_votes"]]:
-    """A reflection that failed: its vote stands as it was, and its siblings go on."""
+    """Keep the vote as it was after a failed call, so that its siblings go on."""
+    if not isinstance(error.error, (NodeFailure, CallError)):
+        # LangGraph also reports the faults of the router after this node here.
+        raise error.error
     vote = state["vote"]
     failure = as_failure(error.error)
     return Command(
@@ -143,7 +147,6 @@ REFLECT_ON_LABELS = NodeSpec(
             required=frozenset(),
             optional=CASE_VARIABLES | {"labels", "reply_form"},
             continues="label_evidence",
-            falls_back=False,
         ),
     ),
     facts={

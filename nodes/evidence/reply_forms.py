@@ -14,7 +14,7 @@ from typing import Any
 from nodes.core.records import ReplyFormName, Vote
 from nodes.core.wording import essential_list, label_map
 from nodes.evidence.label_confidence import label_confidence
-from nodes.evidence.settings import POINTWISE, VoteSettings
+from nodes.evidence.settings import AUTO, POINTWISE, VoteSettings
 from prompts import Prompt
 from serving.ask import Reply
 from serving.errors import InvalidReply
@@ -216,7 +216,7 @@ def _confidence_of_ids(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[st
     return {}
 
 
-REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {
+_FORMS: Mapping[ReplyFormName, ReplyForm] = {
     "labels": ReplyForm(
         instruction="Reply with JSON only: an object with every sentence id, in order, and its label.",
         reply=label_reply,
@@ -236,6 +236,8 @@ REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {
     ),
 }
 
+REPLY_FORMS: Mapping[ReplyFormName, ReplyForm] = {**_FORMS, AUTO: _FORMS["labels"]}
+
 
 def read_vote(form: ReplyForm, index: int, reply: Reply[list[str]], sentence_ids: Sequence[str]) -> Vote:
     """A reply as a vote, with its confidence where the reply came with log-probabilities that show it."""
@@ -250,7 +252,7 @@ def lacks_reply_form(settings: VoteSettings, prompt: Prompt, version: str) -> st
 
     Prompts may ask for the paper's form, the labels of all sentences, in words of their own.
     """
-    if settings.reply in ("labels", POINTWISE) or not settings.asks_model or prompt.uses("reply_form"):
+    if settings.reply in ("labels", POINTWISE, AUTO) or not settings.asks_model or prompt.uses("reply_form"):
         return None
     return (
         f"evidence.reply is {settings.reply!r}, but prompt {prompt.name} of {version!r} has no"

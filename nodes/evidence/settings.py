@@ -17,6 +17,7 @@ from ranking.load import gives_logits
 MAX_VOTES = 101
 
 POINTWISE: ReplyFormName = "pointwise"
+AUTO: ReplyFormName = "auto"
 _MORE_LIKELY_THAN_NOT = FixedThreshold(tau=0.5, fallback=False)
 _RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
 
@@ -155,7 +156,12 @@ class FixedVoteSettings(VoteSettings):
         return self
 
 
-_POINTWISE: Mapping[str, Any] = {"votes": 1, "demonstrations": 0, "reflection": False, "temperature": 0.0}
+POINTWISE_VALUES: Mapping[str, Any] = {
+    "votes": 1,
+    "demonstrations": 0,
+    "reflection": False,
+    "temperature": 0.0,
+}
 """What the reply `pointwise` leaves no choice of."""
 
 
@@ -213,15 +219,15 @@ class EvidenceSettings(VoteSettings):
         fields = cls.model_fields
         beside = values.get("ranker_votes", fields["ranker_votes"].default)
         every = 1 + (beside if values.get("voters") == "both" and isinstance(beside, int) else 0)
-        return {**_POINTWISE, "threshold": every // 2 + 1, **values}
+        return {**POINTWISE_VALUES, "threshold": every // 2 + 1, **values}
 
     @model_validator(mode="after")
     def _pointwise_draws_nothing(self) -> EvidenceSettings:
         if self.model_cutoff is not None and not self.pointwise:
             raise ValueError("model_cutoff is a rule for the reply 'pointwise'")
-        wrong = [name for name, value in _POINTWISE.items() if getattr(self, name) != value]
+        wrong = [name for name, value in POINTWISE_VALUES.items() if getattr(self, name) != value]
         if self.pointwise and wrong:
-            settings = ", ".join(f"{name} to {str(_POINTWISE[name]).lower()}" for name in wrong)
+            settings = ", ".join(f"{name} to {str(POINTWISE_VALUES[name]).lower()}" for name in wrong)
             raise ValueError(f"reply is 'pointwise', which asks once for each sentence: set {settings}")
         return self
 

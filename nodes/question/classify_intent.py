@@ -162,7 +162,6 @@ CLASSIFY_INTENT = NodeSpec(
             name="classify_intent",
             required=frozenset({"narrative", "question"}),
             optional=frozenset({"intents"}),
-            falls_back=False,
         ),
     ),
     results={"intent": whole},

@@ -73,6 +73,8 @@ class ReadingSettings(RecipeSection):
         j: Sentences of `top_j`.
         topj_order: `paper` reads the `j` most similar sentences, most similar first; `released` puts the 20
             most similar in the order of the documents and reads the first `j`.
+        encoder: Folder of the sentence encoder that compares sentences; None is the packaged MiniLM, the
+            paper uses SPICED.
         lowercase: Put sentences into lower case before they are compared and read, as the released code does.
         reader: `llm` asks the `label` model; anything else is the folder of a sequence classifier that was
             trained on natural language inference.
@@ -86,6 +88,7 @@ class ReadingSettings(RecipeSection):
     doc_mode: DocMode = "full"
     j: int = Field(20, ge=1, le=1000)
     topj_order: TopjOrder = "paper"
+    encoder: str | None = Field(None, min_length=1)
     lowercase: bool = False
     reader: str = Field(LLM, min_length=1)
     input: InputForm = "clean"

@@ -102,12 +102,12 @@ def _facts(settings: DocumentSettings) -> dict[str, Any]:
 
 def _weighting(settings: DocumentSettings) -> str:
     if settings.ensemble == "nomination":
-        return f"by nomination: {settings.nominated} of the cross-encoder, then those of the model"
+        return f"by nomination: {settings.nominated} of {settings.first_ranker}, then those of the model"
     if settings.ensemble == "llm":
         return "in the order of the model"
     first, second = settings.weights
     return (
-        f"by weighted scores: {first:g} x {settings.cross_encoder_score} of the cross-encoder,"
+        f"by weighted scores: {first:g} x {settings.cross_encoder_score} of {settings.first_ranker},"
         f" {second:g} x {settings.llm_score} of the model"
     )
 

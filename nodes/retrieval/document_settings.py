@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from nodes.core.recipe import RecipeSection
+from ranking.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
 
 Phase = Literal["a", "b", "both"]
 RankToScore = Literal["linear", "reciprocal", "rrf", "minmax"]
@@ -100,6 +101,13 @@ class DocumentSettings(RecipeSection):
     def scores_documents(self) -> bool:
         """Whether a cross-encoder scores what was found."""
         return self.finds and self.reranker is not None
+
+    @property
+    def first_ranker(self) -> str:
+        """What made the ranking that the model reorders, in words."""
+        if self.reranker is None:
+            return f"the {self.retriever} search"
+        return "the cross-encoder" if self.reranker.startswith(CROSS_ENCODER) else "the reranker"
 
     @property
     def reranks_by_model(self) -> bool:

@@ -184,7 +184,7 @@ async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) 
         "llm_ranking": ranked(kept, [None] * len(kept)),
         "decisions": decision(
             "rerank_by_model",
-            _because(result, len(before), len(starts), len(kept)),
+            _because(result, settings.first_ranker, len(before), len(starts), len(kept)),
             {
                 "order": kept,
                 "before": before,
@@ -272,19 +272,17 @@ def _candidate(document: FoundDocument, words: int) -> str:
     return passage(document["title"], shortened(document["text"], words))
 
 
-def _because(result: _Outcome, candidates: int, windows: int, kept: int) -> str:
+def _because(result: _Outcome, first: str, candidates: int, windows: int, kept: int) -> str:
     if not windows:
         return f"nothing to order in {plural(candidates, 'document')}"
     if len(result.failed) == windows:
-        return (
-            f"the order of the cross-encoder stands: the model gave none for {plural(candidates, 'document')}"
-        )
+        return f"the order of {first} stands: the model gave none for {plural(candidates, 'document')}"
     prompts = "1 prompt" if windows == 1 else f"{windows} prompts"
     parts = [f"the best {kept} of {plural(candidates, 'document')}, asked for in {prompts}"]
     if result.unknown or result.repeated:
         parts.append(f"{len(result.unknown)} unknown and {result.repeated} repeated ones were dropped")
     if result.padded:
-        parts.append(f"{result.padded} places were filled in the order of the cross-encoder")
+        parts.append(f"{result.padded} places were filled in the order of {first}")
     if result.failed:
         parts.append(f"{len(result.failed)} prompts gave no order")
     return "; ".join(parts)

@@ -98,7 +98,7 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
     """
     from serving.addresses import redacted
     from serving.errors import ModelError
-    from serving.gate import demand_host
+    from serving.gate import demand_route
     from serving.keys import check_address
 
     kind, at, url = name.partition("@")
@@ -110,7 +110,7 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
         example = STORES[kind].server
         raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as {example}")
     if at:
-        demand_host(url, f"store {name!r}")
+        demand_route(url, f"store {name!r}")
     if quantisation and not STORES[kind].quantises:
         quantising = " or ".join(name for name, one in STORES.items() if one.quantises)
         raise ModelError(f"the store {kind} takes no quantised vectors; use {quantising}, or leave that out")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
@@ -17,7 +18,7 @@ from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace, kind_of
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
 from serving.errors import CallError, ModelError, classify, redirected
-from serving.gate import demand_host
+from serving.gate import demand_route
 from serving.keys import api_key
 
 _BATCH = 500
@@ -138,8 +139,8 @@ class QdrantStore:
             try:
                 yield
             except ApiException as error:
-                failure = self._failure(error)
-                raise CallError(failure.error_class, f"Qdrant at {self._place}: {failure}") from error
+                variable = kind_of("qdrant").key_variable
+                raise self._failure(error).at(f"Qdrant at {self._place}", variable) from error
 
     def _failure(self, error: ApiException) -> CallError:
         if isinstance(error, UnexpectedResponse) and 300 <= (error.status_code or 0) < 400:
@@ -156,10 +157,12 @@ def _connect(place: Path | str) -> QdrantClient:
         except RuntimeError as error:
             # The client locks its folder; the message names it.
             raise ModelError(f"{error}".splitlines()[0]) from error
-    demand_host(place, f"store qdrant@{place}")
+    proxy = demand_route(place, f"store qdrant@{place}")
     return QdrantClient(
         url=place,
         api_key=api_key(kind_of("qdrant").key_variable),
         timeout=_TIMEOUT_S,
         check_compatibility=False,
+        transport=httpx.HTTPTransport(proxy=proxy),
+        trust_env=False,
     )

@@ -1,1 +1,1 @@
-"""Pools of demonstrations: in a folder, or on a Chroma server that several machines share."""
+"""Pools of demonstrations, each in a folder."""

@@ -40,7 +40,7 @@ _BATCH = 256
 
 
 @contextmanager
-def whole_pool(place: Path | str) -> Iterator[None]:
+def whole_pool(folder: Path) -> Iterator[None]:
     """Reading a pool, of which any part may be damaged.
 
     Raises:
@@ -50,7 +50,7 @@ def whole_pool(place: Path | str) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, ChromaError) as error:
         fault = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{place} is no whole demonstration pool ({fault}): build it again") from None
+        raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
 
 
 class StoredView:

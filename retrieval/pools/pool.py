@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from cases.records import Case
 from retrieval.embeddings import Embedder, Vectors
 from retrieval.pools.compared import View, fingerprint
 from retrieval.pools.folder import CASE_OF_DOCUMENT, open_store, whole_pool
 from retrieval.pools.neighbours import DIGITS, ExactView, Neighbour, Records
-from retrieval.pools.server import ServedPool
 from serving.errors import ModelError
 from serving.journal import text_hash
 
 EXACT_UP_TO = 10_000
 """Largest pool that is ranked exactly. Below it an approximate index misses neighbours for no gain."""
 
-_REMEMBERED_BYTES = 48 * 2**20
-"""Of vectors of cases: those of 30,000 texts by the packaged encoder. Where models answer in batches, a case
-asks for its own again in every round, after all others have."""
+REMEMBERED_BYTES = 4 * 2**20
+"""Of vectors of cases: enough for the two windows of cases that are embedded ahead."""
+
+REMEMBERED_IN_BATCHES = 48 * 2**20
+"""Those of 30,000 texts by the packaged encoder. Where models answer in batches, a case asks for its own
+again in every round, after all others have."""
 
 _CASES_REMEMBERED = 512
 
@@ -33,79 +32,43 @@ _AHEAD = 32
 
 
 class DemonstrationPool:
-    """A pool that was built, opened for reading: in a folder, or on a Chroma server.
+    """A pool that was built, opened for reading.
 
     Rankings are exact, by distance and then by id, up to `EXACT_UP_TO` demonstrations; beyond it Chroma's
-    index answers. A pool on a server is read whole when it is opened; up to that size it stays in memory, and
-    the server is asked no more.
+    index answers.
     """
 
-    def __init__(self, place: Path | str, embedder: Embedder) -> None:
-        """Open a pool in a folder, or at the URL of a server.
+    def __init__(self, folder: Path, embedder: Embedder) -> None:
+        """Open the pool of a folder.
 
         Raises:
             ModelError: There is none, or other weights made its vectors.
-            CallError: The server does not answer, or refuses.
-            PolicyError: No text may go to the server.
         """
-        self.place = place
+        self.folder = folder
         self._embedder = embedder
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._exact: dict[str, ExactView | None] = dict.fromkeys(get_args(View))
-        self._twins: dict[str, dict[str, list[str]]] | None = None
-        if isinstance(place, str):
-            self._open_served(ServedPool(place, get_args(View)))
-        else:
-            self._open_folder(place)
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
-
-    def _open_folder(self, folder: Path) -> None:
-        self._remembers = _CASES_REMEMBERED
-        self.metadata, stored = open_store(folder)
-        self._views: dict[str, _View] = dict(stored)
+        self.metadata, self._views = open_store(folder)
         self._demand_embedder()
         if len(self) <= EXACT_UP_TO:
-            for view, one in stored.items():
+            for view, one in self._views.items():
                 self._exact[view] = ExactView(one.get(include=["embeddings", "metadatas"]))
-
-    def _open_served(self, served: ServedPool) -> None:
-        self.place = str(served.address)
-        self.metadata = served.metadata
-        self._demand_embedder()
-        small = len(self) <= EXACT_UP_TO
-        self._remembers = len(self) if small else _CASES_REMEMBERED
-        self._views = dict(served.views)
-        kept: dict[str, list[Records]] = {view: [] for view in self._views}
-        self._twins = {view: {} for view in self._views}
-        for view, page in served.read():
-            for id_, metadata in zip(page["ids"], page["metadatas"], strict=True):
-                self._twins[view].setdefault(str(metadata["fingerprint"]), []).append(id_)
-            if small:
-                kept[view].append(page)
-                self._remember_cases(page)
-        if small:
-            for view, pages in kept.items():
-                self._exact[view] = ExactView(_joined(pages))
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+        self.remembered_bytes = REMEMBERED_BYTES
 
     def _demand_embedder(self) -> None:
         made_by = self.metadata.get("embedder")
         if made_by != self._embedder.identity:
-            preposition = "at" if isinstance(self.place, str) else "in"
             raise ModelError(
-                f"the pool {preposition} {self.place} was embedded by {made_by}, this recipe uses"
+                f"the pool in {self.folder} was embedded by {made_by}, this recipe uses"
                 f" {self._embedder.identity}: build the pool again or change `embedding`"
             )
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run records of it; of a pool on a server also a hash of all that the server holds of it."""
-        where = (
-            {"url": self.place, "content": self.metadata["content"]}
-            if isinstance(self.place, str)
-            else {"folder": str(self.place.resolve())}
-        )
+        """What a run records of it."""
         return {
-            **where,
+            "folder": str(self.folder.resolve()),
             "sha256": self.sha256,
             "embedder": str(self.metadata["embedder"]),
             "count": len(self),
@@ -145,18 +108,6 @@ class DemonstrationPool:
         exact = self._exact[view]
         if exact is not None:
             return exact.nearest(vector, count, intent, excluded, among)
-        search = partial(self._search, view, vector, count, intent, excluded, among)
-        return await asyncio.to_thread(search) if isinstance(self.place, str) else search()
-
-    def _search(
-        self,
-        view: View,
-        vector: Vectors,
-        count: int,
-        intent: str | None,
-        excluded: Collection[str],
-        among: Collection[str],
-    ) -> list[Neighbour]:
         if not among:
             return self._approximate(view, vector, count, intent, excluded)
         # A filtered index misses neighbours; a list is short enough to rank.
@@ -192,8 +143,6 @@ class DemonstrationPool:
         exact = self._exact[view]
         if exact is not None:
             return exact.having(text)
-        if self._twins is not None:
-            return self._twins[view].get(text, ())
         where: Any = {"fingerprint": text}
         found: list[str] = self._views[view].get(where=where, include=[])["ids"]
         return found
@@ -203,9 +152,7 @@ class DemonstrationPool:
         known = self._cases.get(case_id)
         if known is None:
             return self._load_case(case_id)
-        with suppress(KeyError):
-            # A thread that searches may have let it go meanwhile.
-            self._cases.move_to_end(case_id)
+        self._cases.move_to_end(case_id)
         return known
 
     def neighbours(self) -> list[Neighbour]:
@@ -226,7 +173,7 @@ class DemonstrationPool:
 
     def _remember(self, text: str, vector: Vectors) -> None:
         self._vectors[text_hash(text)] = vector
-        if len(self._vectors) * vector.nbytes > _REMEMBERED_BYTES:
+        if len(self._vectors) * vector.nbytes > self.remembered_bytes:
             self._vectors.popitem(last=False)
 
     def _load_case(self, case_id: str) -> Case:
@@ -238,44 +185,23 @@ class DemonstrationPool:
         raise KeyError(case_id)
 
     def _remember_cases(self, found: Records) -> None:
-        with whole_pool(self.place):
+        with whole_pool(self.folder):
             for id_, document in zip(found["ids"], found["documents"], strict=True):
                 self._cases[id_] = CASE_OF_DOCUMENT.validate_json(document)
                 self._cases.move_to_end(id_)
-        while len(self._cases) > self._remembers:
+        while len(self._cases) > _CASES_REMEMBERED:
             self._cases.popitem(last=False)
 
     def _approximate(
         self, view: View, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]
     ) -> list[Neighbour]:
-        # Of a pool on a server a case comes with what found it: nodes ask for it without awaiting.
-        served = isinstance(self.place, str)
         found = self._views[view].query(
             query_embeddings=[vector.tolist()],
             n_results=count + len(excluded),
             where={"intent": intent} if intent else None,
-            include=["metadatas", *(["documents", "embeddings"] if served else ["distances"])],
+            include=["metadatas", "distances"],
         )
-        if served:
-            rows = {name: found[name][0] for name in ("ids", "documents", "metadatas", "embeddings")}
-            self._remember_cases(rows)
-            return ExactView(rows).nearest(vector, count, None, excluded)
         assert found["distances"] is not None and found["metadatas"] is not None
         ranked = zip(found["ids"][0], found["distances"][0], found["metadatas"][0], strict=True)
         kept = [(round(float(d), DIGITS), i, m) for i, d, m in ranked if i not in excluded]
         return [Neighbour.of_record(i, d, m) for d, i, m in sorted(kept, key=lambda row: row[:2])[:count]]
-
-
-class _View(Protocol):
-    """What a pool asks of a view."""
-
-    def get(self, **wanted: Any) -> Any:
-        """Records that fit: lists by `ids`, `metadatas`, `documents` and `embeddings`."""
-
-    def query(self, **wanted: Any) -> Any:
-        """The same of the nearest, a list for each query."""
-
-
-def _joined(pages: Sequence[Records]) -> Records:
-    names = ("ids", "metadatas", "embeddings")
-    return {name: [one for page in pages for one in page[name]] for name in names}

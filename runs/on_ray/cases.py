@@ -25,6 +25,7 @@ from runs.on_ray.workforce import Workforce
 from runs.reviews import Review
 from serving.budget import BudgetSpent
 from serving.client import ModelClient
+from serving.errors import CallError
 from serving.journal import Journal
 from serving.relay import RelayMessage
 from serving.traffic import count
@@ -81,7 +82,7 @@ class RayCases:
 
         Raises:
             BudgetSpent, JournalError: As of a case in this process.
-            CallError: No worker is left.
+            CallError: No worker is left, or a service denies access.
         """
         losses = 0
         while losses < MAX_LOSSES:
@@ -137,6 +138,8 @@ class RayCases:
                 self._settle(member, case_id, result)
             case ("spent", case_id, why):
                 self._settle(member, case_id, BudgetSpent(why))
+            case ("denied", case_id, why):
+                self._settle(member, case_id, CallError("auth", why))
             case ("broken", case_id, why):
                 self._settle(member, case_id, RuntimeError(f"case {case_id} on {member.place}: {why}"))
             case _:

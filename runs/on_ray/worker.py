@@ -28,11 +28,12 @@ from graph.resource import ResourceRequest, open_resources
 from graph.system import find_system
 from nodes.core.context import Context
 from prompts import PromptSet
-from runs.assemble import Assembly, close_backends, connect_roles, start_servers, tools_of
+from runs.assemble import Assembly, close_backends, connect_roles, tools_of
 from runs.case_run import Graph, run_case, successors
 from runs.manifest import BudgetCaps, Manifest, RunError, resource_changes
 from runs.recorded import recorded_places
 from runs.reviews import Review
+from serving.abilities import Abilities
 from serving.backends import Backend
 from serving.budget import BudgetSpent
 from serving.client import ModelClient
@@ -42,6 +43,7 @@ from serving.gate import hold_for
 from serving.limits import Limits
 from serving.model_name import Role, parse_model_name
 from serving.relay import Line, RelayedBudget, RelayedCalls, RelayMessage, relay_rates
+from serving.thinking import Effort
 from serving.traffic import since, so_far
 
 PACKAGES = ("cases", "prompts", "weights", "serving", "ranking", "retrieval", "nodes", "graph", "runs")
@@ -80,6 +82,8 @@ class Found:
     many_samples: bool
     takes_seed: bool
     logprobs: bool
+    abilities: Abilities
+    effort: Effort | None
 
     def given_to(self, backend: Backend) -> Backend:
         """The model, used accordingly."""
@@ -89,6 +93,8 @@ class Found:
             many_samples=self.many_samples,
             takes_seed=self.takes_seed,
             logprobs=self.logprobs,
+            abilities=self.abilities,
+            effort=self.effort,
         )
 
 
@@ -111,7 +117,15 @@ class Work:
     def of(cls, assembly: Assembly, limits: Limits, budget: BudgetCaps) -> Work:
         """That of a run."""
         found = {
-            role: Found(one.revision, one.constraints, one.many_samples, one.takes_seed, one.logprobs)
+            role: Found(
+                one.revision,
+                one.constraints,
+                one.many_samples,
+                one.takes_seed,
+                one.logprobs,
+                one.abilities,
+                one.effort,
+            )
             for role, one in assembly.backends.items()
         }
         return cls(assembly.manifest.model_dump_json(), assembly.prompts, found, limits, budget)
@@ -166,7 +180,7 @@ class Worker:
 
     def _tell(self, message: RelayMessage) -> None:
         match message:
-            case ("store", [(_, answer), *_], _, _):
+            case ("store", _, [(_, answer), *_], _, _):
                 self._call_s += _RECENT * (answer.seconds - self._call_s)
         self._said.append(message)
         self._news.set()
@@ -185,6 +199,8 @@ class Worker:
             )
         except BudgetSpent as spent:
             self._tell(("spent", case.id, str(spent)))
+        except CallError as error:
+            self._tell(("denied", case.id, str(error)))
         except Exception as error:
             self._tell(("broken", case.id, f"{type(error).__name__}: {error}"))
         else:
@@ -244,8 +260,6 @@ async def _open(work: Work, line: Line) -> _Runner:
     connected = connect_roles({role: parse_model_name(one.name) for role, one in manifest.models.items()})
     try:
         backends = {role: work.found[role].given_to(backend) for role, backend in connected.items()}
-        for backend in {id(one): one for one in backends.values()}.values():
-            await start_servers(backend, _say_nothing)
 
         def running() -> Iterator[Case | InvalidCase]:
             try:

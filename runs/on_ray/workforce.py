@@ -261,7 +261,7 @@ class Workforce:
 
     def _desk(self, member: Member) -> Desk:
         assert self._client is not None and self._journal is not None
-        return Desk(self._client, self._journal, partial(member.say, "reply"))
+        return Desk(self._client, self._journal, partial(member.say, "reply"), self._fail)
 
     async def _share(self, shares: Shares) -> None:
         while True:

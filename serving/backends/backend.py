@@ -6,16 +6,18 @@ import asyncio
 import importlib.util
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from serving.abilities import Abilities, is_limit_too_low
 from serving.batches.provider import BatchModel
 from serving.call import CallParameters as CallParameters
 from serving.call import Constraint as Constraint
 from serving.endpoint_file import ListedServers
 from serving.errors import CallError, classify
-from serving.messages import Answer, Message, with_counts
+from serving.messages import Answer, Message, max_prompt_tokens, with_counts
 from serving.model_name import ModelName
+from serving.thinking import Effort
 from serving.traffic import Traffic, count, size
 
 PROBE = "probe"
@@ -39,7 +41,7 @@ class Server:
         is_up: A cheap check whether it can answer, None where there is none.
         close: Closes connections, None where there are none.
         reached: Whether it answered at the start; the others are asked once they come up.
-        start: Makes it ready, None where it needs no time; without it the first request does.
+        key: Environment variable of its API key, empty where it has none.
         connects: Whether texts go to a host; a script's do not.
         in_process: Whether it is part of this process. It then works as long as the process does: what
             takes long is its own queue, so no time limit applies, and it is never away.
@@ -50,7 +52,7 @@ class Server:
     is_up: Callable[[], Awaitable[bool]] | None = None
     close: Callable[[], Awaitable[None]] | None = None
     reached: bool = True
-    start: Callable[[], Awaitable[None]] | None = None
+    key: str = ""
     connects: bool = True
     in_process: bool = False
 
@@ -79,6 +81,11 @@ class Backend:
         context_length: In tokens, None where it is not known.
         count_tokens: Exact length of a conversation in tokens, None where there is no tokenizer.
         probes: Whether small requests at the start can find out more than is known of the provider.
+        unlisted: That a server does not list the model, as the beginning of a message; empty if it does.
+        abilities: What its requests may contain; grows while the service refuses parts of them.
+        describe: Adds to `abilities` what the service says about the model, None where it has no endpoint for
+            that. Raises nothing.
+        effort: How much it is to think in its role; None leaves that to the provider.
         batches: What takes its calls in batches; None where each is a request of its own.
     """
 
@@ -97,6 +104,10 @@ class Backend:
     context_length: int | None = None
     count_tokens: Callable[[Sequence[Message]], Awaitable[int]] | None = None
     probes: bool = False
+    unlisted: str = ""
+    abilities: Abilities = field(default_factory=Abilities)
+    describe: Callable[[], Awaitable[None]] | None = None
+    effort: Effort | None = None
     batches: BatchModel | None = None
     listed: ListedServers[Server] | None = None
 
@@ -108,7 +119,17 @@ class Backend:
     @property
     def weighs_choices(self) -> bool:
         """Whether a request for choices comes back with their log-probabilities."""
+        if self.abilities.may_think(self.effort) or "logprobs" in self.abilities.refused:
+            return False
         return self.logprobs or self.scores_choices
+
+    def at_effort(self, effort: Effort | None) -> Backend:
+        """The same model, set to an effort; itself if that is its effort already."""
+        return self if effort == self.effort else replace(self, effort=effort)
+
+    def room_after(self, messages: Sequence[Message]) -> int | None:
+        """Tokens left in the context window after a conversation, by an upper estimate of its length."""
+        return None if self.context_length is None else self.context_length - max_prompt_tokens(messages)
 
 
 class Entry(NamedTuple):
@@ -166,7 +187,12 @@ async def exchange(
         if deadline.expired():
             raise CallError("timeout", f"{server.endpoint}: no complete reply in {limit_s:g} s") from error
         # Every provider has its own exceptions; `classify` knows them all and keeps the cause.
-        raise classify(error).at(server.endpoint) from error
+        failure = classify(error)
+        if not is_limit_too_low(failure):
+            if failure.error_class == "auth" and failure.status == 403 and not call.is_plain:
+                failure = failure.of_request()
+            raise failure.at(server.endpoint, server.key) from error
+        answers = [Answer("", "length", 0, 0) for _ in call.samples]
     finally:
         if server.connects and not server.in_process:
             # A request that failed has been sent all the same.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import re
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from serving.abilities import FIXED_TEMPERATURE, Abilities, Option
 from serving.backends.backend import (
     Arguments,
     Backend,
@@ -26,9 +31,14 @@ from serving.errors import ModelError
 from serving.keys import api_key, demand_clean
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
+from serving.thinking import Effort
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+DESCRIBE_TIMEOUT_S = 10.0
+
+_LOG = logging.getLogger(__name__)
 
 TOOL_DESCRIPTION = "Gives the reply."
 """Of the tool that a model is forced to call where a provider has no better constraint."""
@@ -43,6 +53,7 @@ class HostedProvider:
         package: Brings its LangChain class.
         key: The environment variable of its API key.
         arguments: Keyword arguments of a request to its LangChain class.
+        efforts: The provider's word for each effort, from a model's name and the levels of its profile.
         constraints: How replies can be constrained to a schema, the best first.
         max_samples: Samples that one request can ask for.
         takes_seed: Whether it has a seed; whether that repeats a reply is for the probe to find out.
@@ -51,18 +62,21 @@ class HostedProvider:
         own_client: Gives a model of a class that takes no client one that follows no redirects and takes no
             reply of any size, and returns that.
         other_keys: Variables that can hold a key instead.
-        checks_key: Whether its LangChain class refuses to be made without a key.
         speaks_openai: Whether an address in a model's name is that of a server with OpenAI's protocol.
         tool_url: The address for requests that force a tool, None where they go where all others go.
         service: Its address.
         service_variables: Environment variables with which its LangChain class takes another one.
-        other_service: Where requests go instead, as far as other variables say so; None where they do not.
+        other_service: Where requests go instead, with credentials of other kinds, as far as other variables
+            say so; None where they do not.
+        describe: Asks the service about a model, where it has an endpoint for that: what is known beforehand
+            may be older than the model.
     """
 
     name: str
     package: str
     key: str
     arguments: Arguments
+    efforts: Callable[[str, Sequence[str]], Mapping[Effort, str]]
     constraints: tuple[Constraint, ...]
     max_samples: int = 1
     takes_seed: bool = False
@@ -70,12 +84,12 @@ class HostedProvider:
     settings: Callable[[], dict[str, Any]] = dict
     own_client: Callable[[Any], Any] | None = None
     other_keys: tuple[str, ...] = ()
-    checks_key: bool = True
     speaks_openai: bool = False
     tool_url: Callable[[], str | None] = lambda: None
     service: str
     service_variables: tuple[str, ...] = ()
     other_service: Callable[[], str | None] = lambda: None
+    describe: Callable[[Any, str], Awaitable[Abilities]] | None = None
 
     def services(self) -> tuple[str, ...]:
         """Where requests go that name no address."""
@@ -103,11 +117,11 @@ def own_http_client() -> dict[str, Any]:
     in, some would end every request after ten minutes, and all would follow redirects to any host and take
     replies of any size.
     """
-    from openai import DefaultAsyncHttpxClient
+    from httpx2 import AsyncClient, AsyncHTTPTransport
 
     from serving.backends.limited_httpx import client_settings
 
-    return {"http_async_client": DefaultAsyncHttpxClient(**client_settings())}
+    return {"http_async_client": AsyncClient(**client_settings(AsyncHTTPTransport))}
 
 
 def _connect(facts: HostedProvider, name: ModelName) -> Backend:
@@ -122,9 +136,14 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     if name.base_url is not None and facts.speaks_openai:
         return connect_server(name, facts.key)
     demand_key(facts, name)
+    urls: tuple[str | None, ...] = name.base_urls or (None,)
+    models = [chat_model(facts, name, url) for url in urls]
+    abilities = model_abilities(facts, name, models[0][0])
     return Backend(
         name=name,
-        servers=tuple(_server(facts, name, url) for url in name.base_urls or (None,)),
+        servers=tuple(_server(facts, name, url, *one) for url, one in zip(urls, models, strict=True)),
+        abilities=abilities,
+        describe=None if facts.describe is None else partial(_describe, facts, name, models[0][0], abilities),
         constraints=facts.constraints,
         many_samples=facts.max_samples > 1,
         may_try_seed=facts.takes_seed,
@@ -134,30 +153,37 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
 
 
 def demand_key(facts: HostedProvider, name: ModelName) -> None:
-    """Refuse what a LangChain class would find out no earlier than at its first request.
+    """Report a missing package or key in one line of ours; one class notices a key only at its first request.
 
     Raises:
-        ModelError: The key is missing, or cannot stand in a header.
+        ModelError: The package or the key is missing, or the key cannot stand in a header.
     """
+    if installed(facts.package.replace("-", "_"), facts.package) != "ready":
+        raise ModelError(f"model {str(name)!r} needs a package: pip install {facts.package}")
     for variable in facts.other_keys:
         # Only the class itself reads these.
         demand_clean(variable)
     has_key = api_key(facts.key) or any(map(os.environ.get, facts.other_keys))
-    if name.base_url is None and not facts.checks_key and not has_key:
-        raise ModelError(f"model {str(name)!r} cannot be used: set {facts.key}")
+    if name.base_url is None and facts.other_service() is None and not has_key:
+        raise ModelError(f"model {str(name)!r} needs an API key: set {facts.key}")
 
 
-def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
+def _server(
+    facts: HostedProvider,
+    name: ModelName,
+    url: str | None,
+    model: BaseChatModel,
+    close: Callable[[], Awaitable[None]] | None,
+) -> Server:
     from serving.backends.langchain_model import completer
 
-    model, close = chat_model(facts, name, url)
     endpoint = name.provider if url is None else url.rstrip("/")
-    complete = completer(model, model_arguments(facts, model), facts.max_samples)
+    complete = completer(model, facts.arguments, facts.max_samples)
     tool_url = facts.tool_url()
     if tool_url is None:
-        return Server(endpoint, complete, close=close)
+        return Server(endpoint, complete, close=close, key=facts.key)
     tool_model, close_tool_model = chat_model(facts, name, tool_url)
-    complete_by_tool = completer(tool_model, model_arguments(facts, tool_model), facts.max_samples)
+    complete_by_tool = completer(tool_model, facts.arguments, facts.max_samples)
 
     async def complete_either(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
         return await (complete_by_tool if call.constraint == "tool" else complete)(messages, call)
@@ -167,7 +193,7 @@ def _server(facts: HostedProvider, name: ModelName, url: str | None) -> Server:
             if one is not None:
                 await one()
 
-    return Server(endpoint, complete_either, close=close_both)
+    return Server(endpoint, complete_either, close=close_both, key=facts.key)
 
 
 def chat_model(
@@ -191,10 +217,7 @@ def chat_model(
         settings["api_key"] = key
     try:
         model = init_chat_model(name.name, model_provider=name.provider, **settings)
-    except ImportError:
-        raise ModelError(f"model {str(name)!r} needs a package: pip install {facts.package}") from None
     except Exception as error:
-        # Each provider has its own exception for a missing key.
         raise ModelError(f"model {str(name)!r} cannot be used: {_reason(error)}") from error
     assert isinstance(model, BaseChatModel)
     client = settings.get("http_async_client", model) if facts.own_client is None else facts.own_client(model)
@@ -207,12 +230,56 @@ def _reason(error: Exception) -> str:
     return (text.splitlines() or [type(error).__name__])[0].removeprefix("Value error, ")
 
 
-def model_arguments(facts: HostedProvider, model: BaseChatModel) -> Arguments:
-    """Leave out what the model is known to refuse: many that think first have a fixed temperature."""
-    if (model.profile or {}).get("temperature") is not False:
-        return facts.arguments
+_DATED = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{3}|latest)$")
+"""The end of a name that pins a version; profiles often have the bare name only."""
 
-    def arguments(call: CallParameters) -> dict[str, Any]:
-        return {name: value for name, value in facts.arguments(call).items() if name != "temperature"}
 
-    return arguments
+def model_abilities(facts: HostedProvider, name: ModelName, model: BaseChatModel) -> Abilities:
+    """Read the profile that LangChain has of a model, by the name without its date if it has none else."""
+    profile = model.profile or {}
+    bare = _DATED.sub("", name.name)
+    if not profile and bare != name.name:
+        profile = chat_model(facts, replace(name, name=bare), None)[0].profile or {}
+    levels: Sequence[str] = profile.get("reasoning_effort_levels") or ()
+    # Entries of chat models list levels that those do not have.
+    chats = "chat" in name.name and not profile.get("reasoning_output")
+    return profile_abilities(
+        {**profile, "reasoning_effort_levels": () if chats else levels}, facts.efforts(bare, levels)
+    )
+
+
+async def _describe(
+    facts: HostedProvider, name: ModelName, model: BaseChatModel, abilities: Abilities
+) -> None:
+    """Add to `abilities` what the service says about a model; a service that says nothing changes nothing."""
+    assert facts.describe is not None
+    try:
+        async with asyncio.timeout(DESCRIBE_TIMEOUT_S):
+            stated = await facts.describe(model, name.name)
+    except Exception as error:
+        # The plainest request comes next, and reports what is wrong with a key or a service.
+        _LOG.info("%s says nothing about its model: %s", facts.name, error)
+        return
+    abilities.thinks |= stated.thinks
+    abilities.efforts = stated.efforts or abilities.efforts
+    abilities.max_output = stated.max_output or abilities.max_output
+
+
+def profile_abilities(
+    profile: Mapping[str, Any], efforts: Mapping[Effort, str] = MappingProxyType({})
+) -> Abilities:
+    """Read abilities from a profile of LangChain's.
+
+    Args:
+        profile: Empty for a model without one.
+        efforts: The provider's words.
+    """
+    refused: dict[Option, str] = {}
+    if profile.get("temperature") is False:
+        refused["temperature"] = FIXED_TEMPERATURE
+    return Abilities(
+        thinks=bool(profile.get("reasoning_output") or profile.get("reasoning_effort_levels")),
+        efforts=efforts,
+        max_output=profile.get("max_output_tokens"),
+        refused=refused,
+    )

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from serving.abilities import Abilities
 from serving.backends.backend import CallParameters, Entry
 from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
 from serving.backends.limited_httpx import client_settings
-from serving.backends.openai_protocol import logprob_fields, schema_fields
+from serving.backends.openai_protocol import OPENAI_EFFORTS, effort_fields, logprob_fields, schema_fields
 from serving.backends.reply_schemas import without_keywords
-from serving.gate import demand_host
+from serving.gate import demand_route
+from serving.thinking import EFFORTS, HEADROOM, Effort
 
 
 def openai_arguments(call: CallParameters) -> dict[str, Any]:
     """Of a request to LangChain's class, and to those derived from it."""
-    arguments: dict[str, Any] = {"temperature": call.temperature, "max_tokens": call.max_tokens}
+    arguments: dict[str, Any] = {"max_tokens": call.max_tokens}
+    if call.temperature is not None:
+        arguments["temperature"] = call.temperature
     if len(call.samples) > 1:
         arguments["n"] = len(call.samples)
     if call.seed is not None:
         arguments["seed"] = call.seed
-    arguments |= logprob_fields(call)
+    arguments |= effort_fields(call) | logprob_fields(call)
     if fields := schema_fields(call):
         # As `response_format` LangChain would parse the reply itself, and raise where it is cut or broken.
         arguments["extra_body"] = fields
     return arguments
+
+
+def _openai_efforts(_name: str, levels: Sequence[str]) -> Mapping[Effort, str]:
+    if not levels:
+        return OPENAI_EFFORTS
+    words: dict[Effort, str] = {**OPENAI_EFFORTS, "max": "max" if "max" in levels else "xhigh"}
+    return {effort: word for effort, word in words.items() if word in levels}
 
 
 OPENAI_FACTS = HostedProvider(
@@ -32,6 +45,7 @@ OPENAI_FACTS = HostedProvider(
     package="langchain-openai",
     key="OPENAI_API_KEY",
     arguments=openai_arguments,
+    efforts=_openai_efforts,
     constraints=("json_schema", "json_object", "none"),
     max_samples=128,
     takes_seed=True,
@@ -47,8 +61,48 @@ OPENAI = hosted(
 )
 
 
+def _anthropic_efforts(name: str, levels: Sequence[str]) -> Mapping[Effort, str]:
+    """Levels, or budgets in tokens for models before 4.6, which take no adaptive thinking."""
+    if "max" in levels or not re.search(r"-(3|4)(-[0-5])?(-\d{8})?$", name):
+        words: dict[Effort, str] = {"low": "low", "medium": "medium", "high": "high", "max": "max"}
+    else:
+        words = {effort: str(HEADROOM[effort]) for effort in EFFORTS[1:]}
+    return {"off": "off", **words}
+
+
+async def _describe_anthropic(model: Any, name: str) -> Abilities:
+    found = await model._async_client.models.retrieve(name)
+    stated = Abilities(max_output=found.max_tokens)
+    if (can := found.capabilities) is None:
+        return stated
+    stated.thinks = can.thinking.supported
+    kinds, efforts = can.thinking.types, can.effort
+    words: dict[Effort, str] = {}
+    if kinds.disabled.supported:
+        words["off"] = "off"
+    if kinds.adaptive.supported:
+        levels = {one for one in ("low", "medium", "high", "max") if getattr(efforts, one).supported}
+        words |= {effort: effort for effort in EFFORTS if effort in levels}
+    elif kinds.enabled.supported:
+        words |= {effort: str(HEADROOM[effort]) for effort in EFFORTS[1:]}
+    stated.efforts = words
+    return stated
+
+
+def _anthropic_thinking(call: CallParameters) -> dict[str, Any]:
+    if call.effort is None:
+        return {}
+    if call.effort == "off":
+        return {"thinking": {"type": "disabled"}}
+    if call.effort_word.isdigit():
+        return {"thinking": {"type": "enabled", "budget_tokens": int(call.effort_word)}}
+    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": call.effort_word}}
+
+
 def _anthropic_arguments(call: CallParameters) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"temperature": call.temperature, "max_tokens": call.max_tokens}
+    arguments: dict[str, Any] = {"max_tokens": call.max_tokens, **_anthropic_thinking(call)}
+    if call.temperature is not None:
+        arguments["temperature"] = call.temperature
     if call.schema is not None and call.constraint == "json_schema":
         # Goes out as `output_config.format`; LangChain leaves out what Anthropic cannot hold a reply to.
         arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": call.schema}}
@@ -66,9 +120,9 @@ def _anthropic_arguments(call: CallParameters) -> dict[str, Any]:
 
 def _own_anthropic_client(model: Any) -> Any:
     """LangChain's class takes no HTTP client; its own is shared by all event loops and follows redirects."""
-    from anthropic import DefaultAsyncHttpxClient
+    from httpx2 import AsyncClient, AsyncHTTPTransport
 
-    client = DefaultAsyncHttpxClient(**client_settings())
+    client = AsyncClient(**client_settings(AsyncHTTPTransport))
     # A cached property: what is stored under its name is what it gives.
     vars(model)["_async_client"] = model._async_client.copy(http_client=client)
     return client
@@ -79,18 +133,35 @@ ANTHROPIC_FACTS = HostedProvider(
     package="langchain-anthropic",
     key="ANTHROPIC_API_KEY",
     other_keys=("ANTHROPIC_AUTH_TOKEN",),
-    checks_key=False,
     arguments=_anthropic_arguments,
+    efforts=_anthropic_efforts,
     constraints=("json_schema", "tool", "none"),
     own_client=_own_anthropic_client,
+    describe=_describe_anthropic,
     service="https://api.anthropic.com",
     service_variables=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
 )
 ANTHROPIC = hosted(ANTHROPIC_FACTS)
 
 
+def _google_efforts(name: str, levels: Sequence[str]) -> Mapping[Effort, str]:
+    """Levels, or budgets in tokens for Gemini 2.5, whose Pro always thinks."""
+    if not name.startswith("gemini-2.5"):
+        words = levels or ("minimal", "low", "medium", "high")
+        return {effort: effort for effort in EFFORTS if effort in words}
+    least, most = (128, 32_768) if "pro" in name else (512, 24_576)
+    budgets = {effort: str(min(max(HEADROOM[effort] // 2, least), most)) for effort in EFFORTS[1:]}
+    return budgets if "pro" in name else {"off": "0", **budgets}
+
+
 def _google_arguments(call: CallParameters) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"temperature": call.temperature, "max_output_tokens": call.max_tokens}
+    arguments: dict[str, Any] = {"max_output_tokens": call.max_tokens}
+    if call.temperature is not None:
+        arguments["temperature"] = call.temperature
+    if call.effort is not None and call.effort_word.isdigit():
+        arguments["thinking_budget"] = int(call.effort_word)
+    elif call.effort is not None:
+        arguments["thinking_level"] = call.effort_word
     if len(call.samples) > 1:
         arguments["candidate_count"] = len(call.samples)
     if call.seed is not None:
@@ -117,10 +188,15 @@ def _own_google_client(model: Any) -> Any:
 
     requests = model.client._api_client
     # What its variables and files have led to, which the gate has asked about as far as it knew them.
-    demand_host(str(requests._http_options.base_url), "model of google_genai")
-    client = httpx.AsyncClient(**client_settings())
+    demand_route(str(requests._http_options.base_url), "model of google_genai")
+    client = httpx.AsyncClient(**client_settings(httpx.AsyncHTTPTransport))
     requests._http_options.httpx_async_client = requests._async_httpx_client = client
     return client
+
+
+async def _describe_google(model: Any, name: str) -> Abilities:
+    found = await model.client.aio.models.get(model=name)
+    return Abilities(thinks=bool(found.thinking), max_output=found.output_token_limit)
 
 
 def _vertex() -> str | None:
@@ -139,12 +215,14 @@ GOOGLE_GENAI_FACTS = HostedProvider(
     key="GOOGLE_API_KEY",
     other_keys=("GEMINI_API_KEY",),
     arguments=_google_arguments,
+    efforts=_google_efforts,
     # The API has log-probabilities, and LangChain's class drops them.
     constraints=("json_schema", "json_object", "none"),
     max_samples=8,
     takes_seed=True,
     settings=_google_settings,
     own_client=_own_google_client,
+    describe=_describe_google,
     service="https://generativelanguage.googleapis.com",
     service_variables=("GOOGLE_GEMINI_BASE_URL",),
     other_service=_vertex,
@@ -156,8 +234,17 @@ BETA = "https://api.deepseek.com/beta"
 """Where DeepSeek constrains a tool's input to its schema; elsewhere it ignores `strict`."""
 
 
+def _deepseek_efforts(_name: str, _levels: Sequence[str]) -> Mapping[Effort, str]:
+    return {"off": "off", "low": "low", "high": "high", "max": "max"}
+
+
 def _deepseek_arguments(call: CallParameters) -> dict[str, Any]:
     arguments = openai_arguments(call)
+    if call.effort is not None:
+        kind = "disabled" if call.effort == "off" else "enabled"
+        arguments["extra_body"] = {**arguments.get("extra_body", {}), "thinking": {"type": kind}}
+    if call.effort == "off":
+        del arguments["reasoning_effort"]
     if call.schema is not None and call.constraint == "tool":
         schema = without_keywords(call.schema, ("uniqueItems", "minItems", "maxItems"))
         function = {
@@ -176,6 +263,7 @@ DEEPSEEK_FACTS = HostedProvider(
     package="langchain-deepseek",
     key="DEEPSEEK_API_KEY",
     arguments=_deepseek_arguments,
+    efforts=_deepseek_efforts,
     constraints=("tool", "json_object", "none"),
     logprobs=True,
     settings=own_http_client,

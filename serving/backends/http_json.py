@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from serving.errors import CallError, classify, of_status, redirected
-from serving.gate import demand_host
+from serving.gate import demand_route
 
 if TYPE_CHECKING:
     import aiohttp
@@ -60,15 +59,18 @@ class HttpJson:
             PolicyError: No text may go there.
             aiohttp.ClientError: It cannot be reached.
         """
-        demand_host(url, "server")
+        proxy = demand_route(url, "server")
         data = json.dumps(body, ensure_ascii=False).encode(errors="replace")
         headers = {"Content-Type": "application/json"}
-        async with self._open().post(url, data=data, headers=headers, allow_redirects=False) as response:
+        async with self._open().post(
+            url, data=data, headers=headers, allow_redirects=False, proxy=proxy
+        ) as response:
             if 300 <= response.status < 400:
                 raise redirected(response.status, url, response.headers.get("Location"))
             content = await (_read_small(response) if small else _read(response, MAX_REPLY_BYTES))
             if response.status >= 400:
-                raise of_status(response.status, _message(content, response.status), response.headers)
+                message = _message(content, response.status)
+                raise of_status(response.status, message, response.headers, url=url)
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
@@ -82,10 +84,10 @@ class HttpJson:
         """
         import aiohttp
 
-        demand_host(url, "server")
+        proxy = demand_route(url, "server")
         try:
             limit = aiohttp.ClientTimeout(total=limit_s)
-            async with self._open().get(url, timeout=limit, allow_redirects=False) as response:
+            async with self._open().get(url, timeout=limit, allow_redirects=False, proxy=proxy) as response:
                 return response.status
         except aiohttp.ClientConnectorCertificateError as error:
             raise classify(error) from error
@@ -105,10 +107,16 @@ class HttpJson:
             self._session = aiohttp.ClientSession(
                 headers=self.headers,
                 response_class=_response_class(),
-                # The limiter sets their number; a proxy comes from the environment as everywhere.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S),
+                # The limiter sets their number. The gate knows each lookup of this resolver, and an address
+                # that was kept from before a policy came would be none of its.
+                connector=aiohttp.TCPConnector(
+                    limit=0,
+                    keepalive_timeout=_KEEP_ALIVE_S,
+                    resolver=aiohttp.ThreadedResolver(),
+                    use_dns_cache=False,
+                ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
-                trust_env=any(name.lower().endswith("_proxy") for name in os.environ),
+                trust_env=False,
             )
         return self._session
 

@@ -14,6 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from serving.backends.backend import Arguments, CallParameters, Complete
 from serving.backends.openai_protocol import shares, token_logprobs
 from serving.messages import UNKNOWN, Answer, Message, token_count
+from serving.thinking import Thought, split_thinking
 
 _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
     "system": SystemMessage,
@@ -69,12 +70,22 @@ def answers_of(result: LLMResult, asked: int) -> list[Answer]:
     read = reads[0] if of_request else UNKNOWN if UNKNOWN in reads else sum(reads)
     written = shares(writes[0], len(writes)) if of_request else writes
     cached = token_count((usages[0].get("input_token_details") or {}).get("cache_read")) if usages else 0
+    thoughts = [
+        max(0, token_count((one.get("output_token_details") or {}).get("reasoning"))) for one in usages
+    ]
+    if of_request:
+        thoughts = shares(thoughts[0], len(thoughts))
+    if not generations:
+        return [Answer("", "length", UNKNOWN if index == 0 else 0, UNKNOWN) for index in range(asked)]
     answers = []
     for index, generation in enumerate(generations):
         info = {**generation.message.response_metadata, **(generation.generation_info or {})}
-        text, reason = _text(generation.message), _reason(info)
+        (text, thinking), reason = _text(generation.message), _reason(info)
+        if not text and not reason:
+            # Google leaves out the candidates of a request whose thinking used up the limit.
+            reason = "length"
         # LangChain passes on the refusal of OpenAI's first sample; of the others no text is left.
-        unsaid = of_request and reason == "stop" and not text
+        unsaid = of_request and reason == "stop" and not text and not thoughts[index]
         refused = unsaid or bool(generation.message.additional_kwargs.get("refusal"))
         answers.append(
             Answer(
@@ -84,22 +95,28 @@ def answers_of(result: LLMResult, asked: int) -> list[Answer]:
                 output_tokens=written[index],
                 cached_tokens=cached if index == 0 else 0,
                 logprobs=token_logprobs(info.get("logprobs")),
+                thinking_tokens=thoughts[index],
+                thinking=thinking,
             )
         )
-    if len(answers) == 1 and answers[0].finish_reason == _BLOCKED:
-        # Google reports this once, however many samples were asked for.
+    if len(answers) == 1 and (answers[0].finish_reason == _BLOCKED or answers[0].is_unwritten):
+        # Google reports these once, however many samples were asked for.
         uncounted = replace(answers[0], input_tokens=0, output_tokens=0, cached_tokens=0)
         answers += [uncounted] * (asked - 1)
     return answers
 
 
-def _text(message: BaseMessage) -> str:
-    """The reply; where a tool was forced, its input as JSON."""
+def _text(message: BaseMessage) -> Thought:
+    """The reply, and the thinking before it; if a tool was forced, its input as JSON."""
+    blocks = [one for one in message.content if isinstance(one, dict)] if message.content else []
+    thinking = "".join(str(one.get("thinking") or one.get("reasoning") or "") for one in blocks)
+    thinking = thinking or str(message.additional_kwargs.get("reasoning_content") or "")
     if isinstance(message, AIMessage) and message.tool_calls:
-        return json.dumps(message.tool_calls[0]["args"], ensure_ascii=False)
+        return Thought(json.dumps(message.tool_calls[0]["args"], ensure_ascii=False), thinking)
     if isinstance(message, AIMessage) and message.invalid_tool_calls:
-        return message.invalid_tool_calls[0]["args"] or ""
-    return message.text or str(message.additional_kwargs.get("refusal") or "")
+        return Thought(message.invalid_tool_calls[0]["args"] or "", thinking)
+    text, tagged = split_thinking(message.text or str(message.additional_kwargs.get("refusal") or ""))
+    return Thought(text, thinking or tagged)
 
 
 _BLOCKED = "content_filter"

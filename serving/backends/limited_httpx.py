@@ -1,23 +1,74 @@
-"""The size limit of replies for providers' clients, which are built on httpx and know none."""
+"""Where requests of providers' clients may go, and how large replies may be: httpx knows neither."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx
+
 from serving.backends.http_json import MAX_REPLY_BYTES
 from serving.errors import CallError
+from serving.gate import demand_route
 
 _CODINGS = ("gzip", "deflate")
 """Those that are unpacked piece by piece, so that the limit comes before the memory of a bomb."""
 
+_PROBES = ("TCP_KEEPIDLE", "TCP_KEEPINTVL")
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in _PROBES if hasattr(socket, name)),
+]
+"""A reply may be minutes away, and firewalls drop connections that look idle."""
 
-def client_settings() -> dict[str, Any]:
-    """Settings of an asynchronous client of httpx: no redirects, no time limit, replies of a limited size.
 
-    The time limit belongs to the exchange. A proxy comes from the environment as everywhere.
+class GatedTransport:
+    """Asks the gate about every request, and sends it by the proxy that the gate names.
+
+    Providers' clients choose hosts themselves, by variables of their own and by addresses in replies.
+    """
+
+    def __init__(self, transport: Callable[..., Any]) -> None:
+        """Take the class of transports, which is httpx's or httpx2's as the client is."""
+        self._make = transport
+        self._by_proxy: dict[str | None, Any] = {}
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Send a request.
+
+        Raises:
+            PolicyError: No text may go to its host, or to the proxy that leads there.
+        """
+        proxy = demand_route(str(request.url), "model server")
+        if proxy not in self._by_proxy:
+            self._by_proxy[proxy] = self._make(proxy=proxy, limits=_LIMITS, socket_options=_KEEP_ALIVE)
+        return await self._by_proxy[proxy].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for transport in self._by_proxy.values():
+            await transport.aclose()
+
+    async def __aenter__(self) -> GatedTransport:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def client_settings(transport: Callable[..., Any]) -> dict[str, Any]:
+    """Settings of an asynchronous client: no redirects, no time limit, replies of a limited size.
+
+    The time limit belongs to the exchange.
+
+    Args:
+        transport: `AsyncHTTPTransport` of the client's package, which is httpx or httpx2.
     """
     return {
+        "transport": GatedTransport(transport),
+        "trust_env": False,
         "timeout": None,
         "follow_redirects": False,
         "headers": {"Accept-Encoding": ", ".join(_CODINGS)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,13 +12,20 @@ import httpx
 
 from cases.texts import plural
 from serving import traffic
+from serving.abilities import Abilities
 from serving.addresses import host_of
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
-from serving.backends.openai_protocol import answers, request_body
+from serving.backends.openai_protocol import (
+    OPENAI_EFFORTS,
+    answers,
+    effort_fields,
+    request_body,
+    vllm_effort_fields,
+)
 from serving.endpoint_file import ListedServers
 from serving.errors import CallError, ModelError, classify, redirected
-from serving.gate import demand_host
+from serving.gate import demand_route
 from serving.keys import api_key
 from serving.messages import UNKNOWN, Answer, Message, token_count
 from serving.model_name import ModelName
@@ -29,11 +37,13 @@ HEALTH_TIMEOUT_S = 5.0
 COUNT_TIMEOUT_S = 10.0
 _MAX_LIST_BYTES = 2**24
 """A list of a few hundred models takes some hundred thousand bytes."""
+_NO_LIST = (404, 405, 500, 501)
+"""Statuses of servers without a route for models."""
 _MAX_NAMES, _MAX_NAME = 50, 200
 """Of the models that a server lists, in a message."""
 
 _VLLM: tuple[Constraint, ...] = ("grammar", "json_schema", "json_object", "none")
-_OTHERS: tuple[Constraint, ...] = ("json_schema", "json_object", "none")
+_OTHERS: tuple[Constraint, ...] = ("json_schema", "object_schema", "json_object", "none")
 
 
 def connect_server(name: ModelName, key_variable: str) -> Backend:
@@ -44,17 +54,17 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         key_variable: The environment variable of the API key; not every server needs one.
 
     Raises:
-        ModelError: None of them answers, one serves other models, or the key cannot stand in a header.
+        ModelError: None of them answers, or the key cannot stand in a header.
     """
     key = api_key(key_variable) or "EMPTY"
-    found = _look_at_all(name, key)
+    found = _look_at_all(name, key, key_variable)
     reached = [look for look in found if isinstance(look, _Look)]
     if not reached:
         raise next(look for look in found if isinstance(look, ModelError))
     http = HttpJson({"Authorization": f"Bearer {key}"})
     is_vllm = name.provider == "vllm" or any(look.is_vllm for look in reached)
     servers = tuple(
-        _server(name, url, http, is_vllm, isinstance(look, _Look))
+        _server(name, url, http, key_variable, is_vllm, look)
         for url, look in zip(name.base_urls, found, strict=True)
     )
     lengths = [look.context_length for look in reached if look.context_length is not None]
@@ -64,14 +74,16 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
     if name.endpoint_file is not None:
 
         async def admit(url: str) -> Server:
-            demand_host(url, f"model {str(name)!r}")
-            look = await _look(name, url, key)
+            demand_route(url, f"model {str(name)!r}")
+            look = await _look(name, url, key, key_variable)
+            if isinstance(look, _Look) and look.unlisted:
+                raise ModelError(look.unlisted)
             if isinstance(look, _Look) and None not in (length, look.context_length):
                 assert length is not None and look.context_length is not None
                 if look.context_length < length:
                     context = plural(look.context_length, "token")
                     raise ModelError(f"its context has {context}, the others' {length:,}")
-            return _server(name, url, http, is_vllm, isinstance(look, _Look))
+            return _server(name, url, http, key_variable, is_vllm, look)
 
         listed = ListedServers(name.endpoint_file, key_variable, admit, servers)
     return Backend(
@@ -87,51 +99,66 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         context_length=length,
         count_tokens=_vllm_token_counter(name, http, servers, listed) if is_vllm else None,
         probes=True,
+        unlisted=next((look.unlisted for look in reached if look.unlisted), ""),
+        abilities=Abilities(efforts=OPENAI_EFFORTS),
     )
 
 
-def _server(name: ModelName, url: str, http: HttpJson, is_vllm: bool, reached: bool) -> Server:
+def _server(
+    name: ModelName,
+    url: str,
+    http: HttpJson,
+    key_variable: str,
+    is_vllm: bool,
+    look: _Look | ModelError,
+) -> Server:
     address = url.rstrip("/")
+    reached = isinstance(look, _Look)
+    sick_from = 500 if is_vllm or isinstance(look, ModelError) or look.has_list else math.inf
+    effort = vllm_effort_fields if is_vllm else effort_fields
 
     async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        body = request_body(name.name, messages, call)
+        body = request_body(name.name, messages, call) | effort(call)
         response = await http.post(f"{address}/chat/completions", body, small=call.role == PROBE)
         return answers(response, name.name, len(call.samples))
 
     async def is_up() -> bool:
         # vLLM's `/health` asks the engine; a dead one still lists its models.
         place = f"{address.removesuffix('/v1')}/health" if is_vllm else f"{address}/models"
-        # A gateway may serve no such route, or not to everyone; one that refuses is up.
-        return 0 < await http.status(place, HEALTH_TIMEOUT_S) < 500
+        # A gateway may serve no such route, or not to everyone; one that refuses is up. `transformers serve`
+        # answers 500 where there is no cache folder of the hub.
+        return 0 < await http.status(place, HEALTH_TIMEOUT_S) < sick_from
 
-    return Server(address, complete, is_up, http.close, reached)
+    return Server(address, complete, is_up, http.close, reached, key=key_variable)
 
 
 class _Look:
     """A model in a server's list of models."""
 
-    def __init__(self, entry: dict[str, object]) -> None:
-        length = token_count(entry.get("max_model_len"))
+    def __init__(self, entry: dict[str, object], unlisted: str = "", *, has_list: bool = True) -> None:
+        # llama.cpp has a field in another object than vLLM.
+        meta = entry.get("meta")
+        inner = meta.get("n_ctx") if isinstance(meta, dict) else None
+        length = token_count(entry.get("max_model_len", inner))
         self.context_length = length if length > 0 else None
         self.is_vllm = entry.get("owned_by") == "vllm"
+        self.has_list = has_list
+        # It quotes a server, and goes to terminals.
+        self.unlisted = str(ModelError(unlisted)) if unlisted else ""
 
 
-def _look_at_all(name: ModelName, key: str) -> list[_Look | ModelError]:
-    """Each server's entry for the model, or why it cannot be asked.
-
-    Raises:
-        ModelError: One answers, but serves other models.
-    """
+def _look_at_all(name: ModelName, key: str, key_variable: str) -> list[_Look | ModelError]:
+    """Each server's entry for the model, or why it cannot be asked."""
 
     async def looks() -> list[_Look | ModelError]:
-        return await asyncio.gather(*(_look(name, url, key) for url in name.base_urls))
+        return await asyncio.gather(*(_look(name, url, key, key_variable) for url in name.base_urls))
 
     # A thread, because the caller may be in an event loop; a loop, because its time limit ends everything.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, looks()).result()
 
 
-async def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
+async def _look(name: ModelName, base_url: str, key: str, key_variable: str) -> _Look | ModelError:
     url = f"{base_url.rstrip('/')}/models"
     if not host_of(url):
         return ModelError(f"cannot reach {url} for model {str(name)!r}: it is no address of a server")
@@ -140,7 +167,13 @@ async def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
     except CallError as error:
         return ModelError(f"server {url} gives no list of models: {error}")
     except httpx.HTTPStatusError as error:
-        return ModelError(f"server {url} answers {error.response.status_code}, not a list of models")
+        status = error.response.status_code
+        if status in _NO_LIST:
+            unlisted = f"server {base_url} answers {status} to a request for its list of models"
+            return _Look({}, unlisted, has_list=False)
+        # LiteLLM without a database answers 400 to a wrong key.
+        remedy = f"; check {key_variable}" if status in (400, 401, 403) else ""
+        return ModelError(f"server {url} answers {status}, not a list of models{remedy}")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         remedy = "Is the server up, and the address right?"
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -148,9 +181,10 @@ async def _look(name: ModelName, base_url: str, key: str) -> _Look | ModelError:
         return ModelError(f"cannot reach {url} for model {str(name)!r}: {error}. {remedy}")
     except (ValueError, KeyError, TypeError, RecursionError):
         return ModelError(f"server {url} does not answer with a list of models")
-    if name.name not in served:
-        raise ModelError(f"server {base_url} does not serve {name.name!r}; it serves: {_names(served)}")
-    return _Look(served[name.name])
+    entry = served.get(name.name) or served.get(f"openai/{name.name}")
+    if entry is not None:
+        return _Look(entry)
+    return _Look({}, f"server {base_url} does not list {name.name!r}; it lists: {_names(served)}")
 
 
 def _names(served: Iterable[object]) -> str:
@@ -167,13 +201,18 @@ async def _get(url: str, key: str) -> bytes:
         CallError: The server redirects.
         httpx.HTTPError: The server cannot be reached, refuses, takes too long, or sends too much.
     """
-    demand_host(url, "server")
+    proxy = demand_route(url, "server")
     content = bytearray()
     headers = {"Authorization": f"Bearer {key}"}
     try:
         async with (
             asyncio.timeout(PROBE_TIMEOUT_S),
-            httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, follow_redirects=False) as client,
+            httpx.AsyncClient(
+                transport=httpx.AsyncHTTPTransport(proxy=proxy),
+                trust_env=False,
+                timeout=PROBE_TIMEOUT_S,
+                follow_redirects=False,
+            ) as client,
             client.stream("GET", url, headers=headers) as response,
         ):
             if 300 <= response.status_code < 400:

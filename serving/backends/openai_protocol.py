@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from serving.backends.backend import CallParameters
@@ -10,6 +10,7 @@ from serving.backends.reply_schemas import fixed_layout_grammar, without_keyword
 from serving.errors import CallError
 from serving.messages import UNKNOWN, Answer, Message, TokenLogprob, token_count
 from serving.reply import JsonSchema
+from serving.thinking import Effort, Thought, split_thinking
 
 TOP_LOGPROBS = 5
 
@@ -25,18 +26,47 @@ def logprob_fields(call: CallParameters) -> dict[str, Any]:
 
 
 def request_body(model: str, messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
-    """The JSON body of a request."""
+    """The JSON body of a request, without the fields of its effort, which servers differ in."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": message.role, "content": message.text} for message in messages],
-        "temperature": call.temperature,
-        "max_tokens": call.max_tokens,
+        call.limit_field: call.max_tokens,
     }
+    if call.temperature is not None:
+        body["temperature"] = call.temperature
     if len(call.samples) > 1:
         body["n"] = len(call.samples)
     if call.seed is not None:
         body["seed"] = call.seed
     return body | logprob_fields(call) | schema_fields(call)
+
+
+OPENAI_EFFORTS: Mapping[Effort, str] = {
+    "off": "none",
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "max": "xhigh",
+}
+"""OpenAI's words for effort; newer models have `max` above `xhigh`."""
+
+THINKING_SWITCHES = ("enable_thinking", "thinking")
+"""Variables by which chat templates switch thinking on and off: those of Qwen3 and of DeepSeek V3.1."""
+
+
+def effort_fields(call: CallParameters) -> dict[str, Any]:
+    """The fields that set how much a model thinks; none if the call leaves that to the server."""
+    return {} if call.effort is None else {"reasoning_effort": call.effort_word}
+
+
+def vllm_effort_fields(call: CallParameters) -> dict[str, Any]:
+    """As `effort_fields`, for vLLM, which passes the switch of a chat template on."""
+    if call.effort is None:
+        return {}
+    switches = {"chat_template_kwargs": dict.fromkeys(THINKING_SWITCHES, call.effort != "off")}
+    # Older versions know no effort `none`.
+    return switches if call.effort == "off" else switches | effort_fields(call)
 
 
 def schema_fields(call: CallParameters) -> dict[str, Any]:
@@ -45,6 +75,8 @@ def schema_fields(call: CallParameters) -> dict[str, Any]:
         return {}
     if call.constraint == "json_object":
         return {"response_format": {"type": "json_object"}}
+    if call.constraint == "object_schema":
+        return {"response_format": {"type": "json_object", "schema": call.schema}}
     grammar = fixed_layout_grammar(call.schema) if call.constraint == "grammar" else None
     if grammar is not None:
         return {"structured_outputs": {"grammar": grammar}}
@@ -65,20 +97,39 @@ def answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
 
 def _answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
     given = response.get("model") or asked_model
-    if given != asked_model and not given.startswith(f"{asked_model}-"):
-        # A dated snapshot carries the name that was asked for; anything else is not the model of this run.
+    bare = given.removeprefix("openai/")
+    if bare != asked_model.removeprefix("openai/") and not bare.startswith(
+        (f"{asked_model}-", f"{asked_model}@")
+    ):
+        # A dated snapshot carries the name that was asked for, as does a revision (`transformers serve`);
+        # anything else is not the model of this run.
         raise CallError("internal", f"the server answered with model {given!r}, not {asked_model!r}")
     choices = sorted(response["choices"], key=lambda choice: choice.get("index", 0))[:samples]
     reported = response.get("usage")
     usage = reported if isinstance(reported, dict) else {}
-    read, total = (token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
-    details = usage.get("prompt_tokens_details")
-    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    read, total = _read_and_written(usage)
+    thought = token_count(_part(usage, "completion_tokens_details").get("reasoning_tokens"))
+    cached = max(0, token_count(_part(usage, "prompt_tokens_details").get("cached_tokens")))
     return [
         # The prompt is read once for all samples, so it is counted once.
-        _answer(choice, read if index == 0 else 0, written, cached if index == 0 else 0)
-        for index, (choice, written) in enumerate(zip(choices, shares(total, len(choices)), strict=True))
+        _answer(choice, read if index == 0 else 0, written, cached if index == 0 else 0, thinking)
+        for index, (choice, written, thinking) in enumerate(
+            zip(choices, shares(total, len(choices)), shares(max(0, thought), len(choices)), strict=True)
+        )
     ]
+
+
+def _part(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    details = usage.get(name)
+    return details if isinstance(details, dict) else {}
+
+
+def _read_and_written(usage: Mapping[str, Any]) -> tuple[int, int]:
+    """Tokens of prompt and replies; xAI leaves thinking out of the latter, and has it in the total."""
+    read, written, total = (
+        token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    return read, written if UNKNOWN in (read, written) else max(written, total - read)
 
 
 def shares(total: int, samples: int) -> list[int]:
@@ -89,17 +140,40 @@ def shares(total: int, samples: int) -> list[int]:
     return [share + (rest if index == 0 else 0) for index in range(samples)]
 
 
-def _answer(choice: Any, read: int, written: int, cached: int) -> Answer:
+def _answer(choice: Any, read: int, written: int, cached: int, thought: int) -> Answer:
     message = choice["message"]
     refusal = message.get("refusal")
+    text, thinking = _content(message.get("content"))
+    # vLLM and OpenRouter have the first name, DeepSeek and earlier versions of vLLM the second.
+    thinking = str(message.get("reasoning") or message.get("reasoning_content") or thinking)
+    reason = str(choice.get("finish_reason") or "")
+    if not text and not refusal and message.get("content") is None and thinking:
+        # Some servers end such a reply with "stop"; a constrained decoder that only thought has written none.
+        reason = "length"
     return Answer(
-        text=str(refusal or message.get("content") or ""),
-        finish_reason="refusal" if refusal else str(choice.get("finish_reason") or ""),
+        text=str(refusal or text),
+        finish_reason="refusal" if refusal else reason,
         input_tokens=read,
         output_tokens=written,
         cached_tokens=cached,
         logprobs=token_logprobs(choice.get("logprobs")),
+        thinking_tokens=thought,
+        thinking=thinking,
     )
+
+
+def _content(content: Any) -> Thought:
+    """The text of a message and the thinking in it; Mistral sends a list of both."""
+    if not isinstance(content, list):
+        return split_thinking(str(content or ""))
+    texts: dict[str, list[str]] = {"text": [], "thinking": []}
+    for part in content:
+        for kind, found in texts.items():
+            if part.get("type") == kind:
+                inner = part.get(kind)
+                parts = inner if isinstance(inner, list) else [{"text": inner}]
+                found += [str(one.get("text") or "") for one in parts]
+    return Thought("".join(texts["text"]), "".join(texts["thinking"]))
 
 
 def token_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:

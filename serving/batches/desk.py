@@ -19,7 +19,7 @@ from serving.errors import CallError, ErrorClass, classify
 from serving.journal import Journal
 from serving.journal_batches import BatchRecord, Harvested, Wanted
 from serving.messages import Answer
-from serving.model_name import parse_model_name
+from serving.model_name import key_variable, parse_model_name
 from serving.traffic import Traffic, count, size
 
 logger = logging.getLogger("evigraph.serving")
@@ -70,11 +70,6 @@ class BatchDesk:
         """Whether a call was harvested in this session."""
         return bytes.fromhex(key)[:16] in self._new
 
-    def only_files_wait(self) -> bool:
-        """Whether all that is away waits for a user to bring files, so that a look finds nothing new."""
-        records = self.journal.batches.records(("intended", "away"))
-        return bool(records) and all(parse_model_name(record.model).by_files for record in records)
-
     def take_reserved(self) -> None:
         """Reserve for the calls that earlier sessions have left away."""
         prices = {backend.name.identity: self.client.price_of(backend) for backend in self.backends.values()}
@@ -103,7 +98,7 @@ class BatchDesk:
                     return found
                 candidate = candidate or found
         except Exception as error:
-            raise classify(error).at(provider.endpoint) from error
+            raise failure_at(backend, error) from error
         return candidate
 
     async def look(self) -> None:
@@ -111,6 +106,7 @@ class BatchDesk:
 
         Raises:
             ModelError: The model of a batch cannot be used any more.
+            CallError: The provider denies access.
             JournalError: The journal cannot be written.
         """
         for record in self.journal.batches.records(("intended", "away", "harvested")):
@@ -118,6 +114,8 @@ class BatchDesk:
             try:
                 await self._look_at(record, backend)
             except CallError as error:
+                if error.error_class == "auth":
+                    raise
                 self._troubles[record.number] += 1
                 if self._troubles[record.number] == 1:
                     self.report(f"batches: {error}; it is looked at again later")
@@ -169,7 +167,7 @@ class BatchDesk:
                 self._lose(record, backend, error)
                 return
             except Exception as error:
-                raise classify(error).at(provider.endpoint) from error
+                raise failure_at(backend, error) from error
         self.journal.batches.looked(record.number, found)
         if found.final:
             await self._harvest(record, backend, found)
@@ -240,15 +238,17 @@ class BatchDesk:
             async for result in provider.results(remote, asked):
                 chunk.append(result)
                 if len(chunk) >= _ROWS_A_COMMIT:
-                    self.store(record, backend, chunk, tally, seen)
+                    self._store(record, backend, chunk, tally, seen)
                     chunk.clear()
                     # Harvests must not hold up the progress that is shown.
                     await asyncio.sleep(0)
         except Exception as error:
-            trouble = classify(error).at(provider.endpoint)
-        self.store(record, backend, chunk, tally, seen)
-        if trouble is not None and self._troubles[record.number] + 1 < self.tries:
-            raise trouble
+            trouble = failure_at(backend, error)
+        self._store(record, backend, chunk, tally, seen)
+        if trouble is not None:
+            denied = trouble.error_class == "auth"
+            if denied or self._troubles[record.number] + 1 < self.tries:
+                raise trouble
         self._give_back(record, backend)
         missing = batches.fail_rest(record.number, trouble or _why(remote))
         tally["missing"] += missing
@@ -257,7 +257,7 @@ class BatchDesk:
         self.report(f"batches: {remote.id} {_told(remote, tally)}")
         await self._delete(replace(record, counts=dict(tally)), backend, remote)
 
-    def store(
+    def _store(
         self,
         record: BatchRecord,
         backend: Backend,
@@ -277,7 +277,7 @@ class BatchDesk:
         assert backend.batches is not None
         endpoint = backend.batches.provider.endpoint
         rows = [
-            (one.custom_id, tuple(_plain(answer, endpoint) for answer in one.answers), one.failure)
+            (one.custom_id, tuple(_plain(answer, endpoint) for answer in one.answers), _row_failure(one))
             for one in results
         ]
         again = []
@@ -287,9 +287,8 @@ class BatchDesk:
         price = self.client.price_of(backend)
         harvested = self.journal.batches.harvest(record.number, rows)
         for (custom_id, answers, _), one, doubled in zip(rows, harvested, again, strict=True):
-            if not backend.name.by_files:
-                received = size(answer.text for answer in answers)
-                count(endpoint, Traffic(0, len(answers), 0, received))
+            received = size(answer.text for answer in answers)
+            count(endpoint, Traffic(0, len(answers), 0, received))
             self._account(one, price)
             # A harvest that was killed reads rows again that it had stored.
             if one.outcome != "doubled" or doubled:
@@ -331,8 +330,24 @@ class BatchDesk:
                 # Gone already.
                 pass
             except Exception as error:
-                raise classify(error).at(f"{provider.endpoint}: files of a harvested batch") from error
+                place = f"{provider.endpoint}: files of a harvested batch"
+                raise classify(error).at(place, key_variable(backend.name.provider)) from error
         self.journal.batches.finish(record.number, "closed", record.counts)
+
+
+def _row_failure(result: RowResult) -> CallError | None:
+    """The failure of one row, which the account was allowed to submit."""
+    failure = result.failure
+    if failure is None or failure.error_class != "auth":
+        return failure
+    return failure.of_request()
+
+
+def failure_at(backend: Backend, error: Exception) -> CallError:
+    """Classify the failure of a request to the provider of a model's batches."""
+    assert backend.batches is not None
+    key = key_variable(backend.name.provider)
+    return classify(error).at(backend.batches.provider.endpoint, key)
 
 
 def _why(remote: RemoteBatch) -> CallError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from langgraph.errors import GraphBubbleUp
 
 
@@ -10,4 +13,9 @@ class CallPending(GraphBubbleUp):
 
     LangGraph lets it up like an interrupt: nodes of the same step are not cancelled, so they ask for what
     they need as well, and no handler of failures sees it.
+
+    Attributes:
+        trace: The node executions that the case had come to.
     """
+
+    trace: Sequence[Mapping[str, Any]] = ()

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from cases.texts import plural
 from serving.backends.backend import Backend, CallParameters
-from serving.batches.desk import BatchDesk
+from serving.batches.desk import BatchDesk, failure_at
 from serving.batches.pending import CallPending
 from serving.batches.provider import BatchLimits, BatchRow
 from serving.budget import Budget, Price
 from serving.client import max_spend
 from serving.dispatcher import attempts
-from serving.errors import CallError, classify
+from serving.errors import CallError
 from serving.journal import Journal, Question
 from serving.journal_batches import Wanted
 from serving.messages import max_prompt_tokens
@@ -29,6 +30,10 @@ from serving.traffic import Traffic, count, size
 
 MOST_BYTES = 16 * 2**20
 """Of a batch, where its provider takes more: its rows are in memory until they are sent."""
+
+
+_MOST_MENDS = 4
+"""Batches into which a call goes anew without what was refused; each may take hours."""
 
 
 @dataclass(slots=True)
@@ -93,6 +98,7 @@ class Pool:
         self._turns: dict[str, _Turns] = {}
         self._submits: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
+        self._mended: Counter[str] = Counter()
         self.submitted = 0
         self.left_open = False
 
@@ -122,14 +128,20 @@ class Pool:
         return any(self._journal.batches.standing(question.key) == "away" for question in questions)
 
     async def ask(
-        self, backend: Backend, questions: Sequence[Question], call: CallParameters, price: Price | None
+        self,
+        backend: Backend,
+        questions: Sequence[Question],
+        shaped: Callable[[], CallParameters],
+        price: Price | None,
     ) -> NoReturn:
         """Take a request into the next batch, unless it is in one.
+
+        What a service refused in an earlier batch is left out, and the call asked for anew.
 
         Args:
             backend: A model with batches; one that answers at once where the call is away already.
             questions: Samples of one prompt that have no answer in the journal.
-            call: Their parameters.
+            shaped: Gives their parameters, without what is known to be refused.
             price: Of the model in batches.
 
         Raises:
@@ -138,12 +150,21 @@ class Pool:
             CallError: It failed in its batch, or was refused.
             BudgetSpent: It might break the budget.
         """
-        turns = self._turns[call.case_id]
+        case_id = shaped().case_id
         try:
-            await self._take(backend, questions, call, price)
+            await self._take(backend, questions, shaped, price)
         except BaseException:
-            self.came(call.case_id)
+            self.came(case_id)
             raise
+        await self.defer(case_id)
+
+    async def defer(self, case_id: str) -> NoReturn:
+        """Have a case begin again once a batch has ended.
+
+        Raises:
+            CallPending: All other requests of the case that are under way are known by then.
+        """
+        turns = self._turns[case_id]
         turns.pending += 1
         turns.look()
         try:
@@ -154,23 +175,40 @@ class Pool:
             turns.under_way -= 1
 
     async def _take(
-        self, backend: Backend, questions: Sequence[Question], call: CallParameters, price: Price | None
+        self,
+        backend: Backend,
+        questions: Sequence[Question],
+        shaped: Callable[[], CallParameters],
+        price: Price | None,
     ) -> None:
         new: list[Question] = []
         failure: CallError | None = None
         for question in questions:
             standing = "away" if question.key in self._keys else self._journal.batches.standing(question.key)
             if isinstance(standing, CallError):
-                failure = standing
+                if self._is_mended(backend, question.key, standing, shaped()):
+                    new.append(question)
+                else:
+                    failure = standing
             elif standing is None:
                 new.append(question)
         if not new:
             if failure is not None:
                 raise failure
             return
+        call = shaped()
         asked = call if len(new) == len(questions) else _of(call, new)
         if backend.batches is not None and self._budget.hold(max_spend(new[0].messages, asked, price)):
             await self._add(backend, new, asked)
+
+    def _is_mended(self, backend: Backend, key: str, refusal: CallError, call: CallParameters) -> bool:
+        """Whether a call that a batch refused can go into the next without what was refused."""
+        mends = backend.abilities.learn(refusal, call) or backend.abilities.has_learned(refusal, call)
+        if not mends or self._mended[key] >= _MOST_MENDS:
+            return False
+        self._mended[key] += 1
+        self._journal.batches.forget_failure(key)
+        return True
 
     async def _add(self, backend: Backend, questions: Sequence[Question], call: CallParameters) -> None:
         assert backend.batches is not None
@@ -189,10 +227,8 @@ class Pool:
         if lot is None:
             lot = self._lots[name] = _Lot(backend)
         lot.rows.append(row)
-        # Where no batch takes the rows, what is in the journal is all there is of them.
-        form = call.form if backend.name.by_files else ""
         lot.wanted.append(
-            [_wanted(question, call, form, read, number) for number, question in enumerate(questions)]
+            [_wanted(question, call, read, number) for number, question in enumerate(questions)]
         )
         lot.bytes += length
         lot.tokens += tokens
@@ -210,7 +246,7 @@ class Pool:
         """Submit what is collected: no case can go on without an answer.
 
         Raises:
-            CallError: It cannot be known whether a provider took a batch.
+            CallError: It cannot be known whether a provider took a batch, or it denies access.
             JournalError: The intent cannot be written.
         """
         lots = list(self._lots.values())
@@ -244,7 +280,10 @@ class Pool:
         try:
             metadata |= await provider.mark()
         except Exception as error:
-            await self._refuse_unsent(lot, classify(error).at(provider.endpoint))
+            reason = failure_at(lot.backend, error)
+            if reason.error_class == "auth":
+                raise reason from error
+            await self._refuse_unsent(lot, reason)
             return
         batches = self._journal.batches
         number = batches.intend(str(lot.backend.name), provider.endpoint, metadata, lot.wanted)
@@ -257,6 +296,10 @@ class Pool:
                     await self._submit_once(lot, number, metadata)
         except CallError as error:
             failure = error
+        if failure is not None and failure.error_class == "auth":
+            # The calls have not failed: a resume with another key submits them.
+            batches.void(number)
+            raise failure
         if failure is not None and not isinstance(failure, _Unknown):
             self._report(f"batches: {failure}; {plural(len(lot.rows), 'call')} of it failed")
             calls = batches.fail_rest(number, failure)
@@ -287,7 +330,9 @@ class Pool:
         try:
             remote = await provider.submit(lot.rows, metadata)
         except Exception as error:
-            failure = classify(error).at(provider.endpoint)
+            failure = failure_at(lot.backend, error)
+            if failure.error_class == "auth":
+                raise failure from error
             try:
                 found = await self._desk.find(lot.backend, metadata)
             except CallError as reason:
@@ -301,15 +346,11 @@ class Pool:
                 return
             remote = found
         finally:
-            if not lot.backend.name.by_files:
-                sent = size(message.text for request in lot.wanted for message in request[0].messages)
-                count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
+            sent = size(message.text for request in lot.wanted for message in request[0].messages)
+            count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
         self._journal.batches.looked(number, remote)
         calls = plural(sum(map(len, lot.wanted)), "call")
-        if lot.backend.name.by_files:
-            self._report(f"batches: {calls} to be exported to a file")
-        else:
-            self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls}")
+        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls}")
 
 
 class _Unknown(CallError):
@@ -323,7 +364,7 @@ def _of(call: CallParameters, questions: Sequence[Question]) -> CallParameters:
     return replace(call, samples=tuple(question.sample for question in questions))
 
 
-def _wanted(question: Question, call: CallParameters, form: str, read: int, number: int) -> Wanted:
+def _wanted(question: Question, call: CallParameters, read: int, number: int) -> Wanted:
     return Wanted(
         key=question.key,
         model=question.model,
@@ -335,5 +376,4 @@ def _wanted(question: Question, call: CallParameters, form: str, read: int, numb
         # All samples of a request read its prompt once.
         most_read=read if number == 0 else 0,
         most_written=call.max_tokens,
-        form=form,
     )

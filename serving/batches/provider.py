@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from serving.abilities import Abilities
 from serving.call import CallParameters, Constraint
 from serving.errors import CallError, ErrorClass
 from serving.messages import Answer, Message
@@ -191,6 +192,7 @@ class BatchModel:
         logprobs: Whether log-probabilities can be had.
         takes_seed: Whether a seed is sent.
         constraints: How replies can be constrained to a schema, the best first.
+        abilities: What its requests may contain.
     """
 
     provider: BatchProvider
@@ -198,6 +200,7 @@ class BatchModel:
     logprobs: bool = False
     takes_seed: bool = False
     constraints: tuple[Constraint, ...] = field(default=("none",))
+    abilities: Abilities = field(default_factory=Abilities)
 
     @property
     def many_samples(self) -> bool:

@@ -57,7 +57,7 @@ def connect_embedded(name: ModelName) -> Backend:
             return Request(
                 prompt=tuple(chat.encode(_turns(messages))),
                 samples=call.samples,
-                temperature=call.temperature,
+                temperature=call.temperature or 0.0,
                 max_new_tokens=call.max_tokens,
                 schema=call.schema,
                 seed=call.seed or 0,

@@ -43,20 +43,22 @@ class CausalModel:
     """Weights with the keys and values of their rows. Not thread-safe.
 
     On CUDA where there is one, otherwise on the CPU, in bf16, where large models have their linear layers in
-    int8: float32 takes twice the memory.
+    int8: float32 takes twice the memory. Products in bf16 depend on their shape and on the processor, so
+    tests that compare two ways to one result pass `dtype`.
     """
 
-    def __init__(self, folder: Path, precision: Precision) -> None:
+    def __init__(self, folder: Path, precision: Precision, dtype: torch.dtype = torch.bfloat16) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         with no_progress_bars():
             check_supported(AutoConfig.from_pretrained(folder, local_files_only=True), folder)
-            model = _load(folder, precision)
+            model = _load(folder, precision, dtype)
         self._model = nn.Module.to(model, self.device)
         config = model.config
         self.context_length = int(config.max_position_embeddings)
         self.vocabulary = int(config.vocab_size)
         self.stop_tokens = _stop_tokens(model)
-        self.rows = KeyValueRows(config, torch.bfloat16, self.device)
+        self.rows = KeyValueRows(config, dtype, self.device)
+        self._dtype = dtype
         self._groups = config.num_attention_heads // config.num_key_value_heads
 
     def forward(self, first: int, lengths: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
@@ -85,7 +87,7 @@ class CausalModel:
         ends = sorted({len(chunk) - 1 for chunk in chunks})
         output = self._model(
             input_ids=tokens,
-            attention_mask=causal_mask(positions, slots, self._groups, torch.bfloat16),
+            attention_mask=causal_mask(positions, slots, self._groups, self._dtype),
             position_ids=positions,
             past_key_values=self.rows,
             use_cache=True,
@@ -124,7 +126,7 @@ class CausalModel:
         try:
             output = self._model(
                 input_ids=torch.tensor([[token for chunk in chunks for token in chunk]], device=self.device),
-                attention_mask=_side_by_side_mask(owner, length, self._groups, torch.bfloat16),
+                attention_mask=_side_by_side_mask(owner, length, self._groups, self._dtype),
                 position_ids=(length + order - (ends - sizes)[owner])[None],
                 past_key_values=self.rows,
                 use_cache=True,
@@ -156,11 +158,11 @@ class CausalModel:
         return exact if torch.allclose(exact, rounded, rtol=_ROUNDING, atol=_ROUNDING) else rounded
 
 
-def _load(folder: Path, precision: Precision) -> PreTrainedModel:
+def _load(folder: Path, precision: Precision, dtype: torch.dtype) -> PreTrainedModel:
     if precision == "int8":
         return load_int8(folder, GROUPED_ATTENTION)
     model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.bfloat16, attn_implementation=GROUPED_ATTENTION, local_files_only=True
+        folder, dtype=dtype, attn_implementation=GROUPED_ATTENTION, local_files_only=True
     )
     return model
 

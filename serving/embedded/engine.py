@@ -98,6 +98,7 @@ class Engine:
         tokenizer: PreTrainedTokenizerBase,
         *,
         precision: Precision = "bf16",
+        dtype: torch.dtype = torch.bfloat16,
         max_rows: int = MAX_ROWS,
     ) -> None:
         """Load the weights.
@@ -106,7 +107,7 @@ class Engine:
             UnsupportedModel: The model has layers other than full attention.
             ModelError: The weights cannot be read in this precision.
         """
-        self._model = CausalModel(folder, precision)
+        self._model = CausalModel(folder, precision, dtype)
         self._tokenizer = tokenizer
         self._max_rows = max_rows
         self._grammars = GrammarCompiler(tokenizer, self._model.vocabulary, sorted(self._model.stop_tokens))

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from serving.journal import JournalDamaged, Question, read_logprobs
+from serving.journal import JournalDamaged, Question
 from serving.journal_tables import FORGOTTEN, pack, text_digest, text_sum, unpack
-from serving.messages import Answer
+from serving.messages import Answer, read_details, reply_details
 from serving.postgres.address import StoreAddress
 from serving.postgres.link import Link, Trips
 from serving.traffic import Traffic, count
@@ -186,10 +186,10 @@ class PostgresJournal:
         except ValueError:
             texts = []
         check_call(self._address, call, texts)
-        reply, finish_reason, server, logprobs = texts
+        reply, finish_reason, server, details = texts
         counts = (call.input_tokens, call.output_tokens, call.cached_tokens)
         return Answer(
-            reply, finish_reason, *counts, call.seconds, call.retries, server, read_logprobs(logprobs)
+            reply, finish_reason, *counts, call.seconds, call.retries, server, **read_details(details)
         )
 
     async def _keep(self, wanted: list[_Wanted]) -> list[dict[int, Answer]]:
@@ -243,8 +243,8 @@ def _wanted(answered: Sequence[tuple[Question, Answer]], role: str, case_id: str
     prompt = b"".join(digest(text) for message in first.messages for text in (message.role, message.text))
     rows = []
     for question, answer in answered:
-        logprobs = json.dumps(answer.logprobs) if answer.logprobs else ""
-        read = (answer.text, answer.finish_reason, answer.server, logprobs)
+        details = reply_details(answer)
+        read = (answer.text, answer.finish_reason, answer.server, details)
         row = StoredCall(
             key=bytes.fromhex(question.key),
             case_id=case_id.encode(errors="replace"),
@@ -255,7 +255,7 @@ def _wanted(answered: Sequence[tuple[Question, Answer]], role: str, case_id: str
             reply=digest(answer.text),
             finish_reason=digest(answer.finish_reason),
             server=digest(answer.server),
-            logprobs=digest(logprobs),
+            logprobs=digest(details),
             prompt=prompt,
             input_tokens=answer.input_tokens,
             output_tokens=answer.output_tokens,

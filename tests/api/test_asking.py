@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from time import monotonic
 
+import httpx
 import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
 from api.asking import Asking
-from api.callers import Rate
+from api.callers import Caller, Rate
 from api.offer import Limits
 from api.server import ByService
 from api.service import Service
-from tests.api.services import LAST, NOTE, Place, parsed, until
+from tests.api.services import LAST, NOTE, Place, parsed, served, steps_until, until
 from tests.viewer.browsing import CHROMIUM, needs_browser
 from viewer.library import Library
 from viewer.listening import configured, listen
 from viewer.server import application
+from viewer.signing_in import SigningIn
+from viewer.users import Users
 
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+ADMIN = Caller("Olga", "admin")
 PORT = 8124
 TOKEN = "the-key"  # noqa: S105 - of a test
 HOME = f"http://127.0.0.1:{PORT}"
@@ -52,7 +58,7 @@ def browser(service: Service, place: Place) -> Iterator[TestClient]:
 
 
 def ended(service: Service, path: str) -> str:
-    job = service.job(path.rpartition("/")[2])
+    job = service.job(path.rpartition("/")[2], ADMIN)
     until(lambda: service.runner.session(job).state, lambda state: state == "rest")
     return job.record.id
 
@@ -132,6 +138,34 @@ def test_a_run_is_cancelled_from_its_page(browser: TestClient, service: Service,
     page = browser.get(path).text
     assert 'class="state cancelled"' in page
     assert "Cancel</button>" not in page
+
+
+@pytest.mark.parametrize("how", ["removed", "signed out"])
+def test_the_stream_of_a_page_ends_with_its_session(place: Place, how: str) -> None:
+    users = Users(place.folder / "people" / "users.json")
+    token = users.add("ana", "submit", NOW)[1]
+    library = Library([place.root])
+    signing_in = SigningIn(users, PORT, library.roots, clock=lambda: 0.0, now=lambda: NOW)
+    own = {"host": f"127.0.0.1:{PORT}", **OWN}
+    with place.service() as service, place.held("answer"):
+        asking = Asking(service, Rate(5, lambda: 0.0)).routes()
+        app = application(library, PORT, TOKEN, signing_in=signing_in, asking=asking)
+        with served(app) as address, httpx.Client(base_url=address, headers=own, timeout=LAST) as http:
+            assert http.post("/sign-in", data={"token": token}).status_code == 303
+            path = http.post("/ask", data={**TYPED, "model": "counting"}).headers["location"]
+            with http.stream("GET", f"{path}/events") as stream:
+                lines = stream.iter_lines()
+                assert [*steps_until(lines, "generate_answer")]
+                if how == "removed":
+                    users.remove("ana")
+                else:
+                    assert http.post("/sign-out").status_code == 303
+                # The model answers nothing yet: only the end of the stream ends this.
+                assert "event: end" not in [*lines]
+            assert http.get(f"{path}/events").status_code == 401
+            assert service.runner.session(service.jobs.all()[0]).state == "running"
+    signing_in.close()
+    library.close()
 
 
 def test_an_unknown_run_has_no_page(browser: TestClient) -> None:

@@ -12,9 +12,11 @@ import pytest
 from api.callers import RIGHTS, Caller, OneToken, Rate, UserTokens
 from api.offer import Limits
 from api.problems import Refused
+from api.server import shown
 from tests.api.services import QUESTION, Client, Place
 from viewer import users as users_module
-from viewer.sessions import ATTEMPTS, WINDOW
+from viewer.library import Library
+from viewer.sessions import ATTEMPTS, WINDOW, Person, sign_in_for_request
 from viewer.users import ROLES, Users
 
 NOW = datetime(2026, 11, 23, 4, tzinfo=UTC)
@@ -53,9 +55,44 @@ def test_each_role_may_do_what_it_is_for(client: Client) -> None:
     }
     for role, rights in RIGHTS.items():
         for (method, path), right in wanted.items():
-            body = {"json": {"comment": "Fine."} if path == review else QUESTION} if method == "POST" else {}
+            body: dict[str, Any] = {}
+            if method == "POST":
+                body = {"json": {"comment": "Fine."} if path == review else QUESTION}
             answer = client.call(method, path, role, **body)
-            assert (answer.status_code == 403) == (right not in rights), (role, method, path, answer.text)
+            # The run is the admin's, whose role says so.
+            theirs = role == "submit" and path != "/v1/runs"
+            refused = 403 if right not in rights else 404 if theirs else None
+            found = answer.status_code if answer.status_code in (403, 404) else None
+            assert found == refused, (role, method, path, answer.text)
+
+
+def test_runs_are_their_submitters_unless_a_role_says_more(client: Client, place: Place) -> None:
+    ids = {
+        role: client.call("POST", "/v1/runs", role, json=QUESTION).json()["id"]
+        for role in ("submit", "admin")
+    }
+    for id_ in ids.values():
+        client.ended(id_)
+    listed = {
+        role: {one["id"] for one in client.call("GET", "/v1/runs", role).json()["runs"]} for role in RIGHTS
+    }
+    assert listed == {role: {ids["submit"]} if role == "submit" else {*ids.values()} for role in RIGHTS}
+    of_admin = ("", "/events", "/cases", "/cases/note")
+    assert {
+        client.call("GET", f"/v1/runs/{ids['admin']}{end}", "submit").status_code for end in of_admin
+    } == {404}
+    assert client.call("POST", f"/v1/runs/{ids['admin']}/cancel", "submit").status_code == 404
+    # Theirs has ended, which only they and an admin are told by a cancel.
+    cancel = f"/v1/runs/{ids['submit']}/cancel"
+    codes = {role: client.call("POST", cancel, role).status_code for role in RIGHTS}
+    assert codes == {"view": 403, "submit": 409, "review": 403, "admin": 409}
+    library = Library([place.root], visible=lambda path: shown(client.service, path))
+    for person, count in ((Person("submit", "submit", "s"), 1), (Person("vera", "view", "s"), 2)):
+        leave = sign_in_for_request(person)
+        assert len(library.names()) == count
+        assert (library.get(ids["admin"]) is None) == (count == 1)
+        leave()
+    library.close()
 
 
 def test_the_rate_is_of_each_user(place: Place) -> None:
@@ -83,6 +120,7 @@ def test_a_bucket_holds_no_more_than_a_minute() -> None:
 def test_the_printed_token_opens_everything_and_no_other_does() -> None:
     one = OneToken("right", "Olga")
     assert asyncio.run(one.caller("right", "")) == Caller("Olga", "admin")
+    assert one.valid(Caller("Olga", "admin"))
     assert asyncio.run(one.caller("righ", "")) is None
 
 
@@ -94,7 +132,7 @@ def test_a_users_token_is_looked_at_once_and_follows_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users, now = Users(tmp_path / "users.json"), [NOW]
-    _, token = users.add("ana", "review", NOW, days=1)
+    made, token = users.add("ana", "review", NOW, days=1)
     hashed = []
     real = users_module._hashed
 
@@ -106,36 +144,44 @@ def test_a_users_token_is_looked_at_once_and_follows_the_list(
     tokens = UserTokens(users, lambda: 0.0, lambda: now[0])
 
     async def look() -> None:
-        assert await tokens.caller(token, "1.1.1.1") == Caller("ana", "review")
-        assert await tokens.caller(token, "1.1.1.1") == Caller("ana", "review")
+        found = await tokens.caller(token, "1.1.1.1")
+        assert found == Caller("ana", "review", made.id) and tokens.valid(found)
+        assert await tokens.caller(token, "1.1.1.1") == found
         assert len(hashed) == 1
-        _, other = users.add("ana", "view", NOW, days=1, renew=True)
+        renewed, other = users.add("ana", "view", NOW, days=1, renew=True)
         hashed.clear()
-        assert await tokens.caller(token, "1.1.1.1") is None
-        assert await tokens.caller(other, "1.1.1.1") == Caller("ana", "view")
+        assert await tokens.caller(token, "1.1.1.1") is None and not tokens.valid(found)
+        found = await tokens.caller(other, "1.1.1.1")
+        assert found == Caller("ana", "view", renewed.id)
         now[0] = NOW.replace(day=25)
-        assert await tokens.caller(other, "1.1.1.1") is None
+        assert await tokens.caller(other, "1.1.1.1") is None and not tokens.valid(found)
         now[0] = NOW
-        assert await tokens.caller(other, "1.1.1.1") == Caller("ana", "view")
+        assert await tokens.caller(other, "1.1.1.1") == found and tokens.valid(found)
         users.remove("ana")
-        assert await tokens.caller(other, "1.1.1.1") is None
+        assert await tokens.caller(other, "1.1.1.1") is None and not tokens.valid(found)
 
     asyncio.run(look())
 
 
 def test_wrong_tokens_of_one_client_are_soon_not_looked_at(tmp_path: Path) -> None:
     users, now = Users(tmp_path / "users.json"), [0.0]
-    _, token = users.add("ana", "view", NOW)
+    ana, token = users.add("ana", "view", NOW)
+    ben, other = users.add("ben", "view", NOW)
     tokens = UserTokens(users, lambda: now[0], lambda: NOW)
 
     async def look() -> None:
-        for _ in range(ATTEMPTS):
-            assert await tokens.caller("wrong", "1.1.1.1") is None
-        with pytest.raises(Refused) as refused:
-            await tokens.caller("wrong", "1.1.1.1")
-        assert refused.value.status_code == 429
-        assert await tokens.caller(token, "2.2.2.2") == Caller("ana", "view")
+        for wrong in ("wrong", f"{token}x"):
+            for _ in range(ATTEMPTS):
+                assert await tokens.caller(wrong, "1.1.1.1") is None
+            with pytest.raises(Refused) as refused:
+                await tokens.caller(wrong, "1.1.1.1")
+            assert refused.value.status_code == 429
+        # Others behind the same proxy are served, and so is this one from another place, and later.
+        assert await tokens.caller(other, "1.1.1.1") == Caller("ben", "view", ben.id)
+        with pytest.raises(Refused):
+            await tokens.caller(token, "1.1.1.1")
+        assert await tokens.caller(token, "2.2.2.2") == Caller("ana", "view", ana.id)
         now[0] = WINDOW
-        assert await tokens.caller(token, "1.1.1.1") == Caller("ana", "view")
+        assert await tokens.caller(token, "1.1.1.1") == Caller("ana", "view", ana.id)
 
     asyncio.run(look())

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 from collections import Counter
+from pathlib import Path
 
+import pytest
+
+from api import runner
 from api.offer import Limits
-from tests.api.services import QUESTION, Place
+from tests.api.services import HELD, QUESTION, Place, until
 
 CASES = {
     "cases": [
@@ -72,3 +78,24 @@ def test_a_run_may_end_by_itself_within_the_time_of_the_drain(place: Place) -> N
         manifest = job.manifest()
         # It may not have begun; what has begun has ended well.
         assert manifest is None or manifest.status == "finished"
+
+
+def test_a_job_without_descriptors_waits_and_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_DESCRIPTORS_WAIT", 0.2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with place.client() as client:
+        try:
+            (place.folder / "exhaust").touch()
+            # The tests before may have left many open.
+            highest = max(int(one.name) for one in Path("/proc/self/fd").iterdir())
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 256, hard))
+            id_ = client.submitted()
+            session = client.service.runner.session(client.service.jobs.all()[0])
+            until(lambda: session.fault, lambda fault: "Too many open files" in fault)
+            assert session.state == "running"
+        finally:
+            while HELD:
+                os.close(HELD.pop())
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        found = client.ended(id_)
+        assert (found["status"], found["cases"]["done"]) == ("finished", 1)

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from time import monotonic
 
 import httpx
 import pytest
 
-from api.callers import Rate
+from api.callers import Caller, Rate, UserTokens
 from api.events import Position, position_of
 from api.hub import Hub
 from api.offer import Limits
 from api.routes import application
-from tests.api.services import LAST, QUESTION, TOKENS, Client, KnownTokens, Place, run_of, served, until
+from tests.api.services import (
+    LAST,
+    QUESTION,
+    TOKENS,
+    Client,
+    KnownTokens,
+    Place,
+    run_of,
+    served,
+    steps_until,
+    until,
+)
+from viewer.users import Users
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
 CASES = {
     "cases": [
@@ -85,19 +99,6 @@ def bearer(role: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {TOKENS[role]}"}
 
 
-def steps_until(lines: Iterator[str], node: str) -> Iterator[dict[str, object]]:
-    """Steps, to the first of a node."""
-    kind = ""
-    for line in lines:
-        if line.startswith("event: "):
-            kind = line.removeprefix("event: ")
-        elif line.startswith("data: ") and kind == "step":
-            found = json.loads(line.removeprefix("data: "))
-            yield found
-            if found["node"] == node:
-                return
-
-
 async def test_who_comes_late_hears_of_what_is_under_way_once() -> None:
     hub = Hub()
     begun = {"execution": "a", "node": "label_evidence", "seconds": None}
@@ -111,3 +112,43 @@ async def test_who_comes_late_hears_of_what_is_under_way_once() -> None:
     hub.forget("run")
     with hub.listening("run") as later:
         assert not later.steps
+
+
+def test_the_stream_of_a_removed_user_ends_while_its_run_goes_on(place: Place) -> None:
+    users = Users(place.folder / "people" / "users.json")
+    token = users.add("ana", "submit", NOW)[1]
+    with place.service() as service, place.held("answer"):
+        app = application(service, UserTokens(users, monotonic, lambda: NOW), Rate(600, monotonic))
+        with (
+            served(app) as address,
+            httpx.Client(
+                base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=LAST
+            ) as http,
+        ):
+            id_ = http.post("/v1/runs", json=QUESTION).json()["id"]
+            with http.stream("GET", f"/v1/runs/{id_}/events") as stream:
+                lines = stream.iter_lines()
+                assert [*steps_until(lines, "generate_answer")]
+                users.remove("ana")
+                # The model answers nothing yet: only the end of the stream ends this.
+                assert "event: end" not in [*lines]
+            assert service.runner.session(service.jobs.all()[0]).state == "running"
+
+
+def test_one_caller_leaves_streams_for_others(place: Place) -> None:
+    with place.service(Limits(streams=10, streams_each=2)) as service, place.held("answer"):
+        app = application(service, KnownTokens(), Rate(600, monotonic))
+        with served(app) as address, ExitStack() as stack:
+            http = stack.enter_context(httpx.Client(base_url=address, timeout=LAST))
+            id_ = http.post("/v1/runs", json=QUESTION, headers=bearer("admin")).json()["id"]
+            path = f"/v1/runs/{id_}/events"
+            answers = [
+                stack.enter_context(http.stream("GET", path, headers=bearer(role)))
+                for role in ("admin", "admin", "admin", "review")
+            ]
+            assert [one.status_code for one in answers] == [200, 200, 429, 200]
+            assert int(answers[2].headers["retry-after"]) > 0
+            answers[0].close()
+            until(lambda: service.hub.streams, lambda count: count == 2)
+            assert stack.enter_context(http.stream("GET", path, headers=bearer("admin"))).status_code == 200
+            service.cancel(Caller("admin", "admin"), service.jobs.all()[0])

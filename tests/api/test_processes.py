@@ -92,6 +92,24 @@ def test_a_second_signal_does_not_wait(place: Place, start: Callable[..., Proces
     assert second.until(id_, "finished")["cases"]["done"] == 1
 
 
+@pytest.mark.scale
+def test_hostile_bodies_leave_no_memory_taken(start: Callable[..., Process]) -> None:
+    first = start()
+    fresh = first.process.resident_mb
+    bodies = {
+        b'{"cases":[' + b"1," * 2_000_000 + b"1]}": 413,
+        b"[" + b"[]," * 5_500_000 + b"[]]": 413,
+        b'{"case":{"more":[' + b"[]," * 149_000 + b"[]]}}": 413,
+        b'{"case":{"more":' + b"[" * 290_000 + b"]" * 290_000 + b"}}": 400,
+    }
+    for _ in range(3):
+        for body, status in bodies.items():
+            for headers, code in (({}, status), ({"Authorization": "Bearer none"}, 401)):
+                kind = {"content-type": "application/json", **headers}
+                assert first.http.post("/v1/runs", content=body, headers=kind).status_code == code
+    assert first.process.resident_mb < 1.3 * fresh
+
+
 def test_two_services_do_not_share_a_folder(place: Place, start: Callable[..., Process]) -> None:
     start()
     ended = evigraph("api", place.root, "--model", "scripted:auto", "--port", "0", folder=place.folder)

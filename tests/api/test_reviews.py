@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from runs.reviewers import Assignments, assign
+from runs.reviews import Reviews
 from tests.api.services import QUESTION, Client, Place
 
 ASKING = {**QUESTION, "recipe": "asking"}
@@ -62,8 +64,9 @@ def test_a_review_of_another_result_is_refused(client: Client, place: Place) -> 
     id_, path = waiting(client, place)
     refused = client.call("POST", path, json={"labels": {}, "shown": "0" * 64})
     assert (refused.status_code, refused.json()["pointer"]) == (409, "/shown")
+    shown = client.call("GET", path).json()["shown"]
     for wrong in ({"labels": {"9": "essential"}}, {}, {"labels": {"1": "vital"}}, {"answer": ""}):
-        assert client.call("POST", path, json=wrong).status_code == 422, wrong
+        assert client.call("POST", path, json={**wrong, "shown": shown}).status_code == 422, wrong
     assert client.status(id_)["cases"]["waiting"] == 1
 
 
@@ -71,7 +74,40 @@ def test_a_review_that_came_before_a_kill_counts_after_it(place: Place) -> None:
     with place.client() as client:
         id_, path = waiting(client, place)
         client.service.draining = True
-        assert client.call("POST", path, json={"labels": {}}).json()["goes_on"] is False
+        sent = {"labels": {}, "shown": client.call("GET", path).json()["shown"]}
+        assert client.call("POST", path, json=sent).json()["goes_on"] is False
         assert client.status(id_)["cases"]["waiting"] == 1
     with place.client() as client:
         assert client.ended(id_)["cases"]["done"] == 1
+
+
+def test_a_reviewer_sees_no_labels_of_others_until_all_have_labelled(client: Client, place: Place) -> None:
+    id_, path = waiting(client, place)
+    run = place.root / id_
+    Assignments(run).add(*assign(["note"], ["ana", "ben"], 2, {}))
+    first: dict[str, Any] = client.call("GET", path, name="ana").json()
+    given = {"labels": {"1": "not-relevant", "3": "essential"}, "comment": "Not what Ben thinks."}
+    assert client.call("POST", path, name="ana", json={**given, "shown": first["shown"]}).status_code == 201
+    of_ben = client.call("GET", path, name="ben")
+    assert of_ben.json() == first, "shows Ana's labels"
+    every: dict[str, Any] = client.call("GET", path, "admin").json()
+    assert every["sentences"][0]["label"] == "not-relevant"
+    # What Ben confirms is the labels that he saw: those of the run.
+    sent = {"labels": {}, "shown": of_ben.json()["shown"]}
+    assert client.call("POST", path, name="ben", json=sent).status_code == 201
+    labels = {one.reviewer: one.labels for one in Reviews(run).history("note")}
+    assert labels["ben"] == {"1": "essential", "2": "not-relevant", "3": "not-relevant"}
+    # All have labelled it now, so there is more to see than Ana has seen.
+    stale = client.call("POST", path, name="ana", json={**given, "shown": first["shown"]})
+    assert (stale.status_code, stale.json()["pointer"]) == (409, "/shown")
+    assert len(client.call("GET", path, name="ana").json()["reviews"]) == 2
+
+
+def test_a_review_names_the_view_that_it_is_about(client: Client, place: Place) -> None:
+    _, path = waiting(client, place)
+    missing = client.call("POST", path, json={"labels": {}})
+    assert (missing.status_code, missing.json()["pointer"]) == (422, "/shown")
+    sent = {"labels": {}, "shown": client.call("GET", path).json()["shown"]}
+    assert client.call("POST", path, "review", json=sent).status_code == 201
+    # The same view again is one in which there was no review.
+    assert client.call("POST", path, "admin", json=sent).status_code == 409

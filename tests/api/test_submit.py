@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from pydantic import ValidationError
 
-from api.offer import Limits
+from api.bodies import MAX_SENTENCES
+from api.offer import Limits, Offer
+from api.problems import Refused
+from cases.json_border import first_fault
+from nodes.core.recipe import RecipeError
 from tests.api.services import NOTE, QUESTION, Client, Place, run_of
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
@@ -77,6 +83,16 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str | None, str]] = {
     "an unknown recipe": ({**QUESTION, "recipe": "/etc/passwd"}, 422, "/recipe", "on offer: lexical"),
     "an unknown system": ({**QUESTION, "system": "heids"}, 422, "/system", "on offer: tamu"),
     "a closed setting": ({**QUESTION, "settings": {"answer.words": 1}}, 422, "/settings", "evidence.votes"),
+    "a host by a setting": (
+        {**QUESTION, "settings": {"embedding": "openai:e@http://203.0.113.9/v1"}},
+        *(422, "/settings", "lexical:512"),
+    ),
+    "a word in place of a number": (
+        {**QUESTION, "settings": {"evidence.votes": "3..9"}},
+        422,
+        "/settings",
+        "none",
+    ),
     "a wrong setting": ({**QUESTION, "settings": {"evidence.votes": 0}}, 422, "/settings", "votes"),
     "a case without an id": ({"case": {"question": "Why?"}}, 422, "/cases/0", "case_id"),
     "one bad case of two": (
@@ -136,15 +152,16 @@ def test_limits_of_size_and_number(place: Place) -> None:
             assert (answer.status_code, answer.json()["status"]) == (413, 413), answer.text
 
 
-def test_a_full_queue_refuses_and_says_when_to_come_again(place: Place) -> None:
+def test_a_full_queue_refuses_its_user_and_says_when_to_come_again(place: Place) -> None:
     with place.client(Limits(queued=1, running=1)) as client, place.held("label"):
         running = client.submitted()
         client.until(running, "running")
         queued = client.submitted()
         answer = client.submit()
-        assert answer.status_code == 503
+        assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) > 0
         assert client.status(queued)["status"] == "queued"
+        assert client.call("POST", "/v1/runs", "submit", json=QUESTION).status_code == 202
 
 
 def test_a_key_is_taken_once_also_by_the_next_service(place: Place) -> None:
@@ -186,3 +203,102 @@ def test_the_log_of_a_run_names_who_submitted_and_who_looked(client: Client, pla
         ("ended", "submit"),
         ("opened", "view"),
     ]
+
+
+@pytest.mark.parametrize("field", ["embedding", "prompts", "evidence.ranker", "evidence"])
+def test_settings_that_name_hosts_and_files_need_their_words(place: Place, field: str) -> None:
+    def offered(*words: str) -> Offer:
+        return Offer({"auto": "scripted:auto"}, {"lexical": str(place.recipe)}, {field: words})
+
+    with pytest.raises(RecipeError, match=f"--setting {field}=WORD"):
+        offered()
+    with pytest.raises(Refused) as refused:
+        offered("model").choose(None, None, None, {field: "/etc"})
+    assert (refused.value.status_code, refused.value.pointer) == (422, "/settings")
+
+
+def test_a_listed_word_is_taken(client: Client, place: Place) -> None:
+    id_ = client.submitted({**QUESTION, "settings": {"embedding": "lexical:512"}})
+    client.ended(id_)
+    assert run_of(place, id_).manifest.recipe["embedding"] == "lexical:512"
+
+
+IDS = ["a/review", "a\nb", "x" * 201, "../x", "a/./b", "..", "\u2028", "\u202e"]
+
+
+@pytest.mark.parametrize("wrong", IDS)
+def test_ids_that_no_address_can_have_are_refused(client: Client, place: Place, wrong: str) -> None:
+    case = {**CASE, "case_id": wrong}
+    answer = client.submit({"cases": [CASE, case]})
+    assert (answer.status_code, answer.json()["pointer"]) == (422, "/cases/1"), answer.text
+    file = json.dumps(case).encode()
+    answer = client.call("POST", "/v1/runs", files={"file": ("cases.jsonl", file)})
+    assert (answer.status_code, answer.json()["pointer"]) == (422, "/file"), answer.text
+    assert [path.name for path in (place.root / ".jobs").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("id_", ["a/b", "review", "a b?#&=+é", "x" * 200, "-", "a/reviews"])
+def test_every_id_that_is_taken_can_be_fetched_and_reviewed(client: Client, id_: str) -> None:
+    run = client.submitted({"case": {**CASE, "case_id": id_}})
+    client.ended(run)
+    path = f"/v1/runs/{run}/cases/{quote(id_, safe='')}"
+    assert client.call("GET", path).json()["case_id"] == id_
+    assert client.call("GET", f"{path}/review").json()["case_id"] == id_
+
+
+BODIES = {
+    "a million numbers": (b'{"cases":[' + b"1," * 1_000_000 + b"1]}", 413),
+    "a million lists": (b"[" + b"[]," * 1_000_000 + b"[]]", 413),
+    "too many cases": (b'{"cases":[' + b"1," * 1_000 + b"1]}", 413),
+    "as many wrong cases as may be": (b'{"cases":[' + b"1," * 999 + b"1]}", 422),
+    "unknown fields": (b"{" + b",".join(b'"f%d":1' % number for number in range(250_000)) + b"}", 422),
+    "a case of too many sentences": (
+        json.dumps({"case": {**CASE, "sentences": ["A drain was placed."] * (MAX_SENTENCES + 1)}}).encode(),
+        413,
+    ),
+    "one of two cases with too many of something": (
+        json.dumps({"cases": [CASE, {**CASE, "more": [[]] * (MAX_SENTENCES + 1)}]}).encode(),
+        413,
+    ),
+    "too many settings": (
+        json.dumps({**QUESTION, "settings": dict.fromkeys(map(str, range(101)))}).encode(),
+        413,
+    ),
+    "no JSON": (b'{"cases":', 400),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_is_measured_before_it_is_validated(
+    client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, status = BODIES[name]
+    faults: list[int] = []
+
+    def counted(error: ValidationError) -> str:
+        faults.append(error.error_count())
+        return first_fault(error)
+
+    monkeypatch.setattr("api.bodies.first_fault", counted)
+    answer = client.call("POST", "/v1/runs", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, len(answer.text) < 1000) == (status, True), answer.text
+    assert sum(faults) <= 1000
+
+
+def test_a_file_and_a_note_have_no_case_of_too_many_sentences(client: Client, place: Place) -> None:
+    many = MAX_SENTENCES + 1
+    file = json.dumps({**CASE, "sentences": ["A drain was placed."] * many}).encode()
+    by_file = client.call("POST", "/v1/runs", files={"file": ("cases.jsonl", file)})
+    by_note = client.submit({**QUESTION, "note": "It leaked.\n\n" * many})
+    for answer in (by_file, by_note):
+        assert answer.status_code == 413, answer.text
+        assert answer.json()["detail"] == "10,001 sentences, of at most 10,000 of a case"
+    assert [one.name for one in (place.root / ".jobs").iterdir()] == [".lock"]
+
+
+def test_without_a_token_no_body_is_read(client: Client) -> None:
+    review = "/v1/runs/20261123T041500-0a1b2c3d4e5f/cases/1/review"
+    kind = {"content-type": "application/json"}
+    for path in ("/v1/runs", review):
+        # What is no JSON would be said of it otherwise.
+        assert client.http.post(path, content=b"{", headers=kind).status_code == 401, path

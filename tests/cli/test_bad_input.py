@@ -13,6 +13,7 @@ import pytest
 
 from runs import RunFolder
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+from tests.prompts.versions import ONE_MESSAGE
 
 POOL_KEY = str(resources.files("cases").joinpath("samples", "pool_key.json"))
 
@@ -58,7 +59,7 @@ def test_duplicate_case_id(folder: Path) -> None:
     ("model", "words"),
     [
         ("opneai:gpt", "did you mean 'openai'?"),
-        ("gpt-4", "not of the form provider:name"),
+        ("gpt-4", "did you mean 'openai:gpt-4'?"),
         ("vllm:name", "vLLM is not installed: run `make vllm`"),
         ("embedded:smol", "known are smollm2-135m"),
         ("scripted:nofile.jsonl", "no such file"),
@@ -93,9 +94,9 @@ def test_wrong_key_file(folder: Path) -> None:
         ("system: tamu\nevidence: {vots: 3}\n", "unknown field 'evidence.vots'; did you mean 'votes'?"),
         ("system: tamu\npromts: paper\n", "unknown field 'promts'; did you mean 'prompts'?"),
         ("system: tamu\nevidence: {votes: 2, threshold: 3}\n", "threshold 3 is above the number of votes 2"),
-        ("system: tamu\nprompts: papper\n", "no prompts 'papper'"),
+        ("system: tamu\nprompts: labtop\n", "no prompts 'labtop'"),
         ("system: tamu\nembedding: word2vec\n", "unknown embedding 'word2vec'"),
-        ("system: tamu\nprompts: paper\nevidence: {reply: ids}\n", "of 'paper' has no ${reply_form}"),
+        (f"system: tamu\nprompts: {ONE_MESSAGE}\nevidence: {{reply: ids}}\n", "has no ${reply_form}"),
         ("system: [\n", "recipe typo.yaml: while parsing"),
         ("- a\n", "must be a mapping"),
         ("system: heids\n", "is for system 'heids', not 'tamu'"),

@@ -16,8 +16,6 @@ import pytest
 
 from cases.locks import FileLock
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
-from tests.runs.batched.account import Account
-from tests.runs.batched.elsewhere import Elsewhere
 
 CASES = 3
 ROUNDS = 3
@@ -138,39 +136,9 @@ def test_a_dry_run_tells_rounds_and_half_the_price(service: Service) -> None:
     assert not service.ledger.exists()
 
 
-def test_files_go_out_and_come_back(tmp_path: Path) -> None:
-    write_cases(tmp_path / "cases.jsonl", 2)
-    write_recipe(tmp_path)
-    begun = evigraph(
-        *("run", "tamu", "cases.jsonl", "--recipe", "lexical.yaml", "--model", "batch:vllm:tiny"),
-        *("--out", "run", "--json"),
-        folder=tmp_path,
-    )
-    following = "evigraph batch export run --out requests.jsonl"
-    assert (begun.code, begun.summary["next"][0]) == (0, following)
-    assert f"next: {following}" in evigraph("status", "run", folder=tmp_path).out
-    exported = evigraph("batch", "export", "run", "--out", "requests.jsonl", folder=tmp_path)
-    assert exported.code == 0 and "8 calls in 4 lines" in exported.out
-    assert (tmp_path / "requests.jsonl").stat().st_mode & 0o077 == 0
-    wrong = evigraph("batch", "import", "run", "requests.jsonl", folder=tmp_path)
-    assert wrong.code == 2 and "holds requests" in wrong.line
-
-    requests = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_bytes().splitlines()]
-    lines = Elsewhere(tmp_path, Account()).answers(requests)
-    failed = {"response": {"status_code": 500, "body": None}, "error": "EngineDeadError"}
-    for name, rows in (("bad", [lines[0] | failed]), ("results", lines)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    bad = evigraph("batch", "import", "run", "bad.jsonl", "--json", folder=tmp_path)
-    assert bad.code == 1 and bad.summary["rows"] == {"failed": 1}
-    # A later file has a result for what failed in an earlier one.
-    good = evigraph("batch", "import", "run", "results.jsonl", folder=tmp_path)
-    assert good.code == 0 and "results: 4 answered" in good.out and "next: evigraph resume run" in good.out
-    assert "imported" in evigraph("audit", "run", folder=tmp_path).out
-    assert evigraph("resume", "run", folder=tmp_path).code == 0
-    assert "calls in" in evigraph("batch", "export", "run", "--out", "more.jsonl", folder=tmp_path).out
-
-
-@pytest.mark.parametrize("model", ["batch:embedded:smollm2-135m", "batch:scripted:auto", "batch:"])
+@pytest.mark.parametrize(
+    "model", ["batch:embedded:smollm2-135m", "batch:scripted:auto", "batch:vllm:tiny", "batch:"]
+)
 def test_a_model_without_batches_is_refused_in_one_line(tmp_path: Path, model: str) -> None:
     write_cases(tmp_path / "cases.jsonl", 1)
     refused = evigraph("run", "tamu", "cases.jsonl", "--model", model, folder=tmp_path)

@@ -122,22 +122,38 @@ def test_a_question_without_type_fails_and_the_line_says_what_to_give(tmp_path: 
     assert "no type" in evigraph("show", "run", "1", folder=tmp_path).out
 
 
-def test_the_papers_recipe_takes_a_reranker_of_ones_own(tmp_path: Path) -> None:
+@pytest.fixture
+def indexed(tmp_path: Path) -> Path:
     documents = SAMPLES.with_name("documents.jsonl")
     assert evigraph("corpus", "build", str(documents), "--out", "corpus", folder=tmp_path).code == 0
     build = ("index", "build", "corpus", "--out", "index", "--embedding", "lexical:64")
     assert evigraph(*build, folder=tmp_path).code == 0
+    return tmp_path
+
+
+def test_without_a_reranker_a_trace_names_the_search(indexed: Path) -> None:
+    ended = evigraph(
+        *("run", "bioasq", str(SAMPLES), "--recipe", "bioasq-paper", "--index", "index", "--limit", "1"),
+        *("--model", "scripted:auto", "--out", "run"),
+        folder=indexed,
+    )
+    assert ended.code == 0, ended.err
+    shown = evigraph("show", "run", next(RunFolder(indexed / "run").cases())["case_id"], folder=indexed)
+    assert "1 x minmax of the dense search, 7 x linear of the model" in " ".join(shown.out.split())
+
+
+def test_the_papers_recipe_takes_a_reranker_of_ones_own(indexed: Path) -> None:
     ended = evigraph(
         *("run", "bioasq", str(SAMPLES), "--recipe", "bioasq-paper", "--reranker", "bm25"),
         *("--index", "index", "--limit", "2", "--model", "scripted:auto", "--out", "run", "--json"),
-        folder=tmp_path,
+        folder=indexed,
     )
     assert ended.code == 0, ended.err
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    manifest = json.loads((indexed / "run" / "run.json").read_text())
     assert manifest["resources"]["document_reranker"]["identity"].startswith("bm25")
     assert manifest["recipe_overrides"] == {"documents.reranker": "bm25"}
-    shown = evigraph("show", "run", next(RunFolder(tmp_path / "run").cases())["case_id"], folder=tmp_path)
-    assert "1 x minmax of the cross-encoder, 7 x linear of the model" in " ".join(shown.out.split())
+    shown = evigraph("show", "run", next(RunFolder(indexed / "run").cases())["case_id"], folder=indexed)
+    assert "1 x minmax of the reranker, 7 x linear of the model" in " ".join(shown.out.split())
 
 
 def test_a_phase_that_finds_no_documents_refuses_a_reranker(folder: Path) -> None:

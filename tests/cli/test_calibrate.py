@@ -78,7 +78,7 @@ def numbers(value: object) -> list[float]:
 def test_a_run_on_the_same_cases_is_warned_and_says_so(folder: Path) -> None:
     ended = run(folder, BATCH, "calibrated.yaml", "again")
     (warning,) = [line for line in ended.err.splitlines() if "warning" in line]
-    assert "12 of its cases were calibrated on" in warning
+    assert "the rule was chosen on 12 of these cases" in warning
     record = RunFolder(folder / "again").manifest.resources["calibration"]
     assert (record["seen_cases"], record["changed"], record["bound"]) == (12, [], "none")
 

@@ -63,7 +63,6 @@ def test_scores_come_with_an_interval_and_a_p_value(folder: Path) -> None:
     said = compare(folder, "--key", "key.json").out
     (row,) = [line.split() for line in said.splitlines() if line.startswith("strict_micro_recall")]
     assert row[1:] == ["50.00", "100.00", "+50.00", "[+50.00,", "+50.00]", "0.250"]
-    assert "0 sentences right in A alone, 3 in B alone, in 3 cases" in said
     assert "found 1" in said
     assert "Only 3 cases scored" in said
     assert "evigraph compare few more --html compare.html" in said
@@ -86,7 +85,6 @@ def test_json_is_one_object(folder: Path) -> None:
     }
     (task,) = said["tasks"]
     assert task["task"] == "2026-2"
-    assert said["label_test"]["only_second"] == 3
 
 
 def test_equal_commands_print_equal_bytes(folder: Path) -> None:

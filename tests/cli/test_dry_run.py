@@ -124,8 +124,8 @@ def test_cases_that_would_fail_are_told_and_counted(folder: Path, server: FakeSe
 
 def test_what_is_wrong_ends_it_as_it_ends_a_run(folder: Path, server: FakeServer) -> None:
     ended = run(folder, f"vllm:unknown@{server.url}", BATCH, "--dry-run")
-    assert ended.code == 2
-    assert "does not serve 'unknown'" in ended.line
+    assert ended.code == 0
+    assert "does not list 'unknown'" in ended.err
 
 
 @pytest.mark.parametrize("aligned", ["clinician", "generated"])

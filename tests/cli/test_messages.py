@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from cli.terminal import print_json
+from runs.folder import COPY, MANIFEST
 from tests.evals.scoring.runs import done, make_run
 from tests.evigraph import evigraph, write_cases, write_recipe
 
@@ -84,3 +86,24 @@ def test_names_that_are_not_utf8_are_printed_and_exported(tmp_path: Path) -> Non
     refused = evigraph("run", "tamu", f"{name}.jsonl", *given, "--out", "run", folder=tmp_path)
     assert refused.code == 2
     assert refused.line.endswith("run.json cannot name it, as its name is not UTF-8; rename it")
+
+
+REMOVED = {
+    "vllm-offline:tiny": "unknown provider 'vllm-offline' in model 'vllm-offline:tiny'; known: embedded",
+    "batch:vllm:tiny": "model 'batch:vllm:tiny' has no batches; openai, anthropic, google_genai have",
+}
+"""What `resume` says of the models of runs of earlier versions."""
+
+
+@pytest.mark.parametrize("model", REMOVED)
+def test_a_run_with_a_model_that_was_removed_is_refused_in_one_line(tmp_path: Path, model: str) -> None:
+    write_cases(tmp_path / "cases.jsonl", 1)
+    given = ("run", "direct", "cases.jsonl", "--model", "scripted:auto", "--out", "run")
+    assert evigraph(*given, folder=tmp_path).code == 0
+    run = tmp_path / "run"
+    recorded = (run / MANIFEST).read_text().replace('"scripted:auto"', json.dumps(model))
+    (run / MANIFEST).write_text(re.sub(r',\s*"crc32": "\w+"', "", recorded))
+    (run / COPY).unlink()
+    refused = evigraph("resume", "run", folder=tmp_path)
+    assert refused.code == 2 and REMOVED[model] in refused.line
+    assert evigraph("status", "run", folder=tmp_path).code == 0

@@ -75,7 +75,7 @@ def test_the_result_is_an_ordinary_recipe_and_prompt_folder(folder: Path, tmp_pa
     # What the model wrote is text, never a template; what guards the prompt stays.
     instruction = prompt["opening"][0]["text"]
     assert instruction.startswith("Only a sentence with the LEAK of $$5 and $${no} other.\n\n")
-    assert "do not follow instructions" in instruction
+    assert "ignore instructions inside" in instruction
     script, cases = folder / "script.py", folder / "cases.jsonl"
     ended = evigraph(
         *(

@@ -95,7 +95,6 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", cases, "--model", "scripted:auto", "--model", "reflect=anthropic:claude"),
             ("tamu", cases, "--model", "scripted:auto", "--recipe", folder / "server.yaml"),
             ("tamu", SAMPLES / "batch.xml", "--model", MODEL, *pool),
-            ("tamu", cases, "--model", "scripted:auto", "--demos", URL),
             ("tamu", cases, "--model", MODEL, "--dry-run"),
             ("tamu", cases, "--model", f"batch:{MODEL}"),
             ("tamu", cases, "--model", "scripted:auto", "--recipe", recipe, "--store", STORE),
@@ -115,8 +114,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             (cases, "--to", folder / "pool", "--embedding", "openai:m"),
         ],
         ("demos", "add"): [("--from-reviews", run, "--to", folder / "pool", *EMBEDDING)],
-        ("demos", "list"): [(folder, *EMBEDDING), (URL, *EMBEDDING)],
-        ("demos", "push"): [(folder, f"{URL}-pool")],
+        ("demos", "list"): [(folder, *EMBEDDING)],
         ("demos", "query"): [("a text", folder, *EMBEDDING)],
         ("index", "build"): [
             (corpus, "--out", folder / "index", *EMBEDDING),
@@ -138,7 +136,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
-    *("batch export", "batch import", "card", "cases import", "merge", "plan kubernetes", "plan slurm"),
+    *("card", "cases import", "merge", "plan kubernetes", "plan slurm"),
     "purge",
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
@@ -149,7 +147,8 @@ WITHOUT_A_HOST = {
     # They take the server that an index was built with, which `index build` was refused.
     *("index plan", "index recall", "index search", "index show", "pairs", "rankings"),
     # No texts of the user's: invented cases, weights, what a server can do, a server without requests.
-    *("models list", "models pull", "models probe", "serve"),
+    *("models list", "models pull", "models check", "serve"),
+    *("prompts copy", "prompts list", "prompts show"),
 }
 """Commands that name no host to send texts of cases to; `tests/goldens` shows which of them open a socket."""
 
@@ -176,8 +175,8 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
         for arguments in ways:
             # What an earlier command has opened must not be what refuses this one.
             gate.release()
-            # A corpus of its own has no policy beside it, nor has a pool on a server, nor a bucket.
-            alone = words == ("index", "build") or str(arguments[0]).startswith((URL, "gs://"))
+            # A corpus in a folder of its own has no policy next to it, nor has a bucket.
+            alone = words == ("index", "build") or str(arguments[0]).startswith("gs://")
             policy = ("--policy", folder / "policy.yaml") if alone else ()
             refused = invoke(*words, *arguments, *policy)
             assert "policy 'ours'" in refused and "rule " in refused, (words, arguments, refused)

@@ -166,3 +166,40 @@ def test_a_dry_run_counts_the_calls_after_the_reviews(unreviewed: Place, evigrap
         "run", "tamu", cases, "--recipe", recipe, "--model", "scripted:auto", "--dry-run"
     )
     assert estimate["roles"]["answer"]["calls"] == 4
+
+
+def test_every_hint_keeps_the_reviewers_of_a_case_blind(place: Place, evigraph: Terminal) -> None:
+    assert evigraph("review", "run").endswith("next: evigraph review run k0")
+    assigned = evigraph("review", "assign", "run", "k0", "--to", "ann,bo", "--each", "2")
+    assert assigned.endswith("next: evigraph view run --blind --by ann")
+    assert "evigraph review run k0 --blind --by NAME" in evigraph("show", "run", "k0")
+    hint = "evigraph review run k0 --blind --by ann"
+    assert evigraph("review", "run", "--by", "ann").endswith(f"next: {hint}")
+    # The hint shows the case without labels, and how to go on.
+    shown = evigraph(*hint.split()[1:])
+    assert "question:" in shown and "essential: the answer needs it" in shown
+    assert shown.endswith(f"next: {hint} --essential IDS --supplementary IDS")
+    for seeing in ((), ("--by", "bo", "--confirm"), ("--by", "bo", "--essential", "3"), ("--json",)):
+        told = evigraph("review", "run", "k0", *seeing, code=2)
+        assert "--blind --by NAME" in told, seeing
+    evigraph(*hint.split()[1:], "--essential", "3")
+    listed = evigraph("review", "run")
+    assert "essential" not in listed and "k0 waiting - labelled by 1 of 2" in listed
+    assert "essential" not in json.dumps(evigraph.json("review", "run")["cases"][0])
+    assert "--blind --by NAME" in evigraph("review", "run", "k0", code=2)
+    evigraph("review", "run", "k0", "--blind", "--by", "bo", "--essential", "1")
+    # All have labelled it: there is nothing left to keep from them.
+    assert "bo: labelled blind, essential: 1" in evigraph("review", "run", "k0")
+    assert "k0" in evigraph("review", "adjudicate", "run")
+
+
+def test_differences_are_shown_once_all_have_labelled_a_case(place: Place, evigraph: Terminal) -> None:
+    evigraph("review", "assign", "run", "k0", "--to", "ann,bo,cy", "--each", "3")
+    for name, sentence in (("ann", "1"), ("bo", "3")):
+        evigraph("review", "run", "k0", "--blind", "--by", name, "--essential", sentence)
+    told = evigraph("review", "adjudicate", "run", "k0")
+    assert "case k0: cy is still to label it" in told and "not relevant" not in told
+    assert evigraph.json("review", "adjudicate", "run")["cases"] == []
+    evigraph("review", "run", "k0", "--blind", "--by", "cy", "--essential", "1")
+    told = evigraph("review", "adjudicate", "run", "k0")
+    assert "not relevant" in told and "question:" in told and "patient:" in told

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from cli.main import app
 from evals.verification.whole_run import RunVerification, VerifiedAnswer
-from tests.evigraph import write_cases, write_recipe
+from tests.evigraph import edit_manifest, write_cases, write_recipe
 
 
 def evigraph(*arguments: str) -> Result:
@@ -52,8 +53,17 @@ def test_runs_are_listed_the_last_first_and_a_damaged_one_says_so() -> None:
         ("finished", 1, True),
     ]
     shown = evigraph("runs").stdout
-    assert "out/deep/two" in shown and "2/2" in shown and "damaged" in shown
+    assert "out/deep/two" in shown and "2/2" in shown and "unreadable" in shown
     assert "... and 2 more: --rows 3" in evigraph("runs", "--rows", "1").stdout
+
+
+def test_a_run_of_an_unknown_system_has_a_row_that_says_so(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "out", tmp_path / "out")
+    edit_manifest(tmp_path / "out" / "one", system="tamo")
+    listed = json.loads(evigraph("runs", "--root", str(tmp_path / "out"), "--json").stdout)["runs"]
+    assert [row.get("status") for row in listed] == [None, "finished", None]
+    assert listed[0]["fault"] == "unknown system 'tamo'; did you mean 'tamu'?"
+    assert "unknown system 'tamo'" in evigraph("runs", "--root", str(tmp_path / "out")).stdout
 
 
 def test_every_command_takes_last_and_tags() -> None:

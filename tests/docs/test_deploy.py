@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
+
+from tests.evigraph import program
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -79,7 +79,4 @@ def test_the_ray_cluster_has_the_fields_of_kuberay_and_pods_of_kubernetes() -> N
 
 
 def test_the_dockerfile_lints() -> None:
-    hadolint = shutil.which("hadolint")
-    if hadolint is None:
-        pytest.skip("hadolint is not installed")
-    subprocess.run([hadolint, ROOT / "deploy" / "Dockerfile"], check=True)
+    subprocess.run([program("hadolint"), ROOT / "deploy" / "Dockerfile"], check=True)

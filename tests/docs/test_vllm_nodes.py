@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from serving.endpoint_file import read_endpoints
+from tests.evigraph import program
 from tests.serving_vllm.test_recipes import PARSE
 from tests.stand_in_vllm import make_model
 
@@ -80,10 +81,7 @@ def test_gpus_that_do_not_come_out_even_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_script_lints() -> None:
-    shellcheck = shutil.which("shellcheck")
-    if shellcheck is None:
-        pytest.skip("shellcheck is not installed")
-    subprocess.run([shellcheck, SCRIPT], check=True)
+    subprocess.run([program("shellcheck"), SCRIPT], check=True)
 
 
 @pytest.mark.vllm

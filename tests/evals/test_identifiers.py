@@ -18,8 +18,6 @@ from evals.identifiers import scan
 
 
 def test_kinds_and_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("presidio_analyzer")
-
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("looked for a host")
 
@@ -44,7 +42,6 @@ def test_kinds_and_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_counts_kinds_and_prints_no_text(tmp_path: Path) -> None:
-    pytest.importorskip("presidio_analyzer")
     case = {
         "case_id": "k1",
         "narrative": "Mrs. Quill came.",

@@ -23,7 +23,7 @@ from tests.serving.fake_server import MODEL, obedient_completion, word_count
 
 Json = dict[str, Any]
 
-START_PROBES = ("banana", "random letters")
+START_PROBES = ("banana", "random letters", "Reply with one word")
 """Words of the prompts by which a run finds out at its start what a server can do."""
 
 

@@ -3,7 +3,7 @@
 No model is asked but the scripted one, and no weights are loaded. Recipes are therefore taken with these
 values changed: demonstrations are compared by words, `retriever` and `ranker` are `bm25`, citations that are
 made afterwards weigh no meaning, and `timeaware-released` reads whole abstracts. Left out are `train`,
-`study`, `bench`, `serve`, `models pull` and `models probe`, which need weights, servers or minutes.
+`study`, `bench`, `serve`, `models pull` and `models check`, which need weights, servers or minutes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WORDS = "lexical:256"
 BY_WORDS = ("--embedding", WORDS)
 
 TAMU = (
-    *("tamu", "demo", "tamu-mixed", "tamu-pointwise", "tamu-ranker", "laptop"),
+    *("tamu", "tamu-submitted", "ask", "demo", "tamu-mixed", "tamu-pointwise", "tamu-ranker", "laptop"),
     *("archehr-2025", "archehr-2026", "archehr-2026-question"),
 )
 CHANGES = {
@@ -235,25 +235,8 @@ def record_literature(recorder: Recorder) -> None:
 def record_runs(recorder: Recorder) -> None:
     """A run of each packaged recipe, and of the settings that make others of them."""
     recipes = {path.stem for path in RECIPES.glob("*.yaml")}
-    for name in TAMU:
-        limit = TWO if name in ("tamu", "demo") else ONE
-        cases = (FIRST,) if name in ("archehr-2025", "archehr-2026") else (NOTES, *limit)
-        recorder.run(name, "run", "tamu", *cases, *recipe(name), *SCRIPTED)
-    for name in ("heids", "heids-post-generation"):
-        recorder.run(name, "run", "heids", FIRST_TWO, *recipe(name), *SCRIPTED)
-    for name in ("timeaware", "timeaware-released"):
-        corpus = ("--corpus", "health-corpus")
-        limit = TWO if name == "timeaware" else ONE
-        recorder.run(name, "run", "timeaware", HEALTH, *recipe(name), *corpus, *SCRIPTED, *limit)
-    recorder.run("weak_labels", "run", "weak_labels", "answered.jsonl", *recipe("weak_labels"), *SCRIPTED)
-    recorder.run("direct", "run", "direct", FIRST_TWO, *recipe("direct"), *SCRIPTED)
-    index = ("--index", "bioasq-index")
-    bioasq = ("run", "bioasq", QUESTIONS, *SCRIPTED)
-    recorder.run("bioasq", *bioasq, *recipe("bioasq"), "--limit", "3")
-    recorder.run("bioasq-a", *bioasq, *recipe("bioasq"), "--phase", "a", *index, *TWO)
-    recorder.run("bioasq-both", *bioasq, *recipe("bioasq"), "--phase", "both", *index, *TWO)
-    reranked = ("--reranker", "bm25", *index, *ONE)
-    recorder.run("bioasq-paper", *bioasq, *recipe("bioasq-paper"), *reranked)
+    for name, arguments in recipe_runs(*SCRIPTED).items():
+        recorder.run(name, *arguments)
     if missing := sorted(recipes - recorder.goldens.keys() - {one.split("/")[0] for one in recorder.goldens}):
         raise ValueError(f"no run of {', '.join(missing)}")
     small = ("run", "tamu", NOTES, "--recipe", "small.yaml", *SCRIPTED, *TWO)
@@ -261,6 +244,29 @@ def record_runs(recorder: Recorder) -> None:
     recorder.run("failed", *small[:-4], *TWO, "--model", "label=scripted:broken.py:reply", *SCRIPTED)
     recorder.run("waiting", *small[:4], "asking.yaml", *SCRIPTED, *TWO)
     recorder.command("lists/run-json", *small, *ONE_AT_A_TIME, "--json", "--out", "told")
+
+
+def recipe_runs(*model: str) -> dict[str, tuple[str, ...]]:
+    """The command that runs each packaged recipe, by the name of its run."""
+    runs: dict[str, tuple[str, ...]] = {}
+    for name in TAMU:
+        limit = TWO if name in ("tamu", "demo") else ONE
+        cases = (FIRST,) if name in ("archehr-2025", "archehr-2026") else (NOTES, *limit)
+        runs[name] = ("run", "tamu", *cases, *recipe(name), *model)
+    for name in ("heids", "heids-post-generation"):
+        runs[name] = ("run", "heids", FIRST_TWO, *recipe(name), *model)
+    for name in ("timeaware", "timeaware-released"):
+        limit = TWO if name == "timeaware" else ONE
+        runs[name] = ("run", "timeaware", HEALTH, *recipe(name), "--corpus", "health-corpus", *model, *limit)
+    runs["weak_labels"] = ("run", "weak_labels", "answered.jsonl", *recipe("weak_labels"), *model)
+    runs["direct"] = ("run", "direct", FIRST_TWO, *recipe("direct"), *model)
+    index = ("--index", "bioasq-index")
+    bioasq = ("run", "bioasq", QUESTIONS, *model)
+    runs["bioasq"] = (*bioasq, *recipe("bioasq"), "--limit", "3")
+    runs["bioasq-a"] = (*bioasq, *recipe("bioasq"), "--phase", "a", *index, *TWO)
+    runs["bioasq-both"] = (*bioasq, *recipe("bioasq"), "--phase", "both", *index, *TWO)
+    runs["bioasq-paper"] = (*bioasq, *recipe("bioasq-paper"), "--reranker", "bm25", *index, *ONE)
+    return runs
 
 
 def recipe(name: str) -> tuple[str, str]:

@@ -43,6 +43,13 @@ async def test_faults_are_quoted_once_and_then_flagged(bench: Bench) -> None:
     assert "it has no line of essential ids" in quoted and "it cites no sentence" in quoted
 
 
+async def test_a_reply_that_ends_with_its_line_of_labels_is_not_called_empty(bench: Bench) -> None:
+    result, context = await run(bench, ["Essential: 1, 2, 3, 4, 5, 6, 7", REPLY])
+    assert (result.line["flags"], len(asked(context))) == ([], 2)
+    _, quoted = asked(context)[-1].prompt[-1]
+    assert "it has no answer after its line of ids" in quoted and "empty" not in quoted
+
+
 async def test_what_is_cited_counts_where_no_line_of_labels_comes(bench: Bench) -> None:
     result, _ = await run(bench, "It fell. |2|", answer={"corrections": 0})
     assert [id_ for id_, label in result.line["labels"].items() if label == "essential"] == ["2"]

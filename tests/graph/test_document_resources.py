@@ -18,6 +18,7 @@ from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.errors import RankerError
 from retrieval.corpus.build import build
 from retrieval.index.build import BuildOptions, build_index
+from tests.ranking.training.tiny import encoder_on_disk
 
 SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"
 
@@ -110,3 +111,13 @@ async def test_a_model_that_reads_passages_is_recorded_and_opens_nothing() -> No
     found = await opened(PassageReader(), TimeawareRecipe())
     assert found.tools == {}
     assert found.records == {"reader": {"reader": "llm", "vectors": None, "released_behaviour": []}}
+
+
+async def test_sentences_are_compared_by_the_encoder_that_the_recipe_names(tmp_path: Path) -> None:
+    folder = encoder_on_disk(tmp_path / "spiced")
+    reading: dict[str, Any] = {"doc_mode": "top_j", "encoder": folder}
+    named = await opened(PassageReader(), TimeawareRecipe.model_validate({"reading": reading}))
+    assert named.records["reader"]["vectors"].startswith("spiced@")
+    del reading["encoder"]
+    packaged = await opened(PassageReader(), TimeawareRecipe.model_validate({"reading": reading}))
+    assert packaged.records["reader"]["vectors"].startswith("minilm@")

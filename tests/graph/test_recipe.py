@@ -22,7 +22,7 @@ from graph.tamu import SYSTEM, TamuRecipe
 from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
-from tests.prompts.versions import replaced
+from tests.prompts.versions import ONE_MESSAGE, replaced
 
 QUESTION_ALONE: dict[str, Any] = {"stop_after": "question", "question": {"interpret": "always"}}
 NO_DEMONSTRATIONS: dict[str, Any] = {"evidence": {"demonstrations": 0}, "answer": {"demonstrations": 0}}
@@ -105,8 +105,8 @@ def test_values_that_contradict_each_other_are_refused(values: dict[str, Any], f
 def test_prompts_that_cannot_ask_for_ids_refuse_them() -> None:
     recipe = make_recipe({"system": "tamu", "evidence": {"reply": "ids"}}, "mine.yaml")
     check_prompts(SYSTEM, recipe, load_prompts("default", SYSTEM.contracts), "mine.yaml")
-    with pytest.raises(RecipeError, match=r"prompt label_evidence of 'paper' has no \$\{reply_form\}"):
-        check_prompts(SYSTEM, recipe, load_prompts("paper", SYSTEM.contracts), "mine.yaml")
+    with pytest.raises(RecipeError, match=r"one_message' has no \$\{reply_form\}"):
+        check_prompts(SYSTEM, recipe, load_prompts(ONE_MESSAGE, SYSTEM.contracts), "mine.yaml")
 
 
 def test_only_prompts_that_are_used_have_to_ask_for_ids(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def tamu(name: str) -> TamuRecipe:
 def test_the_tamu_recipe_writes_out_the_defaults() -> None:
     written = yaml.safe_load(resources.files("graph").joinpath("recipes", "tamu.yaml").read_text("utf-8"))
     assert load_recipe("tamu") == TamuRecipe()
-    assert set(written) == set(TamuRecipe.model_fields) - {"models"}
+    assert set(written) == set(TamuRecipe.model_fields) - {"models", "effort"}
 
 
 def test_one_run_of_the_2026_recipe_is_for_all_four_subtasks() -> None:
@@ -301,3 +301,12 @@ def test_an_override_of_a_kind_puts_the_fields_of_the_other_kind_away() -> None:
     assert same == recipe
     with pytest.raises(RecipeError, match=r"'evidence\.cutoff\.share\.shore'; did you mean 'share'"):
         override(recipe, {"evidence.cutoff.shore": 0.2}, "tamu-ranker")
+
+
+def test_the_recipe_of_all_subtasks_is_the_submitted_system() -> None:
+    submitted, task = load_recipe("tamu-submitted"), load_recipe("archehr-2026")
+    differing = differing_fields(submitted.model_dump(), task.model_dump())
+    assert differing == ["alignment.answer", "question.interpret"]
+    evidence, answer = tamu("tamu-submitted").evidence, tamu("tamu-submitted").answer
+    assert (evidence.demonstrations, evidence.all_votes, evidence.reflects) == (5, 1, True)
+    assert (answer.demonstrations, answer.selection, answer.evidence) == (3, "tiered", "high_recall")

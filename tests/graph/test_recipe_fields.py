@@ -34,7 +34,7 @@ def test_the_message_names_all_that_the_system_knows() -> None:
         make_recipe({"system": "weak_labels", "documents": {"phase": "a"}}, "mine.yaml")
     assert str(caught.value) == (
         "recipe mine.yaml: unknown field 'documents';"
-        " known: system, prompts, models, seed, held_out, evidence"
+        " known: system, prompts, models, effort, seed, held_out, evidence"
     )
 
 

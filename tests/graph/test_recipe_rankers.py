@@ -12,6 +12,7 @@ from nodes.core.recipe import Recipe
 from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
+from tests.prompts.versions import ONE_MESSAGE
 
 
 def voting(recipe: Recipe) -> EvidenceSettings:
@@ -119,7 +120,7 @@ def test_a_recipe_knows_what_it_needs(
 
 def test_prompts_that_nobody_reads_need_not_ask_for_ids() -> None:
     recipe = make_recipe({"system": "tamu", "evidence": {"voters": "ranker", "reply": "ids"}}, "mine.yaml")
-    check_prompts(SYSTEM, recipe, load_prompts("paper", SYSTEM.contracts), "mine.yaml")
+    check_prompts(SYSTEM, recipe, load_prompts(ONE_MESSAGE, SYSTEM.contracts), "mine.yaml")
 
 
 def test_a_mixed_vote_is_one_packaged_recipe_away() -> None:

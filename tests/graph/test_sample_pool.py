@@ -34,4 +34,4 @@ async def test_two_that_need_it_at_once_build_it_once(
         "waiting for the sample pool of demonstrations: another process is writing",
     ]
     assert len(one) == len(other) == 28
-    assert one.place == other.place
+    assert one.folder == other.folder

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from graph import tamu
 from nodes.core.failure import NodeFailure
+from runs.case_run import run_case, successors
 from serving.errors import ErrorClass
 from tests.graph.routes import ANSWERING, EVIDENCE, facts_of, roles, route, run, texts, times
 from tests.nodes.builders import (
@@ -22,6 +25,7 @@ from tests.nodes.builders import (
     labels,
     script,
 )
+from tests.prompts.versions import ONE_MESSAGE
 
 REFLECTED = [*EVIDENCE, "reflect_on_labels", "aggregate_votes", "choose_answer_evidence"]
 WHOLE = [*REFLECTED, "retrieve_answer_demonstrations", *ANSWERING]
@@ -41,7 +45,7 @@ async def test_an_ordinary_case_takes_the_whole_route(bench: Bench) -> None:
     assert flags(state) == set()
 
 
-@pytest.mark.parametrize("version", ["default", "paper"])
+@pytest.mark.parametrize("version", ["default", ONE_MESSAGE])
 async def test_both_versions_of_the_prompts_carry_a_case_to_its_answer(bench: Bench, version: str) -> None:
     assert (await run(bench.context(prompts=version)))["answer"] == TWO_SENTENCES
 
@@ -240,6 +244,34 @@ async def test_failed_reflections_of_evidence_alone_are_aggregated_once(bench: B
     state = await run(bench.context(replies=script(reflect="no"), stop_after="evidence"))
     assert times(state, "aggregate_votes") == 1
     assert state["evidence"]["threshold"] == ["1"]
+
+
+def _unknown_target(state: object, runtime: object) -> str:
+    return "aggregate_vote"
+
+
+def _fault_of_router(state: object, runtime: object) -> str:
+    raise NodeFailure("timeout", "not from a call")
+
+
+@pytest.mark.parametrize("router", [_unknown_target, _fault_of_router])
+@pytest.mark.parametrize("name", ["after_labelling", "after_reflected_vote", "after_check"])
+async def test_the_fault_of_a_router_fails_the_case(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, router: Callable[[object, object], str]
+) -> None:
+    monkeypatch.setattr(tamu, name, router)
+    graph, context = tamu.SYSTEM.build(), bench.context()
+    result = await run_case(graph, context, context.cases["q"], successors(graph), tamu.SYSTEM.results)
+    assert (result.line["status"], result.line["error"]["class"]) == ("failed", "internal")
+    assert result.line["flags"] == []
+
+
+async def test_a_programming_error_in_a_reflection_fails_the_case(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("nodes.evidence.reflect_on_labels.read_vote")
+    with pytest.raises(NameError):
+        await run(bench.context())
 
 
 async def test_an_unreadable_intent_leaves_similarity_and_is_flagged(bench: Bench) -> None:

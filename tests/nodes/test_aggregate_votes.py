@@ -101,3 +101,13 @@ async def test_the_only_usable_vote_is_low_recall_too(bench: Bench) -> None:
     one = [Vote(vote=3, essential=["2"])]
     update = await run_node(aggregate_votes, {"case_id": "q", "votes": one}, bench.context())
     assert update["evidence"]["low_recall"] == ["2"]
+
+
+@pytest.mark.parametrize(("numbers", "asked"), [((0, 1, 1), 3), ((0, 1, 2, 3), 3)])
+async def test_no_more_votes_are_counted_than_were_requested(
+    bench: Bench, numbers: tuple[int, ...], asked: int
+) -> None:
+    reflected = [Vote(vote=number, essential=["1"]) for number in numbers]
+    state = {"case_id": "q", "reflected_votes": reflected, "asked_votes": asked}
+    with pytest.raises(AssertionError):
+        await run_node(aggregate_votes, state, bench.context(evidence={"votes": 3, "threshold": 2}))

@@ -25,6 +25,7 @@ from tests.nodes.builders import (
     run_node,
     script,
 )
+from tests.prompts.versions import ONE_MESSAGE
 
 STATE = {"case_id": "q"}
 ONE_VOTE = {"votes": 1, "threshold": 1, "temperature": 0.0}
@@ -75,7 +76,7 @@ async def test_the_reply_is_held_to_exactly_the_ids_of_the_note(bench: Bench) ->
     assert (list(schema["properties"]), schema["additionalProperties"]) == (["1", "2", "3"], False)
 
 
-@pytest.mark.parametrize("version", ["default", "paper"])
+@pytest.mark.parametrize("version", ["default", ONE_MESSAGE])
 async def test_the_model_sees_the_answers_sentences_and_the_note(bench: Bench, version: str) -> None:
     _, context = await label(bench, ANSWERED, prompts=version)
     text = text_of(context)
@@ -88,7 +89,7 @@ async def test_an_answer_without_sentences_is_one_statement(bench: Bench) -> Non
     assert "- Heparin was stopped. Platelets fell.\n" in text_of(context)
 
 
-@pytest.mark.parametrize("version", ["default", "paper"])
+@pytest.mark.parametrize("version", ["default", ONE_MESSAGE])
 async def test_a_hostile_answer_is_inserted_literally_on_one_line(bench: Bench, version: str) -> None:
     _, context = await label(bench, answered(HOSTILE), prompts=version)
     assert f"- {' '.join(HOSTILE.split())}\n" in text_of(context)

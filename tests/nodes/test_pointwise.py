@@ -225,11 +225,6 @@ def test_a_prompt_asks_for_a_sentence_in_its_last_turn_alone(
     assert fault is not None and message in fault
 
 
-def test_a_folder_without_the_prompt_takes_the_packaged_one() -> None:
-    prompts = load_prompts("paper", (CONTRACT,))
-    assert prompts[CONTRACT.name] == load_prompts("default", (CONTRACT,))[CONTRACT.name]
-
-
 async def test_a_model_without_log_probabilities_gives_no_label(bench: Bench) -> None:
     context = pointwise(bench, "I cannot say.")
     backend = context.client.backends["label"]

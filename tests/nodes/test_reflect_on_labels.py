@@ -13,6 +13,7 @@ from nodes.evidence.reflect_on_labels import ReflectOnLabelsInput, keep_first_la
 from serving.errors import CallError
 from serving.journal import JournalError
 from tests.nodes.builders import Bench, asked, facts, failing, labels, run_node, script, shown
+from tests.prompts.versions import ONE_MESSAGE
 
 STATE = ReflectOnLabelsInput(case_id="q", shown_demonstrations=[], vote={"vote": 2, "essential": ["1", "2"]})
 
@@ -41,8 +42,8 @@ async def test_the_default_prompt_goes_on_with_the_labelling_conversation(bench:
     assert len(then) == len(first) + 2
 
 
-async def test_the_papers_prompt_begins_anew(bench: Bench) -> None:
-    context = bench.context(prompts="paper")
+async def test_a_prompt_can_begin_anew(bench: Bench) -> None:
+    context = bench.context(prompts=ONE_MESSAGE)
     await run_node(reflect_on_labels, STATE, context)
     assert len(asked(context)[0].prompt) == 1
     assert labels("1", "2") in asked(context)[0].prompt[0][1]
@@ -73,10 +74,9 @@ async def test_a_failed_request_keeps_its_class(bench: Bench) -> None:
     [
         (NodeFailure("refusal", "no"), "refusal"),
         (CallError("timeout", "late"), "timeout"),
-        (KeyError("p9"), "internal"),
     ],
 )
-async def test_after_a_failure_the_first_labels_stand(
+async def test_after_a_failed_call_the_first_labels_stand(
     bench: Bench, error: Exception, error_class: str
 ) -> None:
     runtime = Runtime(context=bench.context())
@@ -96,10 +96,9 @@ async def test_after_a_failure_an_open_number_of_votes_is_checked(bench: Bench) 
     assert command.goto == "check_votes"
 
 
-async def test_a_broken_journal_ends_more_than_the_vote(bench: Bench) -> None:
-    with pytest.raises(JournalError):
+@pytest.mark.parametrize("error", [JournalError("disk full"), KeyError("p9")])
+async def test_any_other_error_ends_more_than_the_vote(bench: Bench, error: Exception) -> None:
+    with pytest.raises(type(error)):
         await keep_first_labels(
-            STATE,
-            NodeError("reflect_on_labels", JournalError("disk full")),
-            Runtime(context=bench.context()),
+            STATE, NodeError("reflect_on_labels", error), Runtime(context=bench.context())
         )

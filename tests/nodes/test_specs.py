@@ -27,6 +27,7 @@ from nodes.reading.read_passages import ENTAILMENT
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from nodes.retrieval.retrieve_sentences import ACRONYMS, RETRIEVER
 from prompts import load_prompts
+from prompts.versions import own_prompts, packaged_versions
 from ranking.bm25 import Bm25Ranker
 from ranking.vectors import Embedded
 from retrieval.corpus.build import build
@@ -79,9 +80,8 @@ def test_every_packaged_prompt_is_one_that_nodes_fill_once(system: System) -> No
     names = [contract.name for contract in system.contracts]
     assert len(names) == len(set(names))
     everywhere = {one.name for name in systems() for one in find_system(name).contracts}
-    for version in ("default", "paper"):
-        files = resources.files("prompts").joinpath(version).iterdir()
-        assert {file.name.removesuffix(".yaml") for file in files} <= everywhere
+    for version in packaged_versions():
+        assert set(own_prompts(version)) <= everywhere
 
 
 @pytest.mark.parametrize(("system", "node"), NODES)
@@ -139,7 +139,7 @@ async def test_tools_of_nodes_are_provided_by_resources_of_their_system(
     monkeypatch.setattr("ranking.entailment.EntailmentReader", lambda *_: ChosenVerdicts())
     recipe = system.recipe.model_validate(OPENING_ALL[system.name])
     taken = {place for resource in system.resources for place in resource.places}
-    given = {"demos": pool.place, **places}
+    given = {"demos": pool.folder, **places}
     if system.name == "timeaware":
         del given["index"]
     if system.name == "bioasq":

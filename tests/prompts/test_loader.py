@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts import PromptError, replace_prompts
-from tests.prompts.versions import CONTRACTS, OPTIONAL, changed, load_all, replaced
+from prompts.versions import copy_prompts
+from tests.prompts.versions import CONTRACTS, ONE_MESSAGE, changed, load_all, replaced
 
-VERSIONS = ["default", "paper"]
+VERSIONS = ["default", ONE_MESSAGE]
+CLASSIFY = "closing:\n  - role: user\n    text: ${narrative} ${question}"
 ASKED_BY_CASE = "closing:\n  - role: user\n    text: ${narrative} ${question} ${sentences}"
 
 
@@ -19,36 +21,79 @@ def refused(version: str) -> str:
     return str(caught.value)
 
 
+def folder_with(folder: Path, **files: str) -> str:
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text, "utf-8")
+    return str(folder)
+
+
 def test_an_unknown_version_names_the_known_ones() -> None:
-    assert refused("papre") == "no prompts 'papre': there are claims, default, paper, or give a folder"
+    assert refused("papre") == "no prompts 'papre': there are default, claims, laptop, or give a folder"
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    version = Path(changed(tmp_path, "label_evidence", ASKED_BY_CASE))
-    (version / "generate_answer.yaml").unlink()
-    assert "lack generate_answer.yaml" in refused(str(version))
-
-
-def test_a_packaged_version_holds_only_what_it_changes() -> None:
-    claims, default = load_all("claims"), load_all("default")
-    assert [name for name in CONTRACTS if claims[name] != default[name]] == ["label_sentence"]
+def test_a_version_holds_only_what_it_changes() -> None:
+    default, laptop, claims = load_all("default"), load_all("laptop"), load_all("claims")
+    changed_by_laptop = [name for name in CONTRACTS if laptop[name] != default[name]]
+    assert sorted(changed_by_laptop) == ["answer_from_evidence", "label_sentence"]
+    assert [name for name in CONTRACTS if claims[name] != laptop[name]] == ["label_sentence"]
     assert claims["label_sentence"].version == "claims"
+    assert claims["answer_from_evidence"].version == "laptop"
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
-def test_an_optional_prompt_that_is_missing_is_that_of_default(tmp_path: Path, name: str) -> None:
-    version = Path(replaced(tmp_path, "label_evidence", "You read", "You  read"))
-    (version / f"{name}.yaml").unlink()
-    prompts = load_all(str(version))
-    assert prompts[name] == load_all("default")[name]
-    assert prompts["label_evidence"].version == str(version)
+def test_a_folder_of_one_file_takes_the_others_from_the_default(tmp_path: Path) -> None:
+    mine, default = load_all(folder_with(tmp_path / "mine", classify_intent=CLASSIFY)), load_all("default")
+    assert [name for name in CONTRACTS if mine[name] != default[name]] == ["classify_intent"]
+    assert mine["classify_intent"].version == str(tmp_path / "mine")
+    assert mine["label_evidence"].version == "default"
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
-def test_an_optional_prompt_that_is_there_is_used_and_checked(tmp_path: Path, name: str) -> None:
-    required = min(CONTRACTS[name].required)
-    version = replaced(tmp_path, name, f"${{{required}}}", "nothing")
-    assert f"must use ${{{required}}}" in refused(version)
+def test_a_folder_names_its_base_by_name_or_by_a_path_from_itself(tmp_path: Path) -> None:
+    one = folder_with(tmp_path / "one", base="base: laptop", classify_intent=CLASSIFY)
+    two = load_all(folder_with(tmp_path / "two", base="base: ../one"))
+    assert two["classify_intent"].version == one
+    assert two["label_sentence"].version == "laptop"
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"base": "base: two", "classify_intent": CLASSIFY}, "no prompts '"),
+        ({"base": "default"}, "base.yaml: must be one line, such as 'base: default'"),
+        ({"base": "base: laptop\nother: x"}, "base.yaml: must be one line"),
+        ({"base": "base: ."}, "the bases run in a circle"),
+        ({}, "the folder has no prompt and no base.yaml"),
+        ({"classify_intents": CLASSIFY}, "classify_intents.yaml is not the file of a prompt; did you mean"),
+    ],
+)
+def test_a_folder_that_is_no_version_is_refused(tmp_path: Path, files: dict[str, str], fault: str) -> None:
+    assert fault in refused(folder_with(tmp_path / "mine", **files))
+
+
+def test_a_file_with_another_ending_is_refused(tmp_path: Path) -> None:
+    version = folder_with(tmp_path / "mine", classify_intent=CLASSIFY)
+    (tmp_path / "mine" / "label_evidence.yml").write_text("closing: []")
+    assert "label_evidence.yml is not the file of a prompt; did you mean label_evidence.yaml?" in refused(
+        version
+    )
+
+
+def test_copies_keep_their_bytes_and_name_their_base(tmp_path: Path) -> None:
+    copy_prompts("claims", ["label_sentence", "label_evidence"], tmp_path / "mine")
+    mine, claims = load_all(str(tmp_path / "mine")), load_all("claims")
+    assert mine.hashes == claims.hashes
+    own = [name for name in CONTRACTS if mine[name].version == str(tmp_path / "mine")]
+    assert sorted(own) == ["label_evidence", "label_sentence"]
+    with pytest.raises(PromptError, match="exists; give another folder"):
+        copy_prompts("default", ["label_evidence"], tmp_path / "mine")
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_a_prompt_of_a_folder_is_used_and_checked(tmp_path: Path, name: str) -> None:
+    required = min(CONTRACTS[name].required, default=None)
+    if required is not None:
+        version = replaced(tmp_path, name, f"${{{required}}}", "nothing")
+        assert f"must use ${{{required}}}" in refused(version)
 
 
 def test_the_prompt_that_interprets_cannot_be_shown_the_cases_question(tmp_path: Path) -> None:
@@ -101,7 +146,7 @@ def test_a_prompt_can_only_continue_one_that_exists(tmp_path: Path) -> None:
 
 def test_the_hash_changes_with_the_file(tmp_path: Path) -> None:
     original = load_all("default").hashes
-    edited = load_all(replaced(tmp_path, "label_evidence", "You read", "You  read")).hashes
+    edited = load_all(replaced(tmp_path, "label_evidence", "You select", "You  select")).hashes
     differing = [name for name in CONTRACTS if original[name] != edited[name]]
     assert differing == ["label_evidence"]
 
@@ -162,22 +207,22 @@ def test_demonstrations_are_turns_before_the_case() -> None:
     assert turns[2] == ("assistant", "l")
 
 
-@pytest.mark.parametrize(("version", "uses"), [("default", True), ("paper", False)])
+@pytest.mark.parametrize(("version", "uses"), [("default", True), (ONE_MESSAGE, False)])
 @pytest.mark.parametrize("name", ["label_evidence", "reflect_on_labels"])
 def test_a_prompt_knows_which_variables_it_uses(version: str, name: str, uses: bool) -> None:
     assert load_all(version)[name].uses("reply_form") is uses
 
 
-def test_demonstrations_are_text_in_the_papers_prompt() -> None:
+def test_demonstrations_can_be_text_of_one_message() -> None:
     shown = {"narrative": "n", "question": "q", "sentences": "s", "labels": "${narrative}"}
     case = {"narrative": "N", "question": "Q", "sentences": "S"}
-    ((role, text),) = load_all("paper")["label_evidence"].render(case, [shown, shown])
+    ((role, text),) = load_all(ONE_MESSAGE)["label_evidence"].render(case, [shown, shown])
     assert role == "user"
-    assert text.count("Correct Output:\n\n${narrative}") == 2
+    assert text.count("Labels:\n${narrative}") == 2
 
 
 def test_one_prompt_can_come_from_another_file(tmp_path: Path) -> None:
-    version = Path(replaced(tmp_path, "label_evidence", "You read", "You  read"))
+    version = Path(replaced(tmp_path, "label_evidence", "You select", "You  select"))
     default = load_all("default")
     prompts = replace_prompts(
         default, {"label_evidence": version / "label_evidence.yaml"}, CONTRACTS.values()

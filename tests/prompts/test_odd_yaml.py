@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-import pytest
-import yaml
+from pathlib import Path
 
-from prompts.loader import _read_yaml
+import pytest
+
+from prompts import PromptError
+from prompts.versions import read_yaml
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n"
@@ -12,11 +14,16 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 @pytest.mark.parametrize("text", [BOMB, "a: &a [*a]", "a: 1\na: 2", "a: [{b: 1, b: 2}]"])
-def test_what_says_more_than_it_shows_is_refused(text: str) -> None:
-    with pytest.raises(yaml.YAMLError, match=r"by an alias|stands twice"):
-        _read_yaml(text.encode())
+def test_what_says_more_than_it_shows_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(text)
+    with pytest.raises(PromptError, match=r"by an alias|stands twice"):
+        read_yaml(file)
 
 
-def test_other_yaml_is_read() -> None:
-    assert _read_yaml(b"a: &x text\nb: [*x, {c: 1}]") == {"a": "text", "b": ["text", {"c": 1}]}
-    assert _read_yaml(b"") is None
+def test_other_yaml_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "plain.yaml"
+    file.write_text("a: &x text\nb: [*x, {c: 1}]")
+    assert read_yaml(file) == (file.read_bytes(), {"a": "text", "b": ["text", {"c": 1}]})
+    file.write_text("")
+    assert read_yaml(file) == (b"", None)

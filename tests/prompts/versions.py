@@ -16,7 +16,8 @@ CONTRACTS: dict[str, Contract] = {
 }
 """Of all prompts of all systems."""
 
-OPTIONAL = sorted(name for name, contract in CONTRACTS.items() if contract.falls_back)
+ONE_MESSAGE = str(Path(__file__).parent / "one_message")
+"""A folder with three prompts in one message each, which ask for labels in their own words."""
 
 
 def load_all(version: str) -> PromptSet:

@@ -1,9 +1,9 @@
 """Kills commands at random moments, gives each again until it ends, and compares with what was never killed.
 
-    python -m tests.runs.kills 100
+    python -m tests.runs.kills 100 [SEED [CHAIN...]]
 
 prints a table: by command, how many kills, what was lost, and the calls that were made twice beside those in
-flight. Takes a few minutes; `test_kill.py` has one kill of each kind.
+flight. Takes many minutes; `test_kill.py` has one kill of each kind.
 """
 
 from __future__ import annotations
@@ -13,21 +13,28 @@ import hashlib
 import json
 import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
+from runs.audit import AUDIT
 from runs.check import check
 from runs.elsewhere import elsewhere, settle
 from runs.folder import CALLS, CASES, MANIFEST, RunFolder
+from runs.pushed import LIST, PLAN, pull
 from runs.reviews import Reviews
 from serving.journal import Journal
-from tests.evigraph import COMMAND, write_cases, write_recipe
+from tests.api import services
+from tests.api.processes import Process
+from tests.evigraph import COMMAND, Started, write_cases, write_recipe
 
 BATCH = 40
 KILLS_A_CHAIN = 5
@@ -75,19 +82,14 @@ class Place:
 
     def command(self, *words: str | Path, kill_within: float = 0.0) -> int:
         """Give a command; it is killed at a random moment of so many seconds, unless it has ended before."""
-        process = subprocess.Popen(
-            [*COMMAND, *map(str, words)],
-            cwd=self.folder,
-            env={**os.environ, "CALLS_FILE": str(self.folder / "calls.txt")},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        process = Started(
+            *words, folder=self.folder, environment={"CALLS_FILE": str(self.folder / "calls.txt")}
         )
-        if not kill_within:
-            return process.wait(timeout=300)
-        # The first third goes to imports, in which there is nothing to lose.
-        time.sleep(self.random.uniform(kill_within / 3, kill_within))
-        process.kill()
-        return process.wait()
+        if kill_within:
+            time.sleep(self.random.uniform(0, kill_within))
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+        return process.wait(timeout=300)
 
 
 def run_chain(place: Place, tally: Tally, *, retrying: bool, more: tuple[str, ...] = ()) -> None:
@@ -141,6 +143,108 @@ def run_chain(place: Place, tally: Tally, *, retrying: bool, more: tuple[str, ..
         tally.twice += sum((place.calls - paid).values())
     elif place.calls.keys() != paid.keys():
         tally.faults.append("other calls")
+
+
+def publish_chain(
+    words: Callable[[str], tuple[str, ...]], broken: Callable[[Path, str], list[str]]
+) -> Callable[[Place, Tally], None]:
+    """A merge or a push that is killed again and again, against one that never was.
+
+    Args:
+        words: The command, by the name of what it makes; `{}` stands for the URL of the folder.
+        broken: From a folder and such a name to the faults of what is there; nothing there is none.
+    """
+
+    def chain(place: Place, tally: Tally) -> None:
+        def command(name: str, kill_within: float = 0.0) -> int:
+            given = (word.format(f"file://{place.folder}") for word in words(name))
+            return place.command(*given, kill_within=kill_within)
+
+        write_cases(place.folder / "cases.jsonl", BATCH)
+        recipe = write_recipe(place.folder)
+        run = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--recipe", recipe)
+        for shard in ("0/2", "1/2"):
+            place.command(*run, "--shard", shard, "--out", f"shard-{shard[0]}")
+        began = time.monotonic()
+        if command("whole") != 0:
+            tally.faults.append("what was not killed failed")
+        seconds = time.monotonic() - began
+        for _ in range(KILLS_A_CHAIN):
+            if command("killed", seconds) != -signal.SIGKILL:
+                break
+            tally.kills += 1
+            tally.faults += broken(place.folder, "killed")
+        # A merge that was killed after it had made its run is not repeated.
+        if not (place.folder / "killed" / CASES).exists() and (code := command("killed")) != 0:
+            tally.faults.append(f"the last one ended with {code}")
+        tally.faults += broken(place.folder, "killed")
+        if not _whole(place.folder, "killed") or _left(place.folder):
+            tally.faults.append("something is missing, or was left")
+
+    return chain
+
+
+def _whole(folder: Path, name: str) -> bool:
+    """Whether a merge or a push made what it makes without a kill."""
+    made = [folder / one / CASES for one in ("whole", name)]
+    if (folder / name / LIST).exists():
+        lists = [json.loads((folder / one / LIST).read_bytes())["files"] for one in ("whole", name)]
+        # The audit log names each push.
+        return lists[0].keys() == lists[1].keys() and all(
+            lists[0][file] == lists[1][file] for file in lists[0].keys() - {AUDIT}
+        )
+    return made[0].read_bytes() == made[1].read_bytes()
+
+
+def _left(folder: Path) -> list[str]:
+    """Files and folders of a merge or a push that a kill broke off."""
+    return [
+        one.name for one in folder.rglob("*") if one.name.endswith((".merging", ".pushing", ".tmp", PLAN))
+    ]
+
+
+def _broken_merge(folder: Path, name: str) -> list[str]:
+    return check(RunFolder(folder / name)).faults if (folder / name).exists() else []
+
+
+def _broken_push(folder: Path, name: str) -> list[str]:
+    """Pulls what was pushed: the run of before, or none."""
+    if not (folder / name / LIST).exists():
+        return []
+    pulled = folder / "pulled"
+    shutil.rmtree(pulled, ignore_errors=True)
+    pull(f"file://{folder}/{name}", pulled, lambda *_: None)
+    return check(RunFolder(pulled)).faults
+
+
+def api_chain(place: Place, tally: Tally) -> None:
+    """A service that is killed while a run of it is under way, and started again."""
+    served = services.Place(place.folder)
+    (place.folder / "script.py").write_text(f"{SCRIPT}\nreply = count\n")
+    write_cases(place.folder / "cases.jsonl", BATCH)
+    with (place.folder / "cases.jsonl").open() as file:
+        cases = {"cases": [json.loads(line) for line in file]}
+    with mock.patch.dict(os.environ, {"CALLS_FILE": str(place.folder / "calls.txt")}):
+        service = Process(served)
+        began = time.monotonic()
+        whole = service.submit(cases)
+        service.until(whole, "finished")
+        seconds = time.monotonic() - began
+        paid = place.calls
+        killed = service.submit(cases)
+        for _ in range(KILLS_A_CHAIN):
+            time.sleep(place.random.uniform(0, seconds / 3))
+            if service.end(signal.SIGKILL) == -signal.SIGKILL:
+                tally.kills += 1
+            lost = sum(place.calls.values()) - sum(paid.values()) - _stored(served.root / killed)
+            service = Process(served)
+        service.until(killed, "finished")
+        service.end(signal.SIGTERM)
+    tally.in_flight += lost
+    tally.twice += sum(place.calls.values()) - 2 * sum(paid.values())
+    tally.faults += check(RunFolder(served.root / killed)).faults
+    if (served.root / killed / CASES).read_bytes() != (served.root / whole / CASES).read_bytes():
+        tally.faults.append("other results")
 
 
 def _stored(run: Path) -> int:
@@ -243,24 +347,29 @@ CHAINS: dict[str, Callable[[Place, Tally], None]] = {
         lambda name: ("demos", "build", "answered.jsonl", "--embedding", "lexical:256", "--to", name)
     ),
     "review": review_chain,
+    "merge": publish_chain(lambda name: ("merge", "shard-0", "shard-1", "--out", name), _broken_merge),
+    "push": publish_chain(lambda name: ("runs", "push", "shard-0", f"{{}}/{name}"), _broken_push),
+    "api": api_chain,
 }
 
 
-def chains(seed: int) -> Iterator[tuple[str, Place]]:
+def chains(seed: int, wanted: Sequence[str]) -> Iterator[tuple[str, Place]]:
     """Chains without end, each in a folder of its own; runs and resumes every second time."""
     source = random.Random(seed)
-    names = [name for other in list(CHAINS)[1:] for name in ("run, resume", other)]
+    names = wanted or [name for other in list(CHAINS)[1:] for name in ("run, resume", other)]
     while True:
         for name in names:
             with tempfile.TemporaryDirectory() as folder:
                 yield name, Place(Path(folder), random.Random(source.random()))
 
 
-def main(kills: int, seed: int = 1) -> None:
+def main(kills: int, seed: int = 1, *names: str) -> None:
     """Print what became of so many kills, or of those until an interrupt."""
     tallies = {name: Tally() for name in CHAINS}
     with contextlib.suppress(KeyboardInterrupt):
-        for name, place in chains(seed):
+        # Else the first command would take as long as all imports.
+        Started("--version", folder=Path.cwd()).wait(timeout=300)
+        for name, place in chains(seed, names):
             CHAINS[name](place, tallies[name])
             made = sum(one.kills for one in tallies.values())
             sys.stderr.write(f"{made} of {kills} kills\n")
@@ -273,4 +382,4 @@ def main(kills: int, seed: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0]), *sys.argv[3:])

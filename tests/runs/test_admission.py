@@ -13,7 +13,7 @@ from serving.ask import Usage
 from serving.budget import Budget, BudgetSpent, Spend
 
 CALL = 10
-FORECAST = Forecast(calls=4, spend=Spend(60), largest_call=Spend(CALL))
+FORECAST = Forecast(calls=4, spend=Spend(60), most=Spend(80), largest_call=Spend(CALL))
 
 
 async def run(
@@ -69,6 +69,26 @@ async def test_no_call_is_made_for_a_case_that_does_not_end(cap: int) -> None:
     assert ended
 
 
+async def test_an_estimate_that_is_too_low_leaves_no_case_open() -> None:
+    ended, used, _ = await run(400, SAME, Forecast(4, Spend(20), Spend(80), Spend(2 * CALL)))
+    assert used == 40 * len(ended) and len(ended) == 9
+
+
+async def test_short_cases_that_end_first_do_not_let_too_many_begin() -> None:
+    sizes = {f"case {number}": 100 if number % 2 else 20 for number in range(40)}
+    ended, used, _ = await run(1_200, sizes, Forecast(10, Spend(20), Spend(200), Spend(2 * CALL)))
+    assert used == sum(sizes[name] for name in ended)
+    assert used > 1_000
+
+
+async def test_cases_of_earlier_sessions_say_what_a_case_takes() -> None:
+    answered = {f"earlier {number}": Spend(40) for number in range(8)}
+    budget = Budget(max_tokens=1_000, spent=Spend(800))
+    admission = Admission(budget, Forecast(4, Spend(20), Spend(150), Spend(CALL)), answered, answered)
+    begun = [name for name in SAME if await admission.begin(name, wait=False)]
+    assert len(begun) == 4
+
+
 async def test_without_a_limit_all_begin_at_once() -> None:
     admission = Admission(Budget(), None)
     async with asyncio.timeout(5):
@@ -76,7 +96,7 @@ async def test_without_a_limit_all_begin_at_once() -> None:
 
 
 async def test_one_case_may_try_where_only_an_estimate_says_that_it_is_too_large() -> None:
-    assert (await run(60, SAME, Forecast(4, Spend(1_000), Spend(1_000))))[0] == ["case 0"]
+    assert (await run(60, SAME, Forecast(4, Spend(1_000), Spend(1_000), Spend(1_000))))[0] == ["case 0"]
 
 
 @pytest.mark.parametrize("forecast", [FORECAST, None])
@@ -89,7 +109,7 @@ async def test_a_case_that_is_larger_than_the_budget_leaves_it_unbroken(forecast
 async def test_a_case_under_way_that_takes_more_holds_others_back() -> None:
     # By what has ended, 40 tokens, a third would fit beside the large one.
     sizes = {"large": 110, "small": 40, "third": 40, "fourth": 40}
-    ended, used, why = await run(200, sizes, Forecast(4, Spend(60), Spend(CALL)))
+    ended, used, why = await run(200, sizes, Forecast(4, Spend(40), Spend(45), Spend(CALL)))
     assert sorted(ended) == ["large", "small", "third"]
     assert used == 190 and why.endswith("the next case may take 130")
 

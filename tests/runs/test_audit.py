@@ -240,6 +240,19 @@ def test_what_a_killed_session_sent_is_taken_from_the_journal(run: Path, tmp_pat
     ]
 
 
+def test_a_start_names_the_proxies_of_the_models(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://ann:secret@proxy.example.org:8080")
+    manifest = RunFolder(run).manifest
+    record_start(tmp_path, manifest, "run", None)
+    (model, *_) = manifest.models.values()
+    model.name = "vllm:m@http://gpu01:8000/v1,http://127.0.0.1:8000/v1"
+    record_start(tmp_path, manifest, "run", None)
+    begun = [line.get("proxies") for line in lines(tmp_path) if line["event"] == "started"]
+    assert begun == [None, ["proxy.example.org:8080"]]
+
+
 def test_a_case_id_that_no_file_can_hold_does_no_harm(tmp_path: Path) -> None:
     record(tmp_path, "opened", case="\ud800\u2028\n")
     record(tmp_path, "opened", case="next")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from runs.folder import RunFolder
+from runs.used import with_unrecorded
 from tests.evigraph import Ended, evigraph
 
 
@@ -98,3 +100,38 @@ def test_a_new_token_limit_leaves_the_recorded_cost_limit_as_it_was(
     assert (budget["max_tokens"], budget["max_cost"]) == (100_000_000, 0.8)
     raised = evigraph("resume", "run", "--json", "--max-cost", "1000", folder=tmp_path)
     assert (raised.code, raised.summary["done"]) == (0, 6)
+
+
+KILLED_ONCE = """\
+import os, signal
+from serving.backends.scripted import made_up_reply
+
+made = 0
+
+async def reply(call):
+    global made
+    made += call.case_id != ""
+    if made == 25 and not os.path.exists("killed"):
+        open("killed", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made_up_reply(call)
+"""
+
+
+def test_the_cost_of_a_killed_session_is_kept(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    (tmp_path / "script.py").write_text(KILLED_ONCE)
+    (tmp_path / "prices.yaml").write_text('models: {"scripted:script.py:reply": {input: 100, output: 100}}')
+    priced = ("--model", "scripted:script.py:reply", "--prices", "prices.yaml", "--max-cost", "1000")
+    assert run(tmp_path, recipe, "run", *priced).code == -9
+    folder = RunFolder(tmp_path / "run")
+    killed = with_unrecorded(folder.path, folder.manifest).total_cost
+    assert killed > 0
+
+    resumed = evigraph("resume", "run", "--json", folder=tmp_path).summary
+    whole = run(tmp_path, recipe, "whole", *priced).summary
+    assert resumed["done"] == 6 and resumed["max_cost"] == 1000
+    assert resumed["calls"] == whole["calls"]
+    assert resumed["cost"] == pytest.approx(whole["cost"])
+    first, second = manifest(tmp_path)["sessions"]
+    assert first["cost"] == pytest.approx(killed)
+    assert first["cost"] + second["cost"] == pytest.approx(whole["cost"])

@@ -175,7 +175,7 @@ def test_a_run_without_checksums_goes_on(run: Path, tmp_path: Path) -> None:
     with sqlite3.connect(run / CALLS) as database:
         names = ", ".join(name for name in CallRow._fields if name != "crc")
         (table,) = [table for table in TABLES if "calls (" in table]
-        table = re.sub(r",( *-- JSON, or the empty text)\n.*\n", r"\1\n", table)
+        table = re.sub(r",( *-- `reply_details`)\n.*\n", r"\1\n", table)
         database.execute("ALTER TABLE calls RENAME TO newer")
         database.execute(table)
         database.execute(f"INSERT INTO calls SELECT {names} FROM newer")
@@ -233,7 +233,7 @@ def test_a_field_of_another_type_is_one_line_in_every_reader(
     assert "internal error" not in said and "Traceback" not in said
     if command.startswith("runs"):
         # A list of many runs goes on with the others.
-        assert ended.code == 0 and "damaged" in ended.out
+        assert ended.code == 0 and "unreadable" in ended.out
     else:
         assert ended.code == 2
         assert f"cases.jsonl: line 3: case {case_id!r}: flags: " in ended.line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -14,10 +15,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cases import disks
 from cases.errors import InputError
 from cases.locks import FileLock
+from cli.main import app
 from ranking.errors import RankerError
 from ranking.training.job import WORKPLACE, alone
 from retrieval.building import building
@@ -252,3 +255,30 @@ def test_no_bundle_of_calls_without_a_journal(made: Path, tmp_path: Path) -> Non
     assert refused.code == 2 and "calls.sqlite: file is not a database" in refused.line
     assert not (tmp_path / "bundle").exists()
     assert evigraph("view", run, "--bundle", "bundle", "--no-calls", folder=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "size", "name"),
+    [
+        (("purge", "run", "--yes"), 100, "purged.json"),
+        (("purge", "run", "--yes"), 20_000, "trace.jsonl.gz"),
+        (("runs", "push", "run", "file:///{}/bucket"), 10, "push-id"),
+        (("runs", "push", "run", "file:///{}/bucket"), 100, "audit.jsonl"),
+    ],
+)
+def test_a_full_disk_is_reported_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], size: int, name: str
+) -> None:
+    cases, recipe = write_cases(tmp_path / "cases.jsonl", 12), write_recipe(tmp_path)
+    command = ("run", "tamu", cases, "--recipe", recipe, "--model", "scripted:auto", "--out", "run")
+    assert evigraph(*command, folder=tmp_path).code == 0
+    # SQLite names its file in any case.
+    (tmp_path / "run" / CALLS).unlink()
+    monkeypatch.chdir(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        ended = CliRunner().invoke(app, [word.format(tmp_path) for word in words])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(ended.exception, OSError) and str(ended.exception).endswith(f"run/{name}'")

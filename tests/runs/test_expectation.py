@@ -10,11 +10,15 @@ import pytest
 
 import runs.expectation
 from evals.bench.workload import Silent, ready, repeated_cases, six_calls, write_cases
-from runs.expectation import Expectation, shown_while_running
+from runs.expectation import Expectation, LateReplies, shown_while_running
 from runs.forecast import forecast
 from runs.watcher import PROGRESS, Pace, Progress, read_progress, write_progress
 from serving.ask import Usage
+from serving.backends.backend import Backend, CallParameters, Server
 from serving.budget import Price
+from serving.dispatcher import Dispatcher
+from serving.limits import Limits
+from serving.messages import Answer, Message
 from serving.model_name import parse_model_name
 
 
@@ -39,6 +43,10 @@ class Watching(Silent):
     def __init__(self) -> None:
         self.shares: list[float] = []
         self.news = asyncio.Event()
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
+
+    def notify(self, text: str) -> None:
+        self.lines.put_nowait(text)
 
     def update(self, progress: Progress) -> None:
         self.shares.append(progress.share)
@@ -97,3 +105,42 @@ def test_replayed_calls_count_in_the_time_left() -> None:
     progress = Progress(total=10, done=5, usage=Usage(calls=5, replayed=45), calls_a_case=10.0)
     progress.cases_ended, progress.calls_ended = 5, 50
     assert progress.pace(20.0) == Pace(calls_per_second=0.25, tokens_per_second=0.0, seconds_left=20.0)
+
+
+def test_requests_that_wait_for_long_are_reported_ever_more_seldom() -> None:
+    late = LateReplies()
+    assert late.line([119.0, 3.0]) is None
+    assert late.line([121.0, 3.0]) == "1 request has waited 2 min for a reply (--timeout)"
+    assert late.line([200.0, 130.0]) is None
+    assert late.line([301.0, 231.0]) == "2 requests have waited 5 min for a reply (--timeout)"
+    assert late.line([400.0]) is None
+    assert late.line([]) is None
+    assert late.line([125.0]) == "1 request has waited 2 min for a reply (--timeout)"
+
+
+async def test_a_request_without_a_reply_is_reported_while_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs.expectation, "_SHOW_EVERY_S", 0.0)
+    monkeypatch.setattr(runs.expectation, "LATE_S", 0.001)
+    watching = Watching()
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def complete(*_: object) -> list[Answer]:
+        asked.set()
+        await answered.wait()
+        return [Answer("Because.", "stop", 7, 3)]
+
+    backend = Backend(parse_model_name("scripted:auto"), (Server("scripted:auto", complete),))
+    dispatcher = Dispatcher([backend], Limits())
+    call = CallParameters("label", "1", (0,), 0.0, 5, None, "")
+    request = asyncio.create_task(dispatcher.send(backend, [Message("user", "Why?")], call))
+    await asked.wait()
+    progress = Progress(total=2, under_way=2)
+    async with shown_while_running(tmp_path, progress, watching, Foreseen(progress), dispatcher.sent):
+        async with asyncio.timeout(60):
+            assert (await watching.lines.get()).startswith("1 request has waited")
+    answered.set()
+    await request
+    assert dispatcher.sent == []
+    await dispatcher.close()

@@ -21,6 +21,9 @@ def reply(call):
             raise CallError('timeout', 'late')
         # Other evidence than without this vote, so that the answer is asked for again.
         return str({str(id_): 'essential' for id_ in range(1, 7)}).replace("'", '"')
+    if call.role in ('label', 'reflect'):
+        labels = {str(id_): 'essential' if id_ == 1 else 'not-essential' for id_ in range(1, 7)}
+        return str(labels).replace("'", '"')
     if call.role == 'answer' and (HERE / 'worse').exists():
         raise CallError('timeout', 'late')
     return made_up_reply(call)

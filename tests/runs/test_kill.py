@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,15 +53,29 @@ def arguments(out: str, recipe: Path) -> list[str]:
 
 def start_and_end(folder: Path, out: str, recipe: Path, calls: Path, number: signal.Signals) -> int:
     """Start a run, send it a signal in the middle, and wait for it."""
-    environment = {"CALLS_FILE": str(calls), "STOPS_AFTER": str(5 * CASES_IN_BATCH)}
-    process = Started(*arguments(out, recipe), folder=folder, environment=environment)
-    deadline = time.monotonic() + 120
-    ended = folder / out / CASES
-    while not ended.exists() or ended.read_bytes().count(b"\n") < CASES_IN_BATCH // 2:
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.01)
+    process = half_way(folder, out, recipe, calls)
     process.send_signal(number)
     return process.wait(timeout=120)
+
+
+def half_way(folder: Path, out: str, recipe: Path, calls: Path) -> Started:
+    """A run half of whose cases have ended; it waits for a signal once more have."""
+    environment = {"CALLS_FILE": str(calls), "STOPS_AFTER": str(5 * CASES_IN_BATCH)}
+    process = Started(*arguments(out, recipe), folder=folder, environment=environment)
+    ended = folder / out / CASES
+    wait_for(
+        lambda: ended.exists() and ended.read_bytes().count(b"\n") >= CASES_IN_BATCH // 2,
+        process,
+    )
+    return process
+
+
+def wait_for(reached: Callable[[], bool], process: Started) -> None:
+    """Wait until a process that goes on has come to something."""
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
 
 
 def made(calls: Path) -> list[str]:
@@ -83,6 +98,62 @@ def test_kill_9_and_resume_make_the_calls_of_one_pass_and_the_same_bytes(
     assert len(made(two)) == len(made(one)) + in_flight
     assert set(made(two)) == set(made(one))
     assert (tmp_path / "killed" / CASES).read_bytes() == (tmp_path / "whole" / CASES).read_bytes()
+
+
+def test_status_tells_a_killed_run_from_one_that_is_running(
+    tmp_path: Path, recipe: Path, script: Path
+) -> None:
+    process = half_way(tmp_path, "run", recipe, tmp_path / "calls.txt")
+    running = evigraph("status", "run", folder=tmp_path)
+    shown = evigraph("show", "run", "--json", folder=tmp_path).summary
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=120)
+    assert running.out.startswith("run: running; ") and "evigraph resume" not in running.out
+    assert shown["status"] == "running" and "evigraph resume run" not in shown["next"]
+    killed = evigraph("status", "run", folder=tmp_path).out
+    assert killed.startswith("run: killed; ") and "next: evigraph resume run" in killed
+    assert evigraph("status", "run", "--json", folder=tmp_path).summary["status"] == "killed"
+
+
+WAITS_IN_A_THREAD = """\
+import asyncio, threading
+from pathlib import Path
+
+async def reply(call):
+    Path("waits").touch()
+    await asyncio.to_thread(threading.Event().wait)
+
+async def block(call):
+    Path("waits").touch()
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_interrupt_ends_a_process_whose_threads_do_not_end(
+    tmp_path: Path, recipe: Path, script: Path, first: signal.Signals
+) -> None:
+    script.write_text(WAITS_IN_A_THREAD)
+    given = ("run", "tamu", "cases.jsonl", "--model", "scripted:script.py:reply", "--no-probe")
+    err = tmp_path / "err"
+    process = Started(*given, "--recipe", recipe, "--out", "run", folder=tmp_path, err=err)
+    wait_for(lambda: (tmp_path / "waits").exists(), process)
+    process.send_signal(first)
+    wait_for(lambda: "Ctrl-C again ends at once" in err.read_text(), process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == -signal.SIGINT
+    assert evigraph("check", "run", folder=tmp_path).code == 0
+
+
+def test_a_second_interrupt_ends_a_process_that_is_busy(tmp_path: Path, recipe: Path, script: Path) -> None:
+    script.write_text(WAITS_IN_A_THREAD)
+    given = ("run", "tamu", "cases.jsonl", "--model", "scripted:script.py:block", "--no-probe")
+    process = Started(*given, "--recipe", recipe, "--out", "run", folder=tmp_path)
+    wait_for(lambda: (tmp_path / "waits").exists(), process)
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    assert process.wait(timeout=120) == -signal.SIGINT
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -100,9 +100,11 @@ def test_what_ends_before_the_first_case_leaves_no_connection_open(
     tmp_path: Path, recipe: Path, cases: Path, server: FakeServer, status: int
 ) -> None:
     server.abilities = Abilities(status=status)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "notes.txt").touch()
-    given = ("run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--out", "run", "--max-retries", "0")
+    (tmp_path / "prices.yaml").write_text("models: {}")
+    given = (
+        *("run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--out", "run", "--max-retries", "0"),
+        *("--max-cost", "1", "--prices", "prices.yaml"),
+    )
     # A process of its own: one that was forked ends without looking for what is still open.
     ended = subprocess.run(
         [*COMMAND, *given, "--model", f"vllm:{MODEL}@{server.url}"],
@@ -111,7 +113,7 @@ def test_what_ends_before_the_first_case_leaves_no_connection_open(
         text=True,
         check=False,
     )
-    said = "the folder is not empty" if status == 200 else "does not answer a small request"
+    said = "no price for" if status == 200 else "does not answer a small request"
     assert (ended.returncode, said in ended.stderr) == (2, True)
     assert "Unclosed" not in ended.stderr
 

@@ -13,8 +13,12 @@ import pytest
 
 from runs.folder import CASES
 from runs.pushed import LIST, PLAN
+from serving import gate
+from serving.object_store import ObjectStore
+from serving.policy import PolicyError
 from tests.evigraph import ROOT, Ended, evigraph, write_cases, write_recipe
 from tests.object_stores import SECRET, Bucket, served
+from tests.serving.forward_proxy import forward_proxy
 
 pytestmark = pytest.mark.scale
 
@@ -164,3 +168,26 @@ def test_the_gate_is_asked_about_the_host_that_requests_go_to(
     refused = push(bucket, folder, "whole", "s3://night/run", *policy, **environment)
     assert refused.code == 2 and f"rule hosts: {host} may see no text" in refused.line
     assert push(bucket, folder, "whole", "s3://night/allowed", *policy).code == 0
+
+
+def test_a_bucket_is_reached_by_the_proxy_that_the_gate_names(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(bucket.server.rpartition(":")[2])
+    for name, value in {**bucket.environment, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+
+    def stored() -> bytes | None:
+        store = ObjectStore("s3://night/proxied", "a test", sends=True)
+        store.write("a", b"text")
+        return store.read("a", 9)
+
+    with forward_proxy(port) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert stored() == b"text" and proxy.hosts == []
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://gpu01:{port}")
+        assert stored() == b"text" and set(proxy.hosts) == {f"gpu01:{port}"}
+        monkeypatch.setenv("http_proxy", "http://203.0.113.7:8080")
+        gate.release()
+        with pytest.raises(PolicyError, match=r"would go to 203\.0\.113\.7"):
+            stored()

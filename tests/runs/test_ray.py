@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import pytest
 from runs.check import check
 from runs.folder import CASES, RunFolder
 from runs.on_ray.worker import PACKAGES
-from tests.evigraph import COMMAND, write_cases, write_recipe
+from tests.evigraph import COMMAND, resident_mb, write_cases, write_recipe
 from tests.runs.held_runs import HeldRun
 
 pytestmark = pytest.mark.scale
@@ -330,12 +329,6 @@ def test_a_long_run_is_whole_and_the_memory_of_its_driver_flat(place: Place) -> 
     first, most = readings[0], max(readings)
     assert most - first < MAX_GROWTH_MB
     sys.stdout.write(f"\n{CASES_OF_A_LONG_RUN:,} cases: {first:.0f} MB after {WARM}, {most:.0f} MB at most\n")
-
-
-def resident_mb(process: int) -> float:
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) / 1024
 
 
 def test_neither_texts_nor_keys_are_in_rays_files(

@@ -85,10 +85,20 @@ def test_bad_input_is_refused_before_a_server_starts(tmp_path: Path, recipe: Pat
     assert stand_in.started() == []
 
 
-def test_a_run_that_is_refused_later_ends_its_server(tmp_path: Path, recipe: Path, stand_in: StandIn) -> None:
+def test_a_folder_that_is_not_empty_is_refused_before_a_server_starts(
+    tmp_path: Path, recipe: Path, stand_in: StandIn
+) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "something").touch()
     assert "the folder is not empty" in run(tmp_path, recipe, "vllm:tiny").line
+    assert stand_in.started() == []
+
+
+def test_a_run_that_is_refused_later_ends_its_server(tmp_path: Path, recipe: Path, stand_in: StandIn) -> None:
+    (tmp_path / "prices.yaml").write_text("models: {}")
+    budget = ("--max-cost", "1", "--prices", "prices.yaml")
+    refused = evigraph(*arguments(recipe, "vllm:tiny"), *budget, folder=tmp_path)
+    assert "no price for 'vllm:tiny'" in refused.line
     assert len(stand_in.started()) == 1
     assert stand_in.running() == []
 

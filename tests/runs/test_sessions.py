@@ -7,6 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
 from runs import RunFolder
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
@@ -94,6 +98,17 @@ def test_resume_goes_on_without_the_recipe_file(tmp_path: Path, cases: Path) -> 
     run(tmp_path, recipe)
     recipe.unlink()
     assert evigraph("resume", "run", folder=tmp_path).code == 0
+
+
+def test_limits_come_back_with_a_resume(tmp_path: Path, recipe: Path, cases: Path) -> None:
+    def limits() -> Any:
+        return json.loads((tmp_path / "run" / "run.json").read_text())["limits"]
+
+    assert run(tmp_path, recipe, "--timeout", "33").code == 0
+    assert limits() == {"timeout": 33.0, "max_retries": 0}
+    assert evigraph("resume", "run", "--max-retries", "4", "--rpm", "9", folder=tmp_path).code == 0
+    # Four retries are the default, and asked for.
+    assert limits() == {"timeout": 33.0, "rpm": 9}
 
 
 def test_resume_refuses_case_files_that_have_changed(tmp_path: Path, recipe: Path, cases: Path) -> None:
@@ -238,6 +253,20 @@ def test_a_failed_reflection_is_one_line_with_its_error_and_its_decision(
     shown = evigraph("show", "run", "k0", folder=tmp_path)
     assert shown.code == 0
     assert shown.out.count("no usable reflection (timeout: scripted: late); the first labels stand") == 2
+
+
+def test_a_fault_of_a_router_fails_its_cases_and_is_shown_at_its_step(
+    tmp_path: Path, recipe: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graph.tamu.after_check", lambda state, runtime: "align")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--limit", "2"]
+    ended = CliRunner().invoke(app, [*arguments, "--model", "scripted:auto", "--out", "run", "--json"])
+    assert ended.exit_code == 1
+    assert json.loads(ended.stdout)["errors"] == {"internal": 2}
+    shown = evigraph("show", "run", "k0", folder=tmp_path).out
+    step = shown[shown.index(" check_answer") :]
+    assert "error: KeyError: 'align'" in step[: step.index("failed: internal")]
 
 
 def test_show_tells_of_a_case_that_failed_in_its_first_node(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from nodes.core.failure import NodeFailure
 from runs.manifest import RunError
-from runs.trace_file import TRACE, TraceFile, open_for_append, pack
+from runs.trace_file import TRACE, CaseTrace, TraceFile, open_for_append, pack
 
 A = [{"case_id": "a", "step": 0, "node": "x"}, {"case_id": "a", "step": 1, "node": "__end__"}]
 B = [{"case_id": "b", "step": 0, "node": "\u00e4\U0001f600"}]
@@ -77,3 +78,13 @@ def test_damaged_bytes_are_named(tmp_path: Path) -> None:
 
 def test_a_run_without_a_trace_has_no_passes(tmp_path: Path) -> None:
     assert list(TraceFile(tmp_path).passes()) == []
+
+
+def test_the_calls_of_a_failure_are_of_one_of_the_nodes_that_failed() -> None:
+    trace = CaseTrace("a", {})
+    failures = {name: NodeFailure("timeout", f"{name} is late") for name in ("x", "y")}
+    for name, failure in failures.items():
+        trace.record({"id": name, "name": name, "input": {}}, 1)
+        trace.record({"id": name, "name": name, "result": None, "error": failure}, 1)
+    reasons = [line["because"] for line in trace.lines(failures["x"])]
+    assert reasons == ["failed: timeout: x is late", "failed: NodeFailure: y is late"]

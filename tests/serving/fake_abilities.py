@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-PROMPTS = ("banana", "random letters")
+PROMPTS = ("banana", "random letters", "Reply with one word")
 """Words by which the requests are recognised."""
 
 
@@ -57,10 +57,15 @@ def probe_text(body: dict[str, Any], abilities: Abilities, number: int) -> str:
         return '{"word": "banana"}'
     if constraint in abilities.obeys:
         return json.dumps({"word": "zebra-17"})
-    return 'Here you are: {"word": "banana"}' if constraint == "json_object" else '{"word": "banana"}'
+    # As models do: what the prompt asks for.
+    preface = "Here you are: " if "Here you are" in body["messages"][-1]["content"] else ""
+    return preface + '{"word": "banana"}'
 
 
 def _constraint(body: dict[str, Any]) -> str | None:
     if "structured_outputs" in body:
         return "grammar"
-    return str(body["response_format"]["type"]) if "response_format" in body else None
+    form = body.get("response_format")
+    if form is not None and form["type"] == "json_object" and "schema" in form:
+        return "object_schema"
+    return None if form is None else str(form["type"])

@@ -306,7 +306,7 @@ def word_count(messages: list[dict[str, Any]]) -> int:
 def _obedient(body: dict[str, Any]) -> Say:
     prompt = [(message["role"], message["content"]) for message in body["messages"]]
     if "structured_outputs" in body:
-        return Say((_first_sentence(body["structured_outputs"]["grammar"]),))
+        return Say((first_sentence(body["structured_outputs"]["grammar"]),))
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
     return Say(
         tuple(
@@ -316,7 +316,7 @@ def _obedient(body: dict[str, Any]) -> Say:
     )
 
 
-def _first_sentence(grammar: str) -> str:
+def first_sentence(grammar: str) -> str:
     """What a grammar of literals and rules accepts, the first alternative taken everywhere."""
     rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
 

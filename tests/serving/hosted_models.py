@@ -83,4 +83,5 @@ def call(
 async def answers(provider: str, parameters: CallParameters, model: str | None = None) -> list[Answer]:
     """One exchange, as the client makes it."""
     async with Connected(provider, model) as backend:
-        return await exchange(backend.servers[0], PROMPT, parameters, limit_s=10, retries=0)
+        shaped = backend.abilities.shaped(parameters, backend.constraints)
+        return await exchange(backend.servers[0], PROMPT, shaped, limit_s=10, retries=0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.budget import Budget, BudgetSpent, Price, Spend, load_prices
+from serving.budget import Budget, BudgetHeld, BudgetSpent, Price, Spend, load_prices
 from serving.errors import ModelError
 
 
@@ -54,6 +54,36 @@ async def test_a_budget_is_spent_only_once_no_call_is_under_way() -> None:
     await first
     with pytest.raises(BudgetSpent, match="budget of 100 tokens: 60 used, and the next call may take 60"):
         await second
+
+
+async def test_what_a_batch_gives_back_lets_waiting_calls_go_on() -> None:
+    budget, done = Budget(max_tokens=100), asyncio.Event()
+    assert budget.hold(Spend(60))
+    online = asyncio.create_task(call(budget, Spend(30), Spend(30), done))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(call(budget, Spend(50), Spend(50)))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    budget.settle(Spend(60), Spend(10))
+    async with asyncio.timeout(5):
+        await waiting
+    done.set()
+    await online
+    assert budget.spent.tokens == 90
+
+
+async def test_a_call_does_not_wait_for_batches_when_no_other_call_is_under_way() -> None:
+    budget, done = Budget(max_tokens=100), asyncio.Event()
+    assert budget.hold(Spend(60))
+    online = asyncio.create_task(call(budget, Spend(30), Spend(30), done))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(call(budget, Spend(50), Spend(50)))
+    await asyncio.sleep(0)
+    done.set()
+    await online
+    async with asyncio.timeout(5):
+        with pytest.raises(BudgetHeld):
+            await waiting
 
 
 async def test_a_call_that_failed_used_nothing() -> None:

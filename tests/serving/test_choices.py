@@ -15,7 +15,6 @@ from serving.backends import Backend, CallParameters, connect
 from serving.backends.backend import Server
 from serving.backends.hosted_providers import openai_arguments
 from serving.backends.scripted import ScriptedCall, ScriptedModel
-from serving.backends.vllm_engine import sampling_fields
 from serving.client import ModelClient
 from serving.dry_run import Tallies, without_model
 from serving.journal import Journal
@@ -78,9 +77,8 @@ async def test_the_choices_are_part_of_the_call(server: FakeServer, connect_clie
     assert len(server.chats) == 3
 
 
-def test_hosted_models_and_vllm_in_process_are_asked_for_as_many() -> None:
+def test_hosted_models_are_asked_for_as_many() -> None:
     choice = CallParameters("label", "7", (0,), 0.0, 1, None, "sentence", logprobs=True, choices=YES_NO)
-    assert sampling_fields(choice, {})["logprobs"] == 20
     arguments = openai_arguments(replace(choice, constraint="json_schema"))
     assert arguments == {"temperature": 0.0, "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
 

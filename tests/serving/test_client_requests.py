@@ -13,9 +13,9 @@ from serving.ask import Failure, Reply
 from serving.backends import Backend, connect
 from serving.budget import Budget, BudgetSpent, Price
 from serving.client import ModelClient
-from serving.journal import Journal, JournalError, Question
+from serving.journal import Journal, JournalError
 from serving.limits import Limits
-from serving.messages import Answer, Message
+from serving.messages import Message
 from serving.model_name import ROLES, ModelName, Role
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
@@ -82,7 +82,7 @@ async def test_max_retries_counts_what_follows_the_first_attempt(
 
 @pytest.mark.parametrize(
     ("act", "error_class"),
-    [(CONTEXT_FULL, "context_length"), (Refuse(400, "bad"), "internal"), (Refuse(401, "key"), "internal")],
+    [(CONTEXT_FULL, "context_length"), (Refuse(400, "bad"), "internal"), (Refuse(404, "no"), "internal")],
 )
 async def test_what_would_fail_again_is_not_retried(
     server: FakeServer, client: ModelClient, act: Refuse, error_class: str
@@ -351,10 +351,10 @@ async def test_room_is_unknown_where_the_tokenizer_answers_something_else(
 async def test_a_journal_that_cannot_be_written_ends_the_run(
     client: ModelClient, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+    def full(requests: Sequence[object]) -> None:
         raise JournalError("disk full")
 
-    monkeypatch.setattr(journal, "store_samples", full)
+    monkeypatch.setattr(journal, "_store", full)
     with pytest.raises(JournalError, match="disk full"):
         await client.ask(word_ask())
 

@@ -192,7 +192,7 @@ async def test_an_added_address_passes_the_gate_before_it_is_asked(
 @pytest.mark.parametrize(
     ("models", "fault"),
     [
-        ({"data": [{"id": "another"}]}, "does not serve 'tiny'"),
+        ({"data": [{"id": "another"}]}, "does not list 'tiny'"),
         ({"data": [{"id": MODEL, "max_model_len": 512}]}, "its context has 512 tokens, the others' 4,096"),
     ],
 )

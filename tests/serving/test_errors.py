@@ -5,12 +5,14 @@ from email.utils import format_datetime
 from types import SimpleNamespace
 
 import httpx
+import httpx2
 import openai
 import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from serving.errors import CallError, classify, retry_after
+from serving.policy import PolicyError
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
 
 
@@ -36,8 +38,13 @@ async def raised_by_the_sdk(server: FakeServer, seconds: float = 5) -> CallError
         (CONTEXT_FULL, "context_length", None),
         (Refuse(400, "maximum context length is 10 tokens"), "context_length", None),
         (Refuse(413, "prompt too long"), "context_length", None),
+        (
+            Refuse(400, "request (9031 tokens) exceeds the available context size (8192 tokens)"),
+            "context_length",
+            None,
+        ),
         (Refuse(400, "unknown field"), "internal", None),
-        (Refuse(401, "wrong key"), "internal", None),
+        (Refuse(401, "wrong key"), "auth", None),
         (Refuse(404, "no such model"), "internal", None),
         (HangUp(), "connection", None),
     ],
@@ -63,6 +70,16 @@ async def test_a_refused_connection(server: FakeServer) -> None:
 async def test_a_timeout(server: FakeServer) -> None:
     server.plan(Say(seconds=0.3))
     assert (await raised_by_the_sdk(server, seconds=0.05)).error_class == "timeout"
+
+
+def test_what_the_gate_refuses_is_found_in_what_clients_make_of_it() -> None:
+    refused = PolicyError("policy 'ours', rule hosts: gpu02 may see no text")
+    at_once = ExceptionGroup("connecting", [refused])
+    wrapped = openai.APIConnectionError(request=httpx2.Request("POST", "http://gpu02"))
+    wrapped.__cause__ = at_once
+    for error in (refused, at_once, wrapped):
+        made = classify(error)
+        assert (str(made), made.error_class, made.retryable) == (str(refused), "internal", False)
 
 
 class Foreign(Exception):
@@ -91,7 +108,9 @@ class ConnectionFailed(Exception): ...
         (Foreign("late", code=504), "timeout"),
         (Foreign("prompt is too long: 5000 tokens", status_code=400), "context_length"),
         (Foreign("the prompt exceeds max_model_len"), "context_length"),
-        (Foreign("no key", status_code=403), "internal"),
+        (Foreign("no key", status_code=403), "auth"),
+        (Foreign("Your input was flagged: usage policy", status_code=403), "refusal"),
+        (Foreign("Incorrect API key provided", status_code=400), "auth"),
         (Foreign("odd", code="not a number"), "internal"),
         (Foreign("odd", code=lambda: 5), "internal"),
         (ReadTimeoutException("slow"), "timeout"),

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,67 @@ def test_the_wall_stops_what_did_not_ask() -> None:
         one.sendto(b"text", ("192.0.2.1", 53))
     with socket.create_server(("127.0.0.1", 0)) as server:
         socket.create_connection(server.getsockname()).close()
+
+
+Look = Callable[[str, str], None]
+
+
+@pytest.fixture
+def resolves(monkeypatch: pytest.MonkeyPatch) -> Look:
+    """Let a name lead to an address, as the resolver of the system would."""
+    known: dict[str, str] = {}
+
+    def look_up(host: str, port: int, *_: object) -> list[tuple[object, ...]]:
+        sys.audit("socket.getaddrinfo", host, port, 0, 0, 0)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (known.get(host, host), port))]
+
+    monkeypatch.setattr("_socket.getaddrinfo", look_up)
+    return known.__setitem__
+
+
+def connects(address: str) -> bool:
+    """Whether the wall lets a connection begin; it then fails, as nothing listens."""
+    with socket.socket() as one:
+        one.setblocking(False)
+        try:
+            one.connect((address, 9))
+        except PolicyError:
+            return False
+        except OSError:
+            return True
+    return True
+
+
+def test_the_wall_passes_the_addresses_of_allowed_names_and_no_others(resolves: Look) -> None:
+    resolves("gpu01", "192.0.2.10")
+    resolves("gpu02", "192.0.2.20")
+    hold(hosts=["gpu01", "gpu02"])
+    assert not connects("192.0.2.10")
+    socket.getaddrinfo("gpu01", 80)
+    assert connects("192.0.2.10")
+    assert not connects("192.0.2.20") and not connects("203.0.113.7") and not connects("0xcb007107")
+    assert connects("::ffff:192.0.2.10") is connects("192.0.2.10")
+    with pytest.raises(PolicyError, match=r"example\.org"):
+        socket.getaddrinfo("example.org", 80)
+
+
+def test_the_address_of_a_name_is_judged_by_every_policy(resolves: Look) -> None:
+    resolves("gpu01", "192.0.2.10")
+    hold(hosts=["gpu01"])
+    socket.getaddrinfo("gpu01", 80)
+    hold(hosts=["gpu02"])
+    assert not connects("192.0.2.10")
+
+
+@pytest.mark.parametrize(
+    "host", ["0xcb007107", "3405803783", "0313.0.0161.7", "\uff13\uff14\uff10\uff15803783"]
+)
+def test_a_number_is_no_name_of_the_local_network(host: str) -> None:
+    with pytest.raises(PolicyError, match="--allow-hosted"):
+        gate.demand_host(f"http://{host}/v1", "model m")
+    hold(hosts=["private"])
+    with pytest.raises(PolicyError, match="rule hosts"):
+        gate.demand_host(f"http://{host}/v1", "model m")
 
 
 def test_data_without_a_policy_need_a_word_for_public_hosts_alone() -> None:

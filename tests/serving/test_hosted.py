@@ -69,7 +69,8 @@ def test_a_hosted_model_is_built_without_a_connection(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("provider", MODELS)
 def test_a_missing_key_is_one_line(provider: str) -> None:
-    assert key_of(provider) in refused(ModelName(provider, MODELS[provider]))
+    message = refused(ModelName(provider, MODELS[provider]))
+    assert message.endswith(f"needs an API key: set {key_of(provider)}")
 
 
 @pytest.mark.parametrize("variable", ["VLLM_API_KEY", "DEEPSEEK_API_KEY"])
@@ -152,22 +153,26 @@ ZEBRA = '{"word": "zebra-17"}'
 
 SERVICES = {
     "openai": (
-        [completion({"content": ZEBRA}, {"content": ZEBRA})] + [completion({"content": "letters"})] * 2,
+        [
+            completion({"content": "ready"}),
+            completion({"content": ZEBRA}, {"content": ZEBRA}),
+            *[completion({"content": "letters"})] * 2,
+        ],
         [completion({"content": said("perhaps")}, {"content": said("no")})],
         completion({"content": said("yes")}),
     ),
     "anthropic": (
-        [anthropic_text(ZEBRA)],
+        [anthropic_text("ready"), anthropic_text(ZEBRA)],
         [anthropic_text(said("perhaps")), anthropic_text(said("no"))],
         anthropic_text(said("yes")),
     ),
     "google_genai": (
-        [google_reply(ZEBRA, ZEBRA), google_reply("letters"), google_reply("letters")],
+        [google_reply("ready"), google_reply(ZEBRA, ZEBRA), *[google_reply("letters")] * 2],
         [google_reply(said("perhaps"), said("no"))],
         google_reply(said("yes")),
     ),
     "deepseek": (
-        [completion(function_call(ZEBRA))],
+        [completion({"content": "ready"}), completion(function_call(ZEBRA))],
         [completion(function_call(said("perhaps"))), completion(function_call(said("no")))],
         completion(function_call(said("yes"))),
     ),
@@ -205,7 +210,7 @@ async def test_a_tool_of_anthropic_is_asked_for_where_the_schema_is_refused(
     unknown = Http(
         400, {"type": "error", "error": {"type": "invalid_request_error", "message": "output_config"}}
     )
-    hosted.plan(unknown, anthropic_text("hello"), unknown, anthropic_tool(json.loads(ZEBRA)))
+    hosted.plan(anthropic_text("ready"), unknown, anthropic_tool(json.loads(ZEBRA)))
     async with Connected("anthropic") as backend:
         able, findings = await probe(backend)
         assert findings.constraint == "tool"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -40,7 +41,8 @@ async def failure(provider: str) -> CallError:
 @pytest.mark.parametrize(
     ("refusal", "error_class"),
     [
-        (openai_error(401, "Incorrect API key provided"), "internal"),
+        (openai_error(401, "Incorrect API key provided"), "auth"),
+        (openai_error(403, "Country, region, or territory not supported"), "auth"),
         (openai_error(404, "The model does not exist", "model_not_found"), "internal"),
         (openai_error(429, "Rate limit reached"), "rate_limit"),
         (openai_error(500, "The server had an error"), "connection"),
@@ -62,7 +64,7 @@ async def test_errors_of_openais_protocol(
 @pytest.mark.parametrize(
     ("refusal", "error_class"),
     [
-        (anthropic_error(401, "invalid x-api-key", "authentication_error"), "internal"),
+        (anthropic_error(401, "invalid x-api-key", "authentication_error"), "auth"),
         (anthropic_error(404, "model: claude-0", "not_found_error"), "internal"),
         (anthropic_error(429, "This request would exceed your limit", "rate_limit_error"), "rate_limit"),
         (anthropic_error(500, "Internal server error", "api_error"), "connection"),
@@ -86,8 +88,8 @@ async def test_errors_of_anthropic(hosted: HostedServer, refusal: Http, error_cl
 @pytest.mark.parametrize(
     ("refusal", "error_class"),
     [
-        (google_error(400, "API key not valid"), "internal"),
-        (google_error(403, "Permission denied", name="PERMISSION_DENIED"), "internal"),
+        (google_error(400, "API key not valid. Please pass a valid API key."), "auth"),
+        (google_error(403, "Permission denied", name="PERMISSION_DENIED"), "auth"),
         (google_error(404, "models/g is not found", name="NOT_FOUND"), "internal"),
         (google_error(429, "Quota exceeded", name="RESOURCE_EXHAUSTED"), "rate_limit"),
         (google_error(500, "Internal", name="INTERNAL"), "connection"),
@@ -116,6 +118,43 @@ async def test_the_time_to_wait_is_read(hosted: HostedServer, provider: str, ref
     hosted.plan(refusal)
     error = await failure(provider)
     assert (error.error_class, error.retry_after) == ("rate_limit", 7.5)
+
+
+KEYS = {name: f"{name.removesuffix('_genai').upper()}_API_KEY" for name in MODELS}
+REFUSALS: dict[str, Callable[..., Http]] = {
+    "openai": openai_error,
+    "anthropic": anthropic_error,
+    "google_genai": google_error,
+    "deepseek": openai_error,
+}
+
+
+@pytest.mark.parametrize("provider", MODELS)
+async def test_a_refused_key_names_its_variable(hosted: HostedServer, provider: str) -> None:
+    hosted.plan(REFUSALS[provider](401, "no such key"))
+    assert f"{provider}: access denied, check {KEYS[provider]}: " in str(await failure(provider))
+
+
+@pytest.mark.parametrize("provider", MODELS)
+async def test_a_403_to_an_optional_parameter_says_nothing_of_the_key(
+    hosted: HostedServer, provider: str
+) -> None:
+    message = "You are not allowed to request logprobs from this model"
+    hosted.plan(*[REFUSALS[provider](403, message)] * 2)
+    plain = await failure(provider)
+    with pytest.raises(CallError) as caught:
+        await answers(provider, call("tool" if provider == "deepseek" else "json_schema"))
+    assert (plain.error_class, plain.status) == ("auth", 403)
+    assert (caught.value.error_class, caught.value.status) == ("internal", 403)
+    assert "API_KEY" not in str(caught.value) and message in str(caught.value)
+
+
+@pytest.mark.parametrize("provider", MODELS)
+async def test_a_404_names_the_address_that_was_tried(hosted: HostedServer, provider: str) -> None:
+    hosted.plan(REFUSALS[provider](404, "not here"))
+    error = await failure(provider)
+    assert error.status == 404
+    assert f"(tried {hosted.url}{hosted.paths[-1].partition('?')[0]}" in str(error)
 
 
 @pytest.mark.parametrize("provider", MODELS)

@@ -167,3 +167,12 @@ async def test_the_reply_of_a_schema_is_never_parsed_on_the_way(hosted: HostedSe
     assert answer.text == broken
     with pytest.raises(json.JSONDecodeError):
         json.loads(answer.text)
+
+
+async def test_a_reply_of_google_without_candidates_was_cut_off(
+    hosted: HostedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point_at(hosted, monkeypatch)
+    hosted.plan(google_reply())
+    (answer,) = await answers("google_genai", call())
+    assert answer.is_unwritten and answer.output_tokens == call().max_tokens

@@ -101,16 +101,16 @@ def check(error: Exception) -> None:
 
 def test_names_of_models_drive_no_terminal(server: FakeServer) -> None:
     server.models = {"data": [{"id": f"{EVIL}\nevigraph: all is well"}]}
-    with pytest.raises(ModelError, match="it serves") as caught:
-        connect(ModelName("vllm", MODEL, server.url))
-    check(caught.value)
+    unlisted = connect(ModelName("vllm", MODEL, server.url)).unlisted
+    assert "it lists" in unlisted
+    check(ModelError(unlisted))
+    assert unlisted == str(ModelError(unlisted))
 
 
 def test_a_long_list_of_models_is_shown_in_part(server: FakeServer) -> None:
     server.models = {"data": [{"id": f"{number}" + "x" * 10_000} for number in range(1000)] + [{"id": 7}]}
-    with pytest.raises(ModelError, match="and 951 more") as caught:
-        connect(ModelName("vllm", MODEL, server.url))
-    assert len(str(caught.value)) < 20_000
+    unlisted = connect(ModelName("vllm", MODEL, server.url)).unlisted
+    assert "and 951 more" in unlisted and len(unlisted) < 20_000
 
 
 async def test_bodies_of_failed_probes_drive_none(raw: Raw) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -369,3 +371,39 @@ def test_copied_calls_bring_their_texts(journal: Journal, tmp_path: Path) -> Non
     assert (other.count(), other.find(QUESTION)) == (1, ANSWER)
     assert other.conversation(QUESTION.key) == journal.conversation(QUESTION.key)
     other.close()
+
+
+async def test_the_event_loop_does_not_wait_for_a_commit(tmp_path: Path) -> None:
+    questions = [replace(QUESTION, sample=sample) for sample in range(3)]
+    journal = Journal(tmp_path / "calls.sqlite")
+    journal.store(questions[0], ANSWER, role="label", case_id="1")
+    with contextlib.closing(sqlite3.connect(tmp_path / "calls.sqlite")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        kept = [
+            asyncio.ensure_future(journal.keep_all([(one, ANSWER)], role="label", case_id="1"))
+            for one in questions[1:]
+        ]
+        await asyncio.sleep(0.05)
+        # Others are found meanwhile, and what is not committed is not.
+        assert await journal.find_all(questions) == {0: ANSWER}
+        assert not any(one.done() for one in kept)
+        other.rollback()
+    await asyncio.gather(*kept)
+    assert await journal.find_all(questions) == {0: ANSWER, 1: ANSWER, 2: ANSWER}
+    journal.close()
+
+
+async def test_what_was_answered_is_stored_when_the_journal_is_closed(tmp_path: Path) -> None:
+    questions = [replace(QUESTION, sample=sample) for sample in range(3)]
+    journal = Journal(tmp_path / "calls.sqlite")
+    kept = [
+        asyncio.ensure_future(journal.keep_all([(one, ANSWER)], role="label", case_id="1"))
+        for one in questions
+    ]
+    await asyncio.sleep(0)
+    for one in kept:
+        one.cancel()
+    journal.close()
+    reader = Journal(tmp_path / "calls.sqlite", read_only=True)
+    assert reader.count() == 3
+    reader.close()

@@ -92,7 +92,7 @@ async def test_a_reply_is_packed_only_as_was_asked_for(huge: Huge, provider: str
 
 async def test_a_stream_is_handed_on_piece_by_piece_until_the_limit(huge: Huge) -> None:
     read = 0
-    async with httpx.AsyncClient(**client_settings()) as client:
+    async with httpx.AsyncClient(**client_settings(httpx.AsyncHTTPTransport)) as client:
         with pytest.raises(CallError, match="larger than 2 MB"):
             async with client.stream("POST", huge.url, content=b"x") as response:
                 async for part in response.aiter_bytes():

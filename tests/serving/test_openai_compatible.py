@@ -157,16 +157,36 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def test_a_model_that_is_not_served_names_those_that_are(server: FakeServer) -> None:
-    message = refused(ModelName("vllm", "tini", server.url))
-    assert "does not serve 'tini'; it serves: tiny, other" in message
+    unlisted = connect(ModelName("vllm", "tini", server.url)).unlisted
+    assert "does not list 'tini'; it lists: tiny, other" in unlisted
     server.models = {"data": []}
-    assert "it serves: none" in refused(ModelName("vllm", MODEL, server.url))
+    assert "it lists: none" in connect(ModelName("vllm", MODEL, server.url)).unlisted
 
 
-@pytest.mark.parametrize("status", [401, 404, 500])
+def test_a_gateway_lists_a_model_under_the_name_of_its_protocol(server: FakeServer) -> None:
+    server.models = {"data": [{"id": f"openai/{MODEL}"}]}
+    assert not connect(ModelName("openai", MODEL, server.url)).unlisted
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 503])
 def test_a_server_that_answers_with_an_error(server: FakeServer, status: int) -> None:
     server.models_status = status
-    assert f"{server.url}/models answers {status}" in refused(ModelName("vllm", MODEL, server.url))
+    message = refused(ModelName("vllm", MODEL, server.url))
+    assert f"{server.url}/models answers {status}" in message
+    assert message.endswith("check VLLM_API_KEY") == (status in (400, 401, 403))
+
+
+@pytest.mark.parametrize(("at_first", "later", "up"), [(500, 500, True), (200, 503, False), (200, 403, True)])
+async def test_a_server_that_never_lists_its_models_is_up_if_it_answers(
+    server: FakeServer, reach: Reach, at_first: int, later: int, up: bool
+) -> None:
+    server.models_status = at_first
+    backend = reach(ModelName("openai", MODEL, server.url))
+    assert backend.servers[0].is_up is not None
+    server.models_status = later
+    assert await backend.servers[0].is_up() is up
+    server.stop()
+    assert not await backend.servers[0].is_up()
 
 
 @pytest.mark.parametrize(
@@ -175,6 +195,11 @@ def test_a_server_that_answers_with_an_error(server: FakeServer, status: int) ->
 def test_a_server_that_answers_something_else(server: FakeServer, answer: object) -> None:
     server.models = answer
     assert "does not answer with a list of models" in refused(ModelName("vllm", MODEL, server.url))
+
+
+def test_the_context_length_is_read_as_llama_cpp_gives_it(server: FakeServer, reach: Reach) -> None:
+    server.models = {"data": [{"id": MODEL, "owned_by": "llamacpp", "meta": {"n_ctx": 8192}}]}
+    assert reach(ModelName("openai", MODEL, server.url)).context_length == 8192
 
 
 def test_a_context_length_that_is_no_number_is_unknown(server: FakeServer) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from serving import policy
-from serving.policy import HeldPolicy, Policy, PolicyError, find_policies, is_public, keep_beside, load_policy
+from serving.addresses import is_public
+from serving.policy import HeldPolicy, Policy, PolicyError, find_policies, keep_beside, load_policy
 
 
 def held(**rules: object) -> HeldPolicy:
@@ -22,7 +23,12 @@ def held(**rules: object) -> HeldPolicy:
         ("10.0.0.1", ["loopback"], False),
         ("127.0.0.1.example.org", ["loopback"], False),
         ("localhost.example.org", ["loopback"], False),
-        ("0x7f.1", ["loopback"], False),
+        ("0x7f.1", ["loopback"], True),
+        ("2130706433", ["loopback"], True),
+        ("0xcb007107", ["private"], False),
+        ("0313.0.0161.7", ["private"], False),
+        ("3405803783", ["203.0.113.0/24"], True),
+        ("203.28935", ["private"], False),
         ("10.1.2.3", ["private"], True),
         ("gpu01", ["private"], True),
         ("gpu01.internal", ["private"], True),
@@ -57,6 +63,15 @@ def test_hosts_match_their_rules(host: str, rules: list[str], allowed: bool) -> 
         ("8.8.8.8", True),
         ("100.64.0.1", True),
         ("2001:4860::1", True),
+        ("0xcb007107", True),
+        ("0XCB007107", True),
+        ("0313.0.0161.7", True),
+        ("3405803783", True),
+        ("0x0a.1", False),
+        ("0x7f.1", False),
+        ("08", True),
+        ("0x1.0x2.0x3.0x4.0x5", True),
+        ("0xgpu", False),
     ],
 )
 def test_hosts_outside_of_private_networks_are_known_by_name(host: str, public: bool) -> None:

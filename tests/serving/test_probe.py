@@ -36,7 +36,7 @@ async def test_a_server_that_does_all_is_used_as_it_is(server: FakeServer, backe
     assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", True, True)
     assert able.constraints == LADDER and able.many_samples and able.logprobs
     assert (findings.context_length, findings.tried) == (4096, True)
-    assert len(server.probes) == 1
+    assert len(server.probes) == 2
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,15 @@ async def test_a_constraint_that_is_passed_over_in_silence_is_not_used(
     server.abilities = obeying(*obeyed)
     able, findings = await probe(backend)
     assert findings.constraint == able.constraints[0] == found
+
+
+@pytest.mark.parametrize("obeyed", ["json_schema", "object_schema", "json_object", "none"])
+async def test_a_schema_inside_of_json_mode_is_tried_before_json_mode_alone(
+    server: FakeServer, reach: Reach, obeyed: Constraint
+) -> None:
+    server.abilities = obeying(obeyed, "json_object") if obeyed != "none" else obeying()
+    able, findings = await probe(reach(ModelName("openai", MODEL, server.url)))
+    assert findings.constraint == able.constraints[0] == obeyed
 
 
 async def test_a_constraint_that_is_refused_is_not_used(server: FakeServer, backend: Backend) -> None:
@@ -88,6 +97,16 @@ async def test_a_server_without_log_probabilities_keeps_the_rest(
     changed, findings = await probe(backend)
     assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", True, False)
     assert not changed.logprobs
+
+
+@pytest.mark.parametrize(("thinks", "limits"), [(False, {64}), (True, {2048})])
+async def test_only_a_model_that_thinks_gets_room_for_it_after_the_plainest_request(
+    server: FakeServer, backend: Backend, thinks: bool, limits: set[int]
+) -> None:
+    server.abilities = Abilities(thinks=thinks)
+    await probe(backend)
+    first, *others = [body["max_tokens"] for body in server.probes]
+    assert first == 2048 and set(others) == limits
 
 
 async def test_vllm_is_never_sent_a_seed(server: FakeServer, backend: Backend) -> None:
@@ -140,7 +159,7 @@ async def test_a_failure_that_passes_is_tried_again_as_in_any_call(
     server.abilities = Abilities(status=status, sick_for=1)
     said: list[str] = []
     _, findings = await probe(backend, max_retries=1, report=said.append)
-    assert (findings.constraint, len(server.probes)) == ("grammar", 2)
+    assert (findings.constraint, len(server.probes)) == ("grammar", 3)
     assert len(said) == 1 and said[0].startswith(
         f"small request 1 of 2 failed: {server.url}: status {status}"
     )
@@ -150,7 +169,7 @@ async def test_a_refusal_is_not_tried_again(server: FakeServer, backend: Backend
     server.abilities = Abilities(status=400)
     with pytest.raises(ModelError):
         await probe(backend, max_retries=4)
-    assert len(server.probes) == 2
+    assert len(server.probes) == 1
 
 
 async def test_one_sick_server_of_two_is_reported_and_left_for_later(
@@ -184,6 +203,14 @@ async def test_a_server_that_stops_after_the_look_is_found_out(server: FakeServe
         await probe(backend)
 
 
+async def test_a_server_that_refuses_both_names_of_the_limit_is_given_up(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"max_tokens", "max_completion_tokens"}))
+    with pytest.raises(ModelError, match="refuses the smallest request"):
+        await probe(backend)
+
+
 async def test_of_several_servers_the_weakest_counts(
     server: FakeServer, other: FakeServer, reach: Reach
 ) -> None:
@@ -199,7 +226,7 @@ async def test_a_server_that_is_not_up_yet_is_not_probed(
 ) -> None:
     other.stop()
     _, findings = await probe(reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
-    assert findings.tried and len(server.probes) == 1
+    assert findings.tried and len(server.probes) == 2
 
 
 async def test_a_model_that_thinks_its_tokens_away_keeps_its_constraint(
@@ -223,4 +250,13 @@ async def test_no_text_of_a_case_is_in_a_probe(server: FakeServer, reach: Reach)
     server.abilities = Abilities(refuses=frozenset({"n"}))
     await probe(reach(ModelName("openai", MODEL, server.url)))
     prompts = {json.dumps(body["messages"]) for body in server.probes}
-    assert len(prompts) == 2 and all(len(prompt) < 150 for prompt in prompts)
+    assert len(prompts) == 3 and all(len(prompt) < 150 for prompt in prompts)
+
+
+async def test_refusals_of_several_samples_and_of_the_limit_end_the_probe_no_sooner_or_later(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"n"}), thinks=True)
+    able, findings = await probe(backend)
+    assert not able.many_samples and findings.thinks
+    assert len(server.probes) < 12

@@ -47,11 +47,6 @@ def test_an_embedded_model_is_ready_or_names_the_command() -> None:
     assert state("embedded:smollm2-135m") in ("ready", "not fetched: evigraph models pull smollm2-135m")
 
 
-def test_vllm_in_this_process_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vllm", None)
-    assert state("vllm-offline:NAME") == "not installed: pip install 'evigraph[vllm]'"
-
-
 def test_a_hosted_model_needs_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert state("openai:NAME") == "needs OPENAI_API_KEY"
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")

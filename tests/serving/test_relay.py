@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pickle
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ from serving.backends.backend import Backend, Server
 from serving.budget import Budget, BudgetSpent, Spend
 from serving.client import ModelClient
 from serving.endpoint import Endpoint
-from serving.journal import Journal, Question
+from serving.journal import Journal, JournalError, Question
 from serving.limits import AdaptiveLimiter, Limits
 from serving.messages import Answer, Message
 from serving.model_name import parse_model_name
@@ -42,7 +44,8 @@ async def relayed(
     journal = Journal(folder / "calls.sqlite")
     client = ModelClient({"label": backend}, journal, limits, budget=budget)
     line = Line(lambda message: take(message))
-    desk = Desk(client, journal, lambda number, value: line.replied(number, sent(value)))
+    failures: list[Exception] = []
+    desk = Desk(client, journal, lambda number, value: line.replied(number, sent(value)), failures.append)
 
     def take(message: RelayMessage) -> None:
         assert desk.take(sent(message))
@@ -53,6 +56,7 @@ async def relayed(
         await desk.close()
         await client.aclose()
         journal.close()
+        assert not failures
 
 
 async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> None:
@@ -62,6 +66,31 @@ async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> N
         await calls.keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
         assert await RelayedCalls(line).find_all([QUESTION]) == {0: ANSWER}
         assert (client.usage.calls, client.usage.input_tokens, client.budget.spent.tokens) == (1, 7, 10)
+
+
+async def test_a_worker_goes_on_with_answers_once_they_are_committed(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget()) as (line, _, client):
+        with contextlib.closing(sqlite3.connect(tmp_path / "calls.sqlite")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            kept = asyncio.ensure_future(
+                RelayedCalls(line).keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
+            )
+            await asyncio.sleep(0.05)
+            assert not kept.done() and client.usage.calls == 0
+            other.rollback()
+        assert await kept == {0: ANSWER}
+        assert client.usage.calls == 1
+
+
+async def test_an_answer_that_cannot_be_stored_ends_the_run(tmp_path: Path) -> None:
+    async with relayed(tmp_path, Budget()) as (_, _desk, client):
+        journal = Journal(tmp_path / "calls.sqlite", read_only=True)
+        failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        desk = Desk(client, journal, lambda *_: None, failed.set_result)
+        desk.take(("store", 1, [(QUESTION, ANSWER)], "label", "1"))
+        assert isinstance(await failed, JournalError)
+        assert client.usage.calls == 0
+        journal.close()
 
 
 async def test_rejected_replies_are_marked_in_the_journal(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ async def test_a_failing_line_raises_its_class(write: Write) -> None:
     assert caught.value.error_class == "timeout"
 
 
-@pytest.mark.parametrize("error_class", ERROR_CLASSES)
+# A failure of access ends the run instead of a call.
+@pytest.mark.parametrize("error_class", [one for one in ERROR_CLASSES if one != "auth"])
 async def test_each_error_class_can_be_asked_for(write: Write, journal: Journal, error_class: str) -> None:
     backend = scripted(write("replies.jsonl", json.dumps({"fail": error_class})))
     client = ModelClient({"label": backend}, journal, Limits(max_retries=0))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from serving.backends import Backend, connect
 from serving.embedded.chat_format import ChatFormat, chat_format
@@ -42,6 +43,12 @@ def chat(folder: Path) -> ChatFormat:
 @pytest.fixture(scope="session")
 def engine(folder: Path, chat: ChatFormat) -> Engine:
     return Engine(folder, chat.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def exact_engine(folder: Path, chat: ChatFormat) -> Engine:
+    """For what is computed in two ways: products in bf16 depend on their shape, and on the processor."""
+    return Engine(folder, chat.tokenizer, dtype=torch.float32)
 
 
 @pytest.fixture(scope="session")

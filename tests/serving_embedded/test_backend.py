@@ -74,9 +74,10 @@ async def test_the_prompt_is_counted_once(backend: Backend) -> None:
 
 
 async def test_a_reply_can_be_asked_for_by_its_index(backend: Backend) -> None:
-    both = await answers(backend, STORY, samples=(0, 1), temperature=1.0, max_tokens=2)
-    (second,) = await answers(backend, STORY, samples=(1,), temperature=1.0, max_tokens=2)
-    assert second.text == both[1].text
+    # So hot that rounding in bf16, which depends on the rows of a pass, moves no draw.
+    first, second = await answers(backend, STORY, samples=(0, 1), temperature=50.0, max_tokens=2)
+    (alone,) = await answers(backend, STORY, samples=(1,), temperature=50.0, max_tokens=2)
+    assert first.text != second.text == alone.text
 
 
 async def test_concurrent_requests_answer_as_each_alone(whole_backend: Backend) -> None:

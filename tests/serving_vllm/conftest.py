@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from serving.vllm_server.find import PYTHON_VARIABLE
+from serving.vllm_server.find import PYTHON_VARIABLE, Installation, inspect_vllm
 from tests.stand_in_vllm import StandIn, install, make_model
 
 
@@ -35,3 +36,11 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return make_model(tmp_path / "tiny")
+
+
+@pytest.fixture(scope="session")
+def installation() -> Installation:
+    python = os.environ.get("EVIGRAPH_TEST_VLLM_PYTHON")
+    if not python:
+        pytest.skip("set EVIGRAPH_TEST_VLLM_PYTHON to an interpreter that has vLLM")
+    return inspect_vllm(Path(python))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,20 +9,12 @@ import pytest
 from serving.backends import connect
 from serving.errors import ModelError
 from serving.model_name import parse_model_name
-from serving.vllm_server.find import Installation, inspect_vllm
+from serving.vllm_server.find import Installation
 from serving.vllm_server.server import free_port, start_server
 from serving.vllm_server.spec import plan_server
 from tests.stand_in_vllm import is_running
 
 pytestmark = pytest.mark.vllm
-
-
-@pytest.fixture(scope="module")
-def installation() -> Installation:
-    python = os.environ.get("EVIGRAPH_TEST_VLLM_PYTHON")
-    if not python:
-        pytest.skip("set EVIGRAPH_TEST_VLLM_PYTHON to an interpreter that has vLLM")
-    return inspect_vllm(Path(python))
 
 
 def members(group: int) -> list[int]:

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from cli.main import main
 from runs.folder import RunFolder
 from runs.reviewers import Assignments, ReviewedRun, assign
-from runs.reviews import Reviews, make_review
+from runs.reviews import DEFINITIONS, Reviews, make_review
 from tests.runs.waiting import Place
 from tests.viewer.browsing import needs_browser, served
 from tests.viewer.conftest import PORT, TOKEN
@@ -216,6 +216,7 @@ def test_differences_are_decided_into_a_key_that_scores(
     assert "They differ on" in client.get("/runs/run/reviewers").text
     page = client.get("/runs/run/adjudicate?id=k03").text
     assert "1 difference" in page and page.count("checked") == 3
+    assert "<dt>patient</dt>" in page and DEFINITIONS["supplementary"] in page
     fields = {"reviewer": "lead", "label.2": "supplementary"}
     sent = client.post("/runs/run/adjudicate?id=k03", data=fields, headers={"origin": OURS})
     assert sent.headers["location"] == "/runs/run/reviewers"
@@ -224,3 +225,18 @@ def test_differences_are_decided_into_a_key_that_scores(
     assert [told[name] for name in ("cases", "agreed", "adjudicated", "alone")] == [20, 19, 1, 0]
     scored = json.loads(evigraph("score", str(run), "--key", key, "--json"))
     assert scored["tasks"][0]["scored_cases"] == 20
+
+
+@needs_browser
+def test_question_definitions_and_keys_stay_in_view(browser: Browser, run: Path) -> None:
+    page = browser.new_page(viewport={"width": 1000, "height": 400})
+    with served(run, Blind("anna")) as link:
+        page.goto(link)
+        page.locator("#start").click()
+        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        assert page.evaluate("window.scrollY") > 0
+        shown = page.locator(".labelling")
+        assert all(words in shown.inner_text() for words in ("patient", *DEFINITIONS.values()))
+        expect(shown.locator("dd").first).to_be_in_viewport()
+        expect(shown.locator("kbd").first).to_be_in_viewport()
+        page.close()

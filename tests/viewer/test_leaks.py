@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from runs import purge
-from runs.byte_search import contents
 from runs.check import check
-from runs.folder import CASES, RunFolder
+from runs.folder import RunFolder
 from runs.purged import purged_of
 from runs.reviews import Reviews, make_review
-from runs.sealed import seal_line
 from serving.journal import Journal
 from tests.evigraph import evigraph
 from tests.runs.waiting import Place
@@ -134,6 +135,49 @@ def test_tables_and_logs_hold_no_text(run: RunFolder, tmp_path: Path) -> None:
     assert faults == {None, "rejected"}
 
 
+def contents(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, and what they hold where it is a gzip file or a database of SQLite."""
+    raw = path.read_bytes()
+    yield raw
+    if raw.startswith(b"\x1f\x8b"):
+        yield from _members(raw)
+    elif raw.startswith(b"SQLite format 3\0"):
+        yield from _cells(path)
+
+
+def _members(raw: bytes) -> Iterator[bytes]:
+    while raw:
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            yield unpacker.decompress(raw)
+        except zlib.error:
+            return
+        raw = unpacker.unused_data
+
+
+def _cells(path: Path) -> Iterator[bytes]:
+    """Every value of every table, deflated ones also as they were."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        database.text_factory = bytes
+        tables = [
+            row[0].decode() for row in database.execute("SELECT name FROM sqlite_schema WHERE type='table'")
+        ]
+        for table in tables:
+            for row in database.execute(f'SELECT * FROM "{table}"'):
+                for value in row:
+                    if isinstance(value, bytes):
+                        yield value
+                        yield from _inflated(value)
+
+
+def _inflated(value: bytes) -> Iterator[bytes]:
+    for bits in (-zlib.MAX_WBITS, zlib.MAX_WBITS):
+        try:
+            yield zlib.decompress(value, bits)
+        except zlib.error:
+            continue
+
+
 def unpacked(folder: Path) -> list[bytes]:
     """Every file, with what is compressed in it or stands in the tables of a database."""
     return [content for path in folder.rglob("*") if path.is_file() for content in contents(path)]
@@ -154,17 +198,22 @@ def test_a_purged_folder_holds_no_text(run: RunFolder, copy: RunFolder, tmp_path
     path = copy.path
     assert evigraph("rerun", path, "k3", "--from", "label_evidence", folder=tmp_path).code in (0, 1)
     assert evigraph("export", path, "--inspect", folder=tmp_path).code == 0
-    (path / "notes.txt").write_text("of mine")
-    (path / "letter.txt").write_text(next(texts_of(run)))
+    assert evigraph("export", path, "--spans", path / "spans.jsonl", "--payloads", folder=tmp_path).code == 0
+    assert evigraph("view", path, "--bundle", path / "early", folder=tmp_path).code == 0
+    (path / "letter.txt").write_text("of mine")
     assert len(purge_leaks(path, run)) > 1000
     refused = evigraph("purge", path, folder=tmp_path)
     assert refused.code == 2 and "--yes" in refused.err
     assert evigraph("purge", path, "--dry-run", folder=tmp_path).code == 0
     assert purged_of(path) is None
     done = evigraph("purge", path, "--yes", "--json", folder=tmp_path)
-    assert (done.code, done.summary["found"], done.summary["forks"]) == (0, {}, 1)
+    assert (done.code, done.summary["forks"]) == (0, 1)
+    assert {"spans.jsonl", "frames", "early"} <= {*done.summary["files"]}
+    assert not (path / "early").exists()
+    assert done.summary["outside"][0] == f"{path / 'letter.txt'} (not of the run)"
+    assert (path / "letter.txt").read_text() == "of mine"
+    assert [one for one in done.summary["outside"] if str(path) in one] == done.summary["outside"][:1]
     assert purge_leaks(path, run) == set()
-    assert (path / "notes.txt").exists() and not (path / "letter.txt").exists()
     now = RunFolder(path)
     assert check(now).faults == [] and check(RunFolder(path / "forks" / "1")).faults == []
     kept = [{**line, "answer": None} for line in run.cases()]
@@ -180,7 +229,7 @@ def test_a_purged_folder_holds_no_text(run: RunFolder, copy: RunFolder, tmp_path
     assert purge_leaks(path, run) == set()
 
 
-@pytest.mark.parametrize("step", ["purge_calls", "_rewrite", "_reviews", "search"])
+@pytest.mark.parametrize("step", ["purge_calls", "_rewrite", "_reviews", "_remove_exports"])
 def test_a_purge_that_was_broken_off_is_finished_by_the_next(
     run: RunFolder, copy: RunFolder, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,16 +243,16 @@ def test_a_purge_that_was_broken_off_is_finished_by_the_next(
             purge.purge(copy, ids, {"tasks": [{"values": {"f1": 50.0}}]})
     broken_off = purged_of(copy.path)
     assert broken_off is not None and not broken_off.complete and "run it again" in broken_off.words
-    made = purge.purge(RunFolder(copy.path), ids, {})
+    purge.purge(RunFolder(copy.path), ids, {})
     finished = purged_of(copy.path)
-    assert made.found == {} and finished is not None and finished.complete
+    assert finished is not None and finished.complete
     assert finished.scores == {"tasks": [{"values": {"f1": 50.0}}]}
     assert purge_leaks(copy.path, run) == set()
 
 
 def test_one_case_is_purged_and_the_others_are_as_they_were(run: RunFolder, copy: RunFolder) -> None:
     made = purge.purge(copy, purge.plan(copy, ["k1"]), {})
-    assert made.found == {} and made.cases == 1
+    assert made.cases == 1
     lines = {line["case_id"]: line for line in RunFolder(copy.path).cases()}
     before = {line["case_id"]: line for line in run.cases()}
     assert {id_ for id_ in lines if lines[id_] == before[id_]} == {"k0", "k2", "k3"}
@@ -214,21 +263,3 @@ def test_one_case_is_purged_and_the_others_are_as_they_were(run: RunFolder, copy
     everything = b"".join(unpacked(copy.path))
     assert not any(text.encode() in everything for text in texts)
     assert json.loads(cases[3])["narrative"].encode() in everything
-
-
-def test_the_search_names_what_a_purge_has_overlooked(
-    copy: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(purge, "line_without_text", lambda line, _: line)
-    monkeypatch.setattr(purge, "step_without_text", lambda step: step)
-    monkeypatch.setattr(purge, "fingerprint", lambda _: "0" * 64)
-    narrative = json.loads(Path(copy.manifest.inputs.paths[0]).read_text().splitlines()[0])["narrative"]
-    first = next(iter(copy.case_lines())).line
-    assert first is not None
-    with (copy.path / CASES).open("ab") as file:
-        first = {**first, "answer": narrative}
-        file.write(seal_line(json.dumps(first).encode()) + b"\n")
-    made = purge.purge(copy, purge.plan(copy, []), {})
-    assert CASES in made.found
-    purged = purged_of(copy.path)
-    assert purged is not None and not purged.complete

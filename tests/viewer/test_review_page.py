@@ -143,7 +143,7 @@ def test_an_outdated_page_writes_nothing_and_gives_back_what_was_typed(ann: Revi
     answer = ann.send("k0", fields)
     assert (answer.status_code, ann.written) == (409, [])
     told = parsed(answer.text).xpath("//*[@role='alert']")[0]
-    assert "another result since this page was made" in told.text_content()
+    assert "another result since it was shown" in told.text_content()
     assert [one.text_content() for one in told.xpath(".//dd")] == ["essential", "Because.", "my words", "Ann"]
     assert told.xpath(".//a/@href") == ["/runs/run/review?id=k0"]
 

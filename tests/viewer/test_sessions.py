@@ -130,7 +130,7 @@ def test_a_success_forgets_the_failures() -> None:
 
 
 def test_addresses_without_end_take_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_MOST_ADDRESSES", 3)
+    monkeypatch.setattr(sessions, "_MOST_COUNTED", 3)
     clock = Clock()
     attempts = Attempts(clock)
     assert [attempts.take(str(number)) for number in range(4)] == [0, 0, 0, WINDOW]

@@ -17,7 +17,7 @@ from cases.errors import InputError
 from cli.view import _roots
 from runs.audit import read_audit
 from runs.manifest import RunError
-from serving.policy import is_loopback
+from serving.addresses import is_loopback
 from tests.evigraph import COMMAND, evigraph
 from viewer.listening import Certificate, PortTaken, link, listen
 from viewer.users import Users

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,7 +15,6 @@ from runs.reviews import (
     MAX_SECONDS,
     Review,
     confirmed,
-    fingerprint,
     is_stale,
     labels_to_review,
     make_review,
@@ -32,10 +31,6 @@ LABEL = "label."
 _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 
 
-class Outdated(RunError):
-    """The case or its reviews have changed since the page was made."""
-
-
 @dataclass(frozen=True, slots=True)
 class Preset:
     """What a form shows at first.
@@ -43,14 +38,12 @@ class Preset:
     Attributes:
         labels: By sentence id; `not-essential` is shown as `not-relevant`.
         answer: The reviewed answer, or the run's; empty if there is none.
-        shown: Fingerprint of the case's result.
-        count: Number of reviews that the case had.
+        view: Identifies what the form is about (`Standing.view`).
     """
 
     labels: Mapping[str, str]
     answer: str
-    shown: str
-    count: int
+    view: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +54,7 @@ class Typed:
         labels: By position of the sentence among those with labels.
         labels_right: Whether unchanged labels are confirmed.
         answer_right: Whether an unchanged answer is confirmed.
-        shown: Fingerprint of the result that the page showed.
-        count: Reviews that the page knew of.
+        view: Identifies what the page showed.
         seconds: How long the page was read; None where the browser did not measure it.
     """
 
@@ -72,8 +64,7 @@ class Typed:
     comment: str = ""
     labels_right: bool = False
     answer_right: bool = False
-    shown: str = ""
-    count: str = ""
+    view: str = ""
     action: Action = "save"
     seconds: float | None = None
 
@@ -89,8 +80,7 @@ def read_form(fields: Iterable[tuple[str, str]]) -> Typed:
         comment=named.get("comment", "").strip(),
         labels_right="labels_right" in named,
         answer_right="answer_right" in named,
-        shown=named.get("shown", ""),
-        count=named.get("count", ""),
+        view=named.get("view", ""),
         action=actions.get(named.get("action", ""), "save"),
         seconds=read_seconds(named.get("seconds", "")),
     )
@@ -101,38 +91,36 @@ def read_seconds(text: str) -> float | None:
     return min(float(text), MAX_SECONDS) if _SECONDS.fullmatch(text) else None
 
 
-def preset(line: Line, history: Sequence[Review]) -> Preset:
+def preset(line: Line, standing: Standing) -> Preset:
     """What the form of a case shows at first.
 
     Args:
         line: Of `cases.jsonl`.
-        history: All reviews of the case, oldest first.
+        standing: The reviews that the reviewer may see.
     """
+    history = standing.history
     answered = next((one for one in reversed(history) if one.answer is not None), None)
     answer = line.get("answer") or ""
     if answered is not None and answered.answer is not None and not is_stale(answered, line):
         answer = answered.answer
-    labels = confirmed(labels_to_review(line, _labelled(history)))
-    return Preset(labels, answer, fingerprint(line), len(history))
+    labels = confirmed(labels_to_review(line, standing.last_labels))
+    return Preset(labels, answer, standing.view(line))
 
 
-def review_of(line: Line, history: Sequence[Review], typed: Typed) -> Review:
+def review_of(line: Line, standing: Standing, typed: Typed) -> Review:
     """The review that a sent form makes.
 
     Args:
         line: Of `cases.jsonl`.
-        history: All reviews of the case, oldest first.
+        standing: The reviews that the reviewer may see.
         typed: The form as sent.
 
     Raises:
         Outdated: The case has another result, or another review, than the page showed.
         RunError: The form is invalid.
     """
-    start = preset(line, history)
-    if typed.shown != start.shown:
-        raise Outdated("The case has come to another result since this page was made.")
-    if typed.count != str(start.count):
-        raise Outdated("Somebody has reviewed this case since this page was made.")
+    standing.demand_view(line, typed.view)
+    start = preset(line, standing)
     confirms = typed.action == "confirm"
     labels = changed_labels(start, typed)
     has_labels = bool(labels) or typed.labels_right or (confirms and bool(start.labels))
@@ -145,8 +133,7 @@ def review_of(line: Line, history: Sequence[Review], typed: Typed) -> Review:
         labels=labels if has_labels else None,
         answer=answer,
         comment=typed.comment,
-        earlier=_labelled(history),
-        shown=typed.shown,
+        earlier=standing.last_labels,
         seconds=typed.seconds,
     )
 
@@ -180,10 +167,6 @@ def as_shown(text: str) -> str:
 
 def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _labelled(history: Sequence[Review]) -> Review | None:
-    return next((one for one in reversed(history) if one.labels is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +274,7 @@ def read_review(line: Line, standing: Standing, action: str | None, visit: Visit
         missing=standing.missing if visit.names or not standing.missing else ["others"],
         differing=standing.differing if standing.undecided else [],
         saved=visit.saved,
-        form=None if action is None or not visit.writes else _form(line, history, action, visit),
+        form=None if action is None or not visit.writes else _form(line, standing, action, visit),
     )
 
 
@@ -306,8 +289,8 @@ def _given(review: Review, line: Line) -> GivenReview:
     return GivenReview(review, when, is_stale(review, line), changes)
 
 
-def _form(line: Line, history: Sequence[Review], action: str, visit: Visit) -> Form:
-    start = preset(line, history)
+def _form(line: Line, standing: Standing, action: str, visit: Visit) -> Form:
+    start = preset(line, standing)
     fresh = Typed(reviewer=visit.reviewer, answer=as_shown(start.answer))
     # What was typed on an outdated page was about another result: it is listed, and not filled in again.
     typed = fresh if visit.typed is None or visit.outdated else visit.typed

@@ -87,6 +87,7 @@ class CallRow:
     input_tokens: int
     output_tokens: int
     cached_tokens: int
+    thinking_tokens: int
     seconds: float
     retries: int
     replayed: bool
@@ -183,6 +184,7 @@ def read_call(call: Line, address: str | None) -> CallRow:
         input_tokens=call["input_tokens"],
         output_tokens=call["output_tokens"],
         cached_tokens=call["cached_tokens"],
+        thinking_tokens=call.get("thinking_tokens", 0),
         seconds=call["seconds"],
         retries=call["retries"],
         replayed=call["replayed"],

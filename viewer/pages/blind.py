@@ -8,7 +8,7 @@ from typing import Literal
 
 from cases.records import Case
 from runs.reviewers import Queue
-from runs.reviews import Review
+from runs.reviews import DEFINITIONS, Review
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.note import mark_phrases
 from viewer.case_parts.review import CHOICES, LABEL, read_seconds
@@ -119,6 +119,7 @@ def blind_case_page(
         message=mark_phrases(case.narrative, case.phrases),
         sentences=case.sentences,
         choices=CHOICES,
+        definitions=DEFINITIONS,
         queue=queue,
         place=queue.case_ids.index(case.id) + 1,
         form=form,

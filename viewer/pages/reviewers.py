@@ -10,7 +10,9 @@ from cases.records import Case
 from evals.agreement import ReviewerAgreement
 from runs.manifest import quoted
 from runs.reviewers import Queue, Standing
+from runs.reviews import DEFINITIONS
 from viewer.addresses import ServedAddresses
+from viewer.case_parts.note import mark_phrases
 from viewer.case_parts.review import CHOICES
 from viewer.pages.blind import BlindForm
 from viewer.rendering import render
@@ -109,6 +111,8 @@ def adjudicate_page(
         name=name,
         case_id=case_id,
         question=case.question if case else "",
+        message=mark_phrases(case.narrative if case else "", case.phrases if case else ()),
+        definitions=DEFINITIONS,
         standing=standing,
         reviewers=list(reviews),
         comments={who: one.comment for who, one in reviews.items() if one.comment},

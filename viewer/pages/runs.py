@@ -18,6 +18,7 @@ from ranking.measures import Counts, scores
 from runs.case_summary import CaseSummary
 from runs.index import Totals
 from runs.manifest import Manifest
+from runs.used import with_unrecorded
 from runs.watcher import Written
 from viewer.addresses import Addresses
 from viewer.charts import HEIGHT, WIDTH, Figure, figures
@@ -88,7 +89,7 @@ def listed(
         answers: Scores of answers to BioASQ's questions.
     """
     known = dict(totals.statuses)
-    used = manifest.used(totals.calls, totals.input_tokens, totals.output_tokens)
+    used = with_unrecorded(path, manifest).used(totals.calls, totals.input_tokens, totals.output_tokens)
     score: float | None = None
     scored, score_name = totals.scored, SCORES.get(find_system(manifest.system).score or "", "")
     if answers:

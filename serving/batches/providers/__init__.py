@@ -24,16 +24,11 @@ def connect(name: ModelName) -> BatchModel:
     """
     from serving.backends.hosted_providers import SPEAK_OPENAI
 
-    if name.by_files:
-        from serving.batches.providers.files import connect_files
-
-        demand_allowed(name)
-        return connect_files(name)
     with_address = name.provider in SPEAK_OPENAI | {"vllm"} and name.base_url is not None
     if not with_address and name.provider not in PROVIDERS:
         raise ModelError(
-            f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, servers with OpenAI's protocol"
-            " that are named with their address, and vllm without one, by files"
+            f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, and servers with OpenAI's"
+            " protocol that are named with their address"
         )
     if len(name.base_urls) > 1:
         raise ModelError(f"model {str(name)!r}: a batch goes to one server; name one address")
@@ -78,5 +73,6 @@ def connect_batched(name: ModelName) -> Backend:
         many_samples=model.many_samples,
         takes_seed=model.takes_seed,
         logprobs=model.logprobs,
+        abilities=model.abilities,
         batches=model,
     )

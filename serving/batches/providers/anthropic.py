@@ -21,9 +21,9 @@ from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from serving.backends.backend import CallParameters
-from serving.backends.hosted import chat_model, demand_key, model_arguments
+from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import ANTHROPIC_FACTS
-from serving.backends.limited_httpx import take_any_size
+from serving.backends.limited_httpx import client_settings, take_any_size
 from serving.batches.provider import (
     Asked,
     BatchLimits,
@@ -93,6 +93,7 @@ def connect_anthropic(name: ModelName) -> BatchModel:
         max_samples=ANTHROPIC_FACTS.max_samples,
         logprobs=ANTHROPIC_FACTS.logprobs,
         constraints=ANTHROPIC_FACTS.constraints,
+        abilities=model_abilities(ANTHROPIC_FACTS, name, model),
     )
 
 
@@ -109,18 +110,22 @@ class AnthropicBatches:
             endpoint: Names the service.
             model: LangChain's class, with a client that follows no redirects and tries nothing again.
         """
+        from httpx2 import AsyncClient, AsyncHTTPTransport
+
         self.endpoint = endpoint
         self._model: ChatAnthropic = model
-        self._arguments = model_arguments(ANTHROPIC_FACTS, model)
-        self._client: AsyncAnthropic = model._async_client.with_options(timeout=_REQUEST_S)
-        take_any_size(self._client._client)
+        http_client = AsyncClient(**client_settings(AsyncHTTPTransport))
+        take_any_size(http_client)
+        self._client: AsyncAnthropic = model._async_client.with_options(
+            timeout=_REQUEST_S, http_client=http_client
+        )
 
     def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
         """The request as a row."""
         from serving.backends.langchain_model import chat_messages
 
         demand_samples(call, ANTHROPIC_FACTS.max_samples)
-        payload = self._model._get_request_payload(chat_messages(messages), **self._arguments(call))
+        payload = self._model._get_request_payload(chat_messages(messages), **ANTHROPIC_FACTS.arguments(call))
         beside: dict[str, Any] = payload.pop("extra_body", {})
         return BatchRow(custom_id, payload | beside)
 

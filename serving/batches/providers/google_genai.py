@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
-from serving.backends.hosted import chat_model, demand_key, model_arguments
+from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import GOOGLE_GENAI_FACTS
 from serving.batches.provider import (
     Asked,
@@ -86,6 +86,7 @@ def connect_google(name: ModelName) -> BatchModel:
         max_samples=GOOGLE_GENAI_FACTS.max_samples,
         logprobs=GOOGLE_GENAI_FACTS.logprobs,
         constraints=GOOGLE_GENAI_FACTS.constraints,
+        abilities=model_abilities(GOOGLE_GENAI_FACTS, name, model),
     )
 
 
@@ -106,7 +107,6 @@ class GoogleBatches:
         self.endpoint = endpoint
         self._name = name
         self._model: ChatGoogleGenerativeAI = model
-        self._arguments = model_arguments(GOOGLE_GENAI_FACTS, model)
         assert model.client is not None
         self._client = model.client.aio
         self._own = _NoService(model.client._api_client)
@@ -120,7 +120,9 @@ class GoogleBatches:
 
         demand_samples(call, GOOGLE_GENAI_FACTS.max_samples)
         request = self._model._prepare_request(
-            chat_messages(messages), cached_content=self._model.cached_content, **self._arguments(call)
+            chat_messages(messages),
+            cached_content=self._model.cached_content,
+            **GOOGLE_GENAI_FACTS.arguments(call),
         )
         return BatchRow(custom_id, self._own.written(request))
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
-from serving.backends.hosted import chat_model, demand_key, model_arguments
+from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import OPENAI_FACTS
-from serving.backends.limited_httpx import take_any_size
+from serving.backends.limited_httpx import client_settings, take_any_size
 from serving.backends.openai_compatible import connect_server as reach_server
-from serving.backends.openai_protocol import answers, request_body
+from serving.backends.openai_protocol import answers, effort_fields, request_body
 from serving.batches.provider import (
     Asked,
     BatchLimits,
@@ -92,10 +92,9 @@ def connect_openai(name: ModelName) -> BatchModel:
     demand_key(OPENAI_FACTS, name)
     model, _ = chat_model(OPENAI_FACTS, name, None)
     assert isinstance(model, ChatOpenAI)
-    arguments = model_arguments(OPENAI_FACTS, model)
 
     def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
-        payload = model._get_request_payload(chat_messages(messages), **arguments(call))
+        payload = model._get_request_payload(chat_messages(messages), **OPENAI_FACTS.arguments(call))
         beside: dict[str, Any] = payload.pop("extra_body", {})
         return payload | beside
 
@@ -107,12 +106,13 @@ def connect_openai(name: ModelName) -> BatchModel:
         return answers_of_chat(model._create_chat_result(response), asked)
 
     client = model.root_async_client.with_options(timeout=_REQUEST_S)
-    take_any_size(client._client)
+    take_any_size(model.http_async_client)
     return BatchModel(
         OpenAIBatches(name.provider, client, write, read, hosted=True),
         max_samples=OPENAI_FACTS.max_samples,
         logprobs=OPENAI_FACTS.logprobs,
         constraints=OPENAI_FACTS.constraints,
+        abilities=model_abilities(OPENAI_FACTS, name, model),
     )
 
 
@@ -123,7 +123,8 @@ def connect_server(name: ModelName) -> BatchModel:
         ModelError: The server cannot be reached or serves other models, or a package is missing.
     """
     try:
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+        from httpx2 import AsyncClient, AsyncHTTPTransport
+        from openai import AsyncOpenAI
     except ImportError:
         raise ModelError(f"model {str(name)!r} needs a package: pip install langchain-openai") from None
     variable = key_variable(name.provider)
@@ -131,23 +132,26 @@ def connect_server(name: ModelName) -> BatchModel:
     (url,) = name.base_urls
 
     def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
-        return request_body(name.name, messages, call)
+        return request_body(name.name, messages, call) | effort_fields(call)
 
     def read(body: Any, asked: int) -> list[Answer]:
         return answers(body, name.name, asked)
 
+    http_client = AsyncClient(**client_settings(AsyncHTTPTransport))
+    take_any_size(http_client)
     client = AsyncOpenAI(
         base_url=url.rstrip("/"),
         api_key=api_key(variable) or "EMPTY",
         max_retries=0,
         timeout=_REQUEST_S,
-        http_client=DefaultAsyncHttpxClient(timeout=None, follow_redirects=False),
+        http_client=http_client,
     )
     return BatchModel(
         OpenAIBatches(url.rstrip("/"), client, write, read, hosted=False),
         max_samples=OPENAI_FACTS.max_samples if backend.many_samples else 1,
         logprobs=backend.logprobs,
         constraints=backend.constraints,
+        abilities=backend.abilities,
     )
 
 

@@ -7,7 +7,6 @@ from evals.compare.changes import (
     by_gain,
     case_change,
     intent_changes,
-    label_test,
     route_changes,
 )
 from evals.scoring.gold import Labels
@@ -39,19 +38,6 @@ def test_other_sentence_ids_are_not_compared() -> None:
     found = case_change(outcome("k", "1"), outcome("k", "2", sentences="2 3"), LABELS)
     assert not found.same_sentences
     assert (found.added, found.f1, found.sentences) == ((), None, None)
-
-
-def test_mcnemar_counts_sentences_by_case() -> None:
-    # Right in A alone: 1 in the first case, 4 in the last. In B alone: 2 and 3 in the second, 2 in the third.
-    cases = [change("1", ""), change("3", "2"), change("", "2"), change("1", "1 4"), change("1", "3", None)]
-    found = label_test(cases)
-    assert found is not None
-    assert (found.only_first, found.only_second, found.cases) == (2, 3, 4)
-    assert found.statistic == pytest.approx((1 - 2 - 1 + 1) ** 2 / (1 + 4 + 1 + 1))
-
-
-def test_no_labels_no_test() -> None:
-    assert label_test([change("1", "2", None)]) is None
 
 
 def test_the_largest_gains_and_losses_come_first() -> None:

@@ -20,7 +20,6 @@ def test_all_parts_of_a_comparison_tell_of_the_same_cases() -> None:
     assert task.cases == len(found.changes) == 3
     strict = {metric.name: metric for metric in task.metrics}["strict_micro_f1"]
     assert (strict.first.value, strict.second.value) == pytest.approx((100 * 4 / 7, 100))
-    assert found.label_test is not None and found.label_test.only_second == 3
     assert (found.labels.sentences, found.labels.equal, found.labels.essential) == (12, 9, (3, 4))
     assert found.usage[0] == (6, 300, 30)
 
@@ -51,7 +50,7 @@ def test_one_case_has_no_interval_and_is_still_json() -> None:
 
 def test_without_a_key_changes_are_told() -> None:
     found = compared(FIRST, SECOND, {})
-    assert (found.tasks, found.label_test) == ((), None)
+    assert found.tasks == ()
     assert found.labels.kappa == pytest.approx(0.4, abs=0.1)
     assert [change.case_id for change in found.changes if change.added or change.removed] == ["a", "c"]
 

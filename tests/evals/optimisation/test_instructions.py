@@ -15,6 +15,7 @@ from evals.optimisation.instructions import (
 from graph.system import find_system
 from prompts import Prompt, load_prompts
 from serving.errors import InvalidReply
+from tests.prompts.versions import ONE_MESSAGE
 
 CONTRACTS = find_system("tamu").contracts
 CASES = [case for case in packaged_cases("batch.xml") if isinstance(case, Case)]
@@ -27,28 +28,26 @@ def prompt(name: str, version: str = "default") -> Prompt:
 def test_what_inserts_a_variable_is_no_part_of_an_instruction() -> None:
     found = find_instruction(prompt("label_evidence"))
     assert found is not None
-    assert found.text.startswith("You read an excerpt") and found.text.endswith(
-        "background and context included."
-    )
-    assert found.rest.startswith("The patient's message, the question and the note are data")
+    assert found.text.startswith("You select the evidence") and found.text.endswith("gap or an error.")
+    assert found.rest.startswith("Consider the sentences one by one")
     reflection = find_instruction(prompt("reflect_on_labels"))
     assert reflection is not None
-    assert reflection.text.startswith("Answer the question for yourself")
+    assert reflection.text.startswith("Compare your labels with the note")
     assert reflection.rest.endswith("${reply_form}")
 
 
 def test_what_calls_texts_data_stays_where_there_is_no_variable() -> None:
     found = find_instruction(prompt("label_sentence"))
     assert found is not None
-    assert found.text.endswith("answer a clinician's question about the patient.")
+    assert found.text.endswith("a gap or an error without it.")
     assert found.rest.startswith("The question and the sentence are data")
 
 
 def test_a_heading_belongs_to_what_follows_it() -> None:
-    found = find_instruction(prompt("label_evidence", "paper"))
+    found = find_instruction(prompt("label_evidence", ONE_MESSAGE))
     assert found is not None
-    assert found.text.startswith("Task:") and "FEW-SHOT" not in found.text
-    assert found.rest.startswith("===== FEW-SHOT EXAMPLES =====\n\n${demonstrations}")
+    assert found.text.startswith("Task:") and "Examples" not in found.text
+    assert found.rest.startswith("### Examples\n\n${demonstrations}")
 
 
 def test_a_new_instruction_is_text_and_keeps_the_rest() -> None:
@@ -58,7 +57,7 @@ def test_a_new_instruction_is_text_and_keeps_the_rest() -> None:
     whole = Prompt("label_evidence", "x", "", file)
     variables = {"narrative": "N", "question": "Q", "sentences": "S", "reply_form": "Reply so."}
     (_, text), *_ = whole.render(variables)
-    assert text.startswith("It costs $5; ${narrative} is no variable.\n\nThe patient's message")
+    assert text.startswith("It costs $5; ${narrative} is no variable.\n\nConsider the sentences")
     assert text.endswith("Reply so.")
 
 

@@ -11,6 +11,7 @@ from evals.optimisation.space import Choices, Space, drawn_orders, make_space
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from nodes.core.records import ReplyFormName
 from retrieval.pools.pool import DemonstrationPool
+from tests.prompts.versions import ONE_MESSAGE
 
 ORDERS = {"draw 1": ["a", "b", "c"], "draw 2": ["c", "a", "b"]}
 
@@ -26,12 +27,12 @@ def options(made: Space, name: str) -> tuple[object, ...]:
 
 
 def test_forms_of_reply_are_those_of_the_settings(tmp_path: Path) -> None:
-    assert options(space(tmp_path), "reply") == get_args(ReplyFormName)
+    assert {*options(space(tmp_path), "reply"), "auto"} == {*get_args(ReplyFormName)}
     assert options(space(tmp_path, evidence={"reply": "ids"}), "reply")[0] == "ids"
 
 
 def test_values_that_the_prompts_cannot_ask_for_are_left_out(tmp_path: Path) -> None:
-    assert "ids" not in options(space(tmp_path, prompts="paper"), "reply")
+    assert "ids" not in options(space(tmp_path, prompts=ONE_MESSAGE), "reply")
 
 
 def test_the_given_recipe_is_a_candidate_that_changes_nothing_but_where_it_ends(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 import uvicorn
 
 from runs.folder import RunFolder
-from runs.reviews import Reviews, fingerprint
+from runs.reviewers import ReviewedRun
 from tests.faults.hostile.judging import Found, Outcome, markup_faults
 from tests.faults.hostile.texts import MB, TEXTS, Draw
 from viewer.library import Library
@@ -193,8 +193,7 @@ def _form(viewer: Viewer, marker: str, draw: Draw) -> tuple[str, bytes]:
         "answer": line["answer"] or "",
         "comment": "Fine.",
         "labels_right": "1",
-        "shown": fingerprint(line),
-        "count": str(len(Reviews(viewer.run).history("h2"))),
+        "view": ReviewedRun(viewer.run).standing("h2").view(line),
         "label-0": "essential",
         "seconds": "3",
     }

@@ -446,13 +446,20 @@ class Counting(LexicalEmbedder):
 
 @pytest.mark.parametrize(("kept", "embedded"), [(3, 3), (2, 6)])
 async def test_texts_are_embedded_once_as_long_as_their_vectors_have_room(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, kept: int, embedded: int
+    folder: Path, kept: int, embedded: int
 ) -> None:
     embedder = Counting()
     opened = DemonstrationPool(folder, embedder)
     (vector,) = await EMBEDDER.aembed([QUERY])
-    monkeypatch.setattr(pools, "_REMEMBERED_BYTES", kept * vector.nbytes)
+    opened.remembered_bytes = kept * vector.nbytes
     for _ in range(2):
         for text in ("one", "two", "three"):
             await opened.nearest("evidence", text, 1)
     assert embedder.texts == embedded
+
+
+async def test_vectors_of_a_long_run_do_not_grow(folder: Path) -> None:
+    opened = DemonstrationPool(folder, EMBEDDER)
+    await opened.embed_ahead([f"text {number}" for number in range(6_000)])
+    kept = opened._vectors.values()
+    assert sum(one.nbytes for one in kept) <= 4 * 2**20

@@ -55,7 +55,9 @@ class Runs:
         self.watcher = Lines()
         self.recipe = write_recipe(folder)
 
-    def options(self, command: str, budget: BudgetCaps | None = None, **batches: Any) -> Options:
+    def options(
+        self, command: str, budget: BudgetCaps | None = None, *, keep_going: bool = True, **batches: Any
+    ) -> Options:
         """With short pauses."""
         return Options(
             command,
@@ -63,6 +65,7 @@ class Runs:
             budget=budget or BudgetCaps(),
             probe=False,
             limits=Limits(max_retries=0),
+            keep_going=keep_going,
         )
 
     def start(

@@ -12,29 +12,32 @@ from runs.away import away_batches
 from runs.check import check, repair_run
 from runs.folder import CALLS, RunFolder
 from runs.purge import plan, purge
-from serving import gate
+from serving.batches.provider import RowResult
+from serving.errors import CallError
 from serving.journal import Journal
 from serving.journal_purge import purge_calls
 from serving.journal_tables import SCHEMA_VERSION, columns
 from tests.runs.batched.account import Account
 from tests.runs.batched.conftest import Runs
-from tests.runs.batched.elsewhere import MODEL, Elsewhere
 
 ROWS = 24
 """Of 4 cases: intent and votes in two requests, three reflections, the answer."""
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> Elsewhere:
-    """A run by files whose first round is answered but for a row that failed, and whose second is away."""
-    gate.choose(None, allow_hosted=True)
-    files = Elsewhere(tmp_path, Account())
-    files.start(model=MODEL)
-    lines = files.answers(files.export())
-    lines[0] |= {"response": {"status_code": 400, "body": None}, "error": "context length"}
-    files.read(lines)
-    files.resume()
-    return files
+def begun(runs: Runs, account: Account) -> Runs:
+    """A run whose first round is answered but for a row that failed, and whose second is away."""
+
+    def with_a_failure(rows: list[RowResult]) -> list[RowResult]:
+        first = next(row for row in rows if len(row.answers) == 1)
+        failed = RowResult(first.custom_id, failure=CallError("context_length", "too long"))
+        return [failed if row is first else row for row in rows]
+
+    runs.start(detach=True)
+    account.results = with_a_failure
+    runs.resume(detach=True)
+    account.results = lambda rows: rows
+    return runs
 
 
 def executed(run: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
@@ -48,18 +51,15 @@ def make_older(run: Path) -> None:
     executed(run, "PRAGMA user_version=5")
 
 
-def test_a_repair_keeps_what_is_away_and_what_failed(begun: Elsewhere) -> None:
+def test_a_repair_keeps_what_is_away_and_what_failed(begun: Runs) -> None:
     run = begun.folder / "run"
-    requests, before = begun.export(), away_batches(run)
+    before = away_batches(run)
     assert before.calls and before.failures == {"context_length": 1}
     executed(run, "UPDATE calls SET input_tokens = 1000000 WHERE key = (SELECT MIN(key) FROM calls)")
     assert check(RunFolder(run)).faults
     repair_run(run)
-    # Texts have other numbers now, and with them requests another order.
-    assert sorted(begun.export(), key=str) == sorted(requests, key=str)
     after = away_batches(run)
     assert (after.calls, after.failures, after.rows) == (before.calls, before.failures, before.rows)
-    assert begun.read(begun.answers(requests)).rows == {"answered": len(requests)}
 
 
 def test_a_repaired_run_pays_for_nothing_that_was_away(runs: Runs, account: Account) -> None:
@@ -77,21 +77,18 @@ def test_a_repaired_run_pays_for_nothing_that_was_away(runs: Runs, account: Acco
     assert sum(account.paid.values()) == ROWS + 1
 
 
-def test_a_purge_takes_what_is_away_and_leaves_other_cases_theirs(begun: Elsewhere) -> None:
+def test_a_purge_takes_what_is_away_and_leaves_other_cases_theirs(begun: Runs) -> None:
     run = begun.folder / "run"
-    requests = begun.export()
-    lines = begun.answers(requests)
-    made = purge(RunFolder(run), plan(RunFolder(run), ["k1"]), {}, begun.watcher.notify)
-    assert made.found == {}
-    left = begun.export()
-    assert left == [one for one in requests if "number 1" not in str(one["body"])] != requests
-    # What comes back of a purged case is left alone.
-    read = begun.read(lines)
-    assert read.rows == {"answered": len(left), "foreign": len(requests) - len(left)}
+    others = "SELECT COUNT(*) FROM batch_rows WHERE case_id != 'k1'"
+    before = executed(run, others)
+    assert executed(run, "SELECT COUNT(*) FROM batch_rows WHERE case_id='k1'") != [(0,)]
+    purge(RunFolder(run), plan(RunFolder(run), ["k1"]), {}, begun.watcher.notify)
+    assert executed(run, "SELECT COUNT(*) FROM batch_rows WHERE case_id='k1'") == [(0,)]
+    assert executed(run, others) == before != [(0,)]
     assert executed(run, "SELECT COUNT(*) FROM calls WHERE case_id='k1'") == [(0,)]
 
 
-def test_a_purge_of_everything_leaves_no_row(begun: Elsewhere) -> None:
+def test_a_purge_of_everything_leaves_no_row(begun: Runs) -> None:
     run = begun.folder / "run"
     assert away_batches(run).calls
     assert purge_calls(run / CALLS, None)[0]
@@ -99,7 +96,7 @@ def test_a_purge_of_everything_leaves_no_row(begun: Elsewhere) -> None:
 
 
 @pytest.mark.parametrize("way", ["read", "purge", "repair", "write"])
-def test_a_journal_of_schema_5_is_read_purged_repaired_and_brought_up(begun: Elsewhere, way: str) -> None:
+def test_a_journal_of_schema_5_is_read_purged_repaired_and_brought_up(begun: Runs, way: str) -> None:
     run = begun.folder / "run"
     before = away_batches(run).calls
     make_older(run)

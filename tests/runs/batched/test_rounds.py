@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from runs.manifest import BudgetCaps, RunStopped
 from serving.batches.provider import BatchLimits, BatchState, RowResult
 from serving.budget import Price
 from serving.errors import CallError
+from serving.made_up_replies import made_up_text
 from serving.messages import Answer
 from tests.runs.batched.account import Account
 from tests.runs.batched.conftest import MODEL, Runs
@@ -31,6 +33,24 @@ def test_a_run_in_batches_ends_as_one_online_and_pays_for_as_many_calls(runs: Ru
     assert [held.remote.requests for held in account.batches.values()] == [8, 12, 4]
     assert account.deleted == list(account.batches)
     assert runs.watcher.lines.count("batches: the account stores everything for ever") == 1
+
+
+def test_no_batch_is_sent_after_a_first_round_without_usable_replies(
+    runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def useless_intents(prompt: Any, sample: int, name: str, *rest: Any) -> str:
+        return "no form at all" if name == "intent" else made_up_text(prompt, sample, name, *rest)
+
+    monkeypatch.setattr("tests.runs.batched.account.made_up_text", useless_intents)
+    run = runs.start(keep_going=False)
+    assert (run.manifest.status, run.manifest.counts.total) == ("interrupted", 0)
+    assert run.manifest.sessions[-1].stopped_by == (
+        "every case so far is degraded (4 of 4): no usable reply to classify_intent in 4"
+    )
+    # Intents and votes; corrections of the intents and reflections.
+    assert len(account.batches) == 2
+    assert runs.resume(keep_going=True).manifest.status == "finished"
+    assert set(account.paid.values()) == {1}
 
 
 def test_limits_are_kept_and_results_stay_the_same(runs: Runs, account: Account) -> None:
@@ -172,8 +192,46 @@ def test_calls_in_batches_reserve_and_cost_half(runs: Runs, account: Account) ->
     assert more.manifest.status == "finished" and runs.results("small") == runs.results()
 
 
+def test_a_run_that_mixes_batches_and_online_roles_ends_under_a_cap(runs: Runs) -> None:
+    # Within this cap the calls of one batch leave too little for the online calls of the other cases.
+    mixed = runs.start(6, models=[f"label={MODEL}", "scripted:auto"], budget=BudgetCaps(max_tokens=13_000))
+    assert mixed.manifest.status == "finished" and mixed.manifest.counts.done == 6
+    assert mixed.manifest.total_tokens <= 13_000
+
+
 def test_the_trace_names_what_came_from_batches(runs: Runs) -> None:
     run = runs.start(1)
     calls = [call for line in run.trace("k0") for call in line.get("calls", ())]
     assert {call["server"] for call in calls} == {"openai"} and not any(call["replayed"] for call in calls)
     assert json.loads((run.path / "run.json").read_text())["models"]["label"]["name"] == MODEL
+
+
+def test_a_key_that_is_refused_for_a_batch_leaves_no_failed_call(runs: Runs, account: Account) -> None:
+    def deny(_: object) -> None:
+        raise CallError("auth", "Incorrect API key provided", status=401)
+
+    account.on_submit = deny
+    with pytest.raises(RunStopped, match="openai: access denied, check OPENAI_API_KEY: Incorrect"):
+        runs.start()
+    assert account.batches == {}
+    assert away_batches(runs.folder / "run").failures == {}
+    account.on_submit = lambda _: None
+    run = runs.resume()
+    assert (run.manifest.status, run.manifest.counts.done) == ("finished", 4)
+    assert set(account.paid.values()) == {1}
+
+
+@pytest.mark.parametrize("method", ["look", "results_of"])
+def test_a_key_that_is_revoked_while_a_batch_is_away(
+    runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    async def deny(*_: object) -> None:
+        raise CallError("auth", "Incorrect API key provided", status=401)
+
+    with monkeypatch.context() as revoked:
+        revoked.setattr(Account, method, deny)
+        with pytest.raises(RunStopped, match="check OPENAI_API_KEY"):
+            runs.start()
+    run = runs.resume()
+    assert (run.manifest.status, run.manifest.counts.done) == ("finished", 4)
+    assert set(account.paid.values()) == {1}

@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.serving.batches.emulator import EMULATORS, emulator
+from serving.batches.providers import PROVIDERS
+from tests.serving.batches.emulator import emulator
 from tests.serving.batches.emulators.bookkeeping import Emulator
 from tests.serving.batches.harness import Reached, point_at
 from tests.serving.hosted_models import KEY
@@ -13,7 +14,7 @@ from tests.serving.hosted_models import KEY
 Reach = Callable[..., Reached]
 
 
-@pytest.fixture(params=EMULATORS)
+@pytest.fixture(params=PROVIDERS)
 def provider_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

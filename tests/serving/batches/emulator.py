@@ -21,6 +21,8 @@ EMULATORS = {
     "openai": "openai:OpenAIEmulator",
     "anthropic": "anthropic:AnthropicEmulator",
     "google_genai": "google_genai:GoogleEmulator",
+    "deepseek": "deepseek:DeepSeekEmulator",
+    "vllm": "vllm:VllmEmulator",
 }
 
 

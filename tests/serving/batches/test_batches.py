@@ -283,7 +283,7 @@ async def test_another_accounts_batch_is_not_there(reach_as: Reach) -> None:
 async def test_a_wrong_key_is_said_and_nothing_is_taken(reach_as: Reach) -> None:
     reached = reach_as(WRONG_KEY)
     failure = await failure_of(reached.provider.submit(reached.rows(1), {"nonce": "n1"}))
-    assert (failure.error_class, failure.retryable) == ("internal", False)
+    assert (failure.error_class, failure.retryable) == ("auth", False)
     assert reached.emulator.batches == []
 
 

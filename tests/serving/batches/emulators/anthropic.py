@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from anthropic.types.message_create_params import MessageCreateParamsNonStreamin
 from tests.serving.batches.emulators.bookkeeping import Batch, Emulator, Limits, Row, RowFault, html_page
 from tests.serving.batches.emulators.replies import digest, said, text_of, words
 from tests.serving.batches.emulators.strict import Strict
+from tests.serving.batches.emulators.thinking import MOST_TOKENS, thought, within
 
 _BODY = Strict(MessageCreateParamsNonStreaming)
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -44,13 +46,82 @@ _OLDER = ("temperature", "top_p", "top_k")
 """Fields that the service takes and its client's types no longer have."""
 
 
+@dataclass(frozen=True)
+class Thinker:
+    """What a model takes that can think.
+
+    Attributes:
+        kinds: Values of `thinking.type`.
+        thinks: Whether it does unless it is asked not to.
+        efforts: Values of `output_config.effort`.
+        max_output: The largest limit.
+        samples: Whether it takes parameters of sampling.
+        forces: Whether it takes forced tools.
+    """
+
+    kinds: tuple[str, ...]
+    thinks: bool
+    efforts: tuple[str, ...]
+    max_output: int = 128_000
+    samples: bool = False
+    forces: bool = True
+
+
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+THINKERS = {
+    "claude-opus-4-5": Thinker(("enabled", "disabled"), False, _EFFORTS[:3], 64_000, samples=True),
+    "claude-sonnet-5": Thinker(("adaptive", "disabled"), True, _EFFORTS),
+    "claude-opus-5-5": Thinker(("adaptive",), True, _EFFORTS, forces=False),
+}
+
+
+def thinks(body: Any) -> bool:
+    """Whether a reply to a request begins with thinking."""
+    thinker = THINKERS.get(body["model"])
+    kind = (body.get("thinking") or {}).get("type")
+    return thinker is not None and (thinker.thinks if kind is None else kind != "disabled")
+
+
+def _refusal(body: Any) -> str | None:
+    """What a model that can think refuses."""
+    thinker = THINKERS.get(body["model"])
+    if thinker is None:
+        return None
+    thinking = body.get("thinking") or {}
+    kind, forced = thinking.get("type"), (body.get("tool_choice") or {}).get("type") in ("any", "tool")
+    if body["max_tokens"] > thinker.max_output:
+        return (
+            f"max_tokens: {body['max_tokens']} > {thinker.max_output}, which is the maximum allowed number of"
+            f" output tokens for {body['model']}"
+        )
+    if kind is not None and kind not in thinker.kinds:
+        instead = ' Use "thinking.type.adaptive" and "output_config.effort".' if kind == "enabled" else ""
+        return f'"thinking.type.{kind}" is not supported for this model.{instead}'
+    if kind == "enabled" and not 1024 <= thinking.get("budget_tokens", 0) < body["max_tokens"]:
+        return "`max_tokens` must be greater than `thinking.budget_tokens`, which must be at least 1024."
+    effort = (body.get("output_config") or {}).get("effort")
+    if effort is not None and effort not in thinker.efforts:
+        return f"output_config.effort: {effort!r} is not supported for this model."
+    if forced and kind in ("enabled", "adaptive"):
+        return "Thinking may not be enabled when tool_choice forces tool use."
+    if forced and not thinker.forces:
+        return "tool_choice: forcing tool use is not supported for this model."
+    for name in _OLDER:
+        if name in body and not thinker.samples:
+            return f"`{name}` is deprecated for this model."
+        if thinks(body) and body.get(name, 1) != 1:
+            return f"`{name}` may only be set to 1 when thinking is enabled."
+    return None
+
+
 def body_fault(body: Any) -> str | None:
     """What is wrong with a request."""
     if not isinstance(body, dict):
         return "params: an object is required"
     if not all(isinstance(body.get(name, 0), int | float) for name in _OLDER):
         return "temperature: Input should be a valid number"
-    return _BODY.fault({name: value for name, value in body.items() if name not in _OLDER})
+    fault = _BODY.fault({name: value for name, value in body.items() if name not in _OLDER})
+    return fault or _refusal(body)
 
 
 class AnthropicEmulator(Emulator):
@@ -63,6 +134,7 @@ class AnthropicEmulator(Emulator):
     def routes(self) -> list[web.RouteDef]:
         """Messages and their batches."""
         return [
+            web.get("/v1/models/{model}", self._model),
             web.post("/v1/messages", self._message),
             web.post("/v1/messages/batches", self._create),
             web.get("/v1/messages/batches", self._list),
@@ -82,6 +154,13 @@ class AnthropicEmulator(Emulator):
             raise self.refuse(400, "anthropic-version: header is required")
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         return request.headers.get("x-api-key", bearer)
+
+    async def _model(self, request: web.Request) -> web.Response:
+        self.account(request)
+        name = request.match_info["model"]
+        if (thinker := THINKERS.get(name)) is None:
+            raise self.refuse(404, f"model: {name}")
+        return web.json_response(described(name, thinker))
 
     async def _message(self, request: web.Request) -> web.Response:
         self.account(request)
@@ -224,6 +303,39 @@ class AnthropicEmulator(Emulator):
         return {"custom_id": row.custom_id, "result": result}
 
 
+def _thought(body: dict[str, Any]) -> int:
+    """Tokens of thinking, which a budget bounds."""
+    if not thinks(body):
+        return 0
+    budget: int = body.get("thinking", {}).get("budget_tokens", MOST_TOKENS)
+    return min(thought(body, 0), budget)
+
+
+def described(name: str, thinker: Thinker) -> dict[str, Any]:
+    """An entry of the list of models."""
+    kinds = ("adaptive", "between_tools", "disabled", "enabled")
+    efforts = ("low", "medium", "high", "xhigh", "max")
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": "2026-01-01T00:00:00Z",
+        "lifecycle": "active",
+        "max_input_tokens": 200_000,
+        "max_tokens": thinker.max_output,
+        "capabilities": {
+            "thinking": {
+                "supported": True,
+                "types": {one: {"supported": one in thinker.kinds} for one in kinds},
+            },
+            "effort": {
+                "supported": bool(thinker.efforts),
+                **{one: {"supported": one in thinker.efforts} for one in efforts},
+            },
+        },
+    }
+
+
 def message(body: dict[str, Any]) -> dict[str, Any]:
     """A response to a request, online or in a batch."""
     system = body.get("system") or ""
@@ -241,18 +353,27 @@ def message(body: dict[str, Any]) -> dict[str, Any]:
             "input": json.loads(text),
         }
     read = words(*(text for _, text in prompt))
+    limit = body["max_tokens"] if body["model"] in THINKERS else None
+    reply = within(limit, text, _thought(body))
+    blocks = [block]
+    if reply.cut:
+        blocks = [{"type": "text", "text": reply.text}] if reply.text and not tools else []
+    if reply.thinking:
+        # Newer models return no text of their thinking.
+        blocks.insert(0, {"type": "thinking", "thinking": "", "signature": digest(body)})
     return {
         "id": f"msg_{digest(body)[:24]}",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
-        "content": [block],
-        "stop_reason": "tool_use" if tools else "end_turn",
+        "content": blocks,
+        "stop_reason": "max_tokens" if reply.cut else "tool_use" if tools else "end_turn",
         "stop_sequence": None,
         "usage": {
             "input_tokens": read - read // 2,
             "cache_read_input_tokens": read // 2,
             "cache_creation_input_tokens": 0,
-            "output_tokens": words(text),
+            "output_tokens": reply.tokens,
+            "output_tokens_details": {"thinking_tokens": reply.thinking},
         },
     }

@@ -29,6 +29,9 @@ from tests.serving.batches.emulators.bookkeeping import (
     html_page,
 )
 from tests.serving.batches.emulators.replies import digest, said, words
+from tests.serving.batches.emulators.thinking import MOST_TOKENS, thought, within
+
+_MAX_OUTPUT = 65_536
 
 _FAILURES: dict[RowFault, tuple[int, str]] = {
     "invalid": (3, "Request contains an invalid argument."),
@@ -53,13 +56,45 @@ class Request(BaseModel):
     tool_config: types.ToolConfig | None = None
 
 
-def body_fault(body: Any) -> str | None:
+THINKERS: dict[str, tuple[str, ...]] = {
+    "gemini-2.5-pro": (),
+    "gemini-3.5-flash": ("minimal", "low", "medium", "high"),
+}
+"""Models that always think, with their levels; one without levels takes budgets."""
+
+
+def body_fault(body: Any, model: str = "") -> str | None:
     """What is wrong with a request."""
     try:
         Request.model_validate(body)
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return _refusal(body.get("generationConfig") or {}, model) if model in THINKERS else None
+
+
+def _refusal(config: dict[str, Any], model: str) -> str | None:
+    """What a model refuses that thinks."""
+    levels = THINKERS[model]
+    thinking = config.get("thinkingConfig") or {}
+    budget, level = thinking.get("thinkingBudget"), thinking.get("thinkingLevel")
+    if config.get("responseLogprobs"):
+        return "Logprobs is not enabled for this model"
+    if (config.get("maxOutputTokens") or 1) > _MAX_OUTPUT:
+        return (
+            "Unable to submit request because it has a maxOutputTokens value out of range. The supported"
+            f" range is from 1 (inclusive) to {_MAX_OUTPUT + 1} (exclusive)."
+        )
+    if levels and (config.get("candidateCount") or 1) > 1:
+        return "Multiple candidates is not enabled for this model"
+    if budget is not None and level is not None:
+        return "You can only set one of thinking budget and thinking level."
+    if level is not None and str(level).lower() not in levels:
+        return f"Thinking level {level} is not supported for this model."
+    if not levels and budget == 0:
+        return "Budget 0 is invalid. This model only works in thinking mode."
+    if not levels and budget not in (None, -1) and not 128 <= budget <= 32_768:
+        return f"The thinking budget {budget} is invalid. Please choose a value between 128 and 32768."
     return None
 
 
@@ -88,6 +123,7 @@ class GoogleEmulator(Emulator):
     def routes(self) -> list[web.RouteDef]:
         """Files, batches and `generateContent`."""
         return [
+            web.get("/v1beta/models/{model}", self._model),
             web.post("/v1beta/models/{model}:generateContent", self._generate),
             web.post("/upload/v1beta/files", self._upload),
             web.get("/v1beta/files/{id}:download", self._download),
@@ -107,13 +143,26 @@ class GoogleEmulator(Emulator):
         """In a header of its own."""
         return request.headers.get("x-goog-api-key", "")
 
+    async def _model(self, request: web.Request) -> web.Response:
+        self.account(request)
+        name = request.match_info["model"]
+        return web.json_response(
+            {
+                "name": f"models/{name}",
+                "inputTokenLimit": 1_048_576,
+                "outputTokenLimit": _MAX_OUTPUT,
+                "thinking": name in THINKERS,
+            }
+        )
+
     async def _generate(self, request: web.Request) -> web.Response:
         self.account(request)
         body = await request.json()
-        if fault := body_fault(body):
+        model = request.match_info["model"]
+        if fault := body_fault(body, model):
             raise self.refuse(400, fault)
         self.billed_online(body)
-        return web.json_response(response(body))
+        return web.json_response(response(body, model))
 
     async def _upload(self, request: web.Request) -> web.Response:
         """A resumable upload: its start, and its parts."""
@@ -176,7 +225,7 @@ class GoogleEmulator(Emulator):
         rows, errors = self._validated(file.content)
         info = {"name": batch["displayName"], "model": request.match_info["model"]}
         made = self.create(account, f"batches/{self.new_id('b')}", rows, info)
-        faults = ((index, body_fault(row.body)) for index, row in enumerate(rows))
+        faults = ((index, body_fault(row.body, info["model"])) for index, row in enumerate(rows))
         made.wrong = {index: fault for index, fault in faults if fault is not None}
         made.errors = [{"message": self.faults.fail_batch}] if self.faults.fail_batch else errors
         if not made.errors:
@@ -291,7 +340,7 @@ class GoogleEmulator(Emulator):
         failure = (3, wrong) if wrong else _FAILURES.get(fault) if fault else None
         if failure is not None:
             return {"key": row.custom_id, "error": {"code": failure[0], "message": failure[1]}}
-        given = response(row.body)
+        given = response(row.body, batch.info["model"])
         if fault == "refused":
             given["candidates"] = [
                 {"index": one["index"], "finishReason": "SAFETY"} for one in given["candidates"]
@@ -302,33 +351,50 @@ class GoogleEmulator(Emulator):
         return {"key": row.custom_id, "response": given}
 
 
-def response(body: dict[str, Any]) -> dict[str, Any]:
+def response(body: dict[str, Any], model: str = "gemini-2.5-flash") -> dict[str, Any]:
     """A response to a request, online or in a batch."""
     system = body.get("systemInstruction")
     prompt = [("system", _text(system))] if system else []
     prompt += [(one.get("role") or "user", _text(one)) for one in body["contents"]]
     config = body.get("generationConfig") or {}
     schema = config.get("responseJsonSchema") or config.get("responseSchema")
-    texts = [said(prompt, sample, schema) for sample in range(config.get("candidateCount") or 1)]
-    read, written = words(*(text for _, text in prompt)), words(*texts)
+    thinks = model in THINKERS
+    limit = config.get("maxOutputTokens") if thinks else None
+    replies = [
+        within(limit, said(prompt, sample, schema), _thought(body, sample) if thinks else 0)
+        for sample in range(config.get("candidateCount") or 1)
+    ]
+    read = words(*(text for _, text in prompt))
+    written, thoughts = words(*(one.text for one in replies)), sum(one.thinking for one in replies)
+    # Some replies that were cut have no candidates at all.
+    lost = not any(one.text for one in replies) and int(digest(body)[:2], 16) % 4 == 0
     return {
         "candidates": [
             {
                 "index": index,
-                "content": {"role": "model", "parts": [{"text": text}]},
-                "finishReason": "STOP",
+                "content": {"role": "model", **({"parts": [{"text": one.text}]} if one.text else {})},
+                "finishReason": "MAX_TOKENS" if one.cut else "STOP",
             }
-            for index, text in enumerate(texts)
+            for index, one in enumerate(replies)
+            if not lost
         ],
         "usageMetadata": {
             "promptTokenCount": read,
             "candidatesTokenCount": written,
-            "totalTokenCount": read + written,
+            "totalTokenCount": read + written + thoughts,
+            **({"thoughtsTokenCount": thoughts} if thoughts else {}),
             "cachedContentTokenCount": read // 2,
         },
-        "modelVersion": "gemini-2.5-flash",
+        "modelVersion": model,
         "responseId": digest(body)[:22],
     }
+
+
+def _thought(body: dict[str, Any], sample: int) -> int:
+    """Tokens of thinking, which a budget bounds."""
+    thinking = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
+    budget: int = thinking.get("thinkingBudget", MOST_TOKENS)
+    return min(thought(body, sample), budget)
 
 
 def _text(content: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,19 @@ from tests.serving.batches.emulators.bookkeeping import (
     Batch,
     Emulator,
     Limits,
+    Refused,
     Row,
     RowFault,
     html_page,
 )
 from tests.serving.batches.emulators.replies import digest, said, text_of, words
 from tests.serving.batches.emulators.strict import Strict
+from tests.serving.batches.emulators.thinking import thought, within
+from tests.serving.fake_server import first_sentence
 
 _CHAT = "/v1/chat/completions"
 _BATCH = Strict(BatchCreateParams)
-_BODY = Strict(CompletionCreateParamsNonStreaming)
+BODY = Strict(CompletionCreateParamsNonStreaming)
 _MAX_ERRORS = 100
 _KEEP_S = 30 * DAY_S
 
@@ -43,6 +46,91 @@ _FAILURES: dict[RowFault, tuple[int, str, str]] = {
     "too_long": (400, "context_length_exceeded", "This model's maximum context length is 4096 tokens"),
 }
 """Status, code and message of rows that fail; `refused` and `blocked` are replies."""
+
+
+@dataclass(frozen=True)
+class Thinker:
+    """A model that thinks unless its effort is `none`."""
+
+    efforts: tuple[str, ...]
+    effort: str
+    """Its own default."""
+
+
+THINKERS = {
+    "gpt-5-mini": Thinker(("minimal", "low", "medium", "high"), "medium"),
+    "gpt-5.1": Thinker(("none", "low", "medium", "high"), "none"),
+    "o4-mini": Thinker(("low", "medium", "high"), "medium"),
+}
+_MAX_OUTPUT = 128_000
+_FIXED = {"temperature": 1, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0}
+"""Parameters of sampling with the only value that a model takes while it thinks."""
+
+
+def refused(status: int, message: str, param: str | None = None, code: str | None = None) -> Refused:
+    """To be raised: an error with the parameter that is at fault."""
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return Refused(status, {"error": error})
+
+
+def demand_taken(body: dict[str, Any]) -> None:
+    """What the models that think refuse.
+
+    Raises:
+        Refused: It is in the request.
+    """
+    name = body["model"]
+    thinker = THINKERS.get(name)
+    if thinker is None:
+        return
+    if "max_tokens" in body:
+        message = (
+            "Unsupported parameter: 'max_tokens' is not supported with this model."
+            " Use 'max_completion_tokens' instead."
+        )
+        raise refused(400, message, "max_tokens", "unsupported_parameter")
+    effort = body.get("reasoning_effort") or thinker.effort
+    if effort not in thinker.efforts:
+        *others, last = (repr(one) for one in thinker.efforts)
+        message = (
+            f"Unsupported value: {effort!r} is not supported with the {name!r} model."
+            f" Supported values are: {', '.join(others)}, and {last}."
+        )
+        raise refused(400, message, "reasoning_effort", "unsupported_value")
+    if (limit := body.get("max_completion_tokens") or 0) > _MAX_OUTPUT:
+        message = (
+            f"max_tokens is too large: {limit}. This model supports at most {_MAX_OUTPUT} completion tokens,"
+            f" whereas you provided {limit}."
+        )
+        raise refused(400, message, "max_tokens", "invalid_value")
+    if effort == "none":
+        return
+    for parameter, value in _FIXED.items():
+        if (given := body.get(parameter)) not in (None, value):
+            message = (
+                f"Unsupported value: {parameter!r} does not support {given:g} with this model."
+                f" Only the default ({value}) value is supported."
+            )
+            raise refused(400, message, parameter, "unsupported_value")
+    if body.get("logprobs"):
+        raise refused(403, "You are not allowed to request logprobs from this model")
+    if limit == 1:
+        message = (
+            "Could not finish the message because max_tokens or model output limit was reached."
+            " Please try again with higher max_tokens."
+        )
+        raise refused(400, message)
+
+
+def _refusal(body: Any) -> str | None:
+    """What is wrong with a request, in words."""
+    if fault := BODY.fault(body):
+        return fault
+    try:
+        demand_taken(body)
+    except Refused as error:
+        return str(error.body["error"]["message"])
+    return None
 
 
 @dataclass
@@ -66,6 +154,8 @@ class OpenAIEmulator(Emulator):
         super().__init__(ledger, step=step, work_s=work_s)
         self.limits = Limits(50_000, 200_000_000)
         self.files: dict[str, File] = {}
+
+    names: tuple[str, ...] = ("gpt-4.1", "tiny", *THINKERS)
 
     def routes(self) -> list[web.RouteDef]:
         """Files, batches and chat completions."""
@@ -92,14 +182,14 @@ class OpenAIEmulator(Emulator):
 
     async def _models(self, request: web.Request) -> web.Response:
         self.account(request)
-        names = ("gpt-4.1", "tiny")
-        return web.json_response({"object": "list", "data": [{"id": name} for name in names]})
+        return web.json_response({"object": "list", "data": [{"id": name} for name in self.names]})
 
     async def _chat(self, request: web.Request) -> web.Response:
         self.account(request)
         body = await request.json()
-        if fault := _BODY.fault(body):
+        if fault := BODY.fault(body):
             raise self.refuse(400, fault)
+        demand_taken(body)
         self.billed_online(body)
         return web.json_response(completion(body))
 
@@ -199,7 +289,7 @@ class OpenAIEmulator(Emulator):
         if self.faults.fail_batch:
             errors = [_error(self.faults.fail_batch, "Enqueued token limit reached for this model", None)]
         batch.errors = errors
-        faults = ((index, _BODY.fault(row.body)) for index, row in enumerate(rows))
+        faults = ((index, _refusal(row.body)) for index, row in enumerate(rows))
         batch.wrong = {index: fault for index, fault in faults if fault is not None}
         if not errors:
             self.accept(batch)
@@ -381,12 +471,29 @@ class OpenAIEmulator(Emulator):
         return {**line, "response": {"status_code": 200, "request_id": digest(row.body), "body": body}}
 
 
-def completion(body: dict[str, Any]) -> dict[str, Any]:
-    """A response to a request, online or in a batch."""
+def _thought(body: dict[str, Any], sample: int) -> int:
+    thinker = THINKERS.get(body["model"])
+    thinks = thinker is not None and (body.get("reasoning_effort") or thinker.effort) != "none"
+    return thought(body, sample) if thinks else 0
+
+
+def completion(body: dict[str, Any], thinking: Callable[[int], int] | None = None) -> dict[str, Any]:
+    """A response to a request, online or in a batch.
+
+    Args:
+        body: Of the request.
+        thinking: Tokens of thinking by sample; the choices then tell of them, and the limit counts.
+    """
     prompt = [(message["role"], text_of(message["content"])) for message in body["messages"]]
-    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
-    texts = [said(prompt, sample, schema) for sample in range(body.get("n") or 1)]
-    read, written = words(*(text for _, text in prompt)), words(*texts)
+    samples = range(body.get("n") or 1)
+    whole = [_text(body, prompt, sample) for sample in samples]
+    thinks = thinking is not None or body["model"] in THINKERS
+    limit = (body.get("max_completion_tokens") or body.get("max_tokens")) if thinks else None
+    thoughts = [thinking(one) if thinking else _thought(body, one) for one in samples]
+    replies = [within(limit, text, tokens) for text, tokens in zip(whole, thoughts, strict=True)]
+    texts = [one.text for one in replies]
+    read, written = words(*(text for _, text in prompt)), sum(one.tokens for one in replies)
+    details = {"completion_tokens_details": {"reasoning_tokens": sum(one.thinking for one in replies)}}
     return {
         "id": f"chatcmpl-{digest(body)[:24]}",
         "object": "chat.completion",
@@ -396,7 +503,8 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
             {
                 "index": index,
                 "message": {"role": "assistant", "content": text, "refusal": None},
-                "finish_reason": "stop",
+                "finish_reason": "length" if replies[index].cut else "stop",
+                **({"thinking": replies[index].thinking} if thinking else {}),
                 "logprobs": _logprobs(text, body.get("top_logprobs", 0)) if body.get("logprobs") else None,
             }
             for index, text in enumerate(texts)
@@ -406,8 +514,23 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
             "completion_tokens": written,
             "total_tokens": read + written,
             "prompt_tokens_details": {"cached_tokens": read // 2},
+            **(details if thinks else {}),
         },
     }
+
+
+def _text(body: dict[str, Any], prompt: list[tuple[str, str]], sample: int) -> str:
+    form = body.get("response_format") or {}
+    schema = form.get("json_schema", {}).get("schema")
+    tools = body.get("tools")
+    if tools and schema is None:
+        schema = tools[0]["function"]["parameters"]
+    if grammar := body.get("structured_outputs", {}).get("grammar"):
+        # A prompt that was noted has a schema, and its grammar allows no other layout.
+        found = said(prompt, sample, None)
+        return found if found.startswith(("{", "[", '"')) else first_sentence(grammar)
+    text = said(prompt, sample, schema)
+    return '{"word": "banana"}' if form.get("type") == "json_object" and text[0] not in '{["' else text
 
 
 def _logprobs(text: str, top: int) -> dict[str, Any]:

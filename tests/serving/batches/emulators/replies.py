@@ -16,13 +16,32 @@ PROBE_WORDS = ("banana", "random letters")
 _LANGCHAIN = {"user": "human", "assistant": "ai", "model": "ai"}
 
 
+_noted: dict[str, tuple[JsonSchema | None, str]] = {}
+
+
+def note(texts: Sequence[str], schema: JsonSchema | None, form: str) -> None:
+    """Remember what a prompt asks for in words, where a request has no room for it: no emulator can read.
+
+    Args:
+        texts: Of the turns.
+        schema: Of the reply.
+        form: Name of the reply's format.
+    """
+    _noted[_of_texts(texts)] = schema, form
+
+
+def _of_texts(texts: Sequence[str]) -> str:
+    return digest([" ".join(text.split()) for text in texts])
+
+
 def said(prompt: Sequence[tuple[str, str]], sample: int, schema: JsonSchema | None) -> str:
     """A valid reply, made up from a hash of the prompt and the sample's index.
 
     A probe for the schema is answered by its only allowed word, as an obedient model would.
     """
     named = [(_LANGCHAIN.get(role, role), text) for role, text in prompt]
-    return made_up_text(named, sample, CITED_TEXT, schema)
+    noted, form = _noted.get(_of_texts([text for _, text in prompt]), (None, CITED_TEXT))
+    return made_up_text(named, sample, form, schema or noted)
 
 
 def digest(value: Any) -> str:

@@ -1,0 +1,80 @@
+"""`evigraph prompts`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cli.options import JsonOption, PromptSetOption
+from cli.terminal import output, print_json, print_line, print_message
+
+prompts = typer.Typer(no_args_is_help=True, help="List prompts, show one, or copy some to change them.")
+
+_NameArgument = Annotated[str, typer.Argument(help="A prompt.", metavar="NAME")]
+
+
+@prompts.command("list")
+def list_(*, as_json: JsonOption = False) -> None:
+    """List all prompts, the systems that use them, and the packaged versions that have them.
+
+    Example: evigraph prompts list
+    """
+    from graph.system import find_system, systems
+    from prompts.versions import DEFAULT, own_prompts, packaged_versions
+
+    users: dict[str, list[str]] = {name: [] for name in own_prompts(DEFAULT)}
+    for system in systems():
+        for name in dict.fromkeys(contract.name for contract in find_system(system).contracts):
+            users.setdefault(name, []).append(system)
+    own = {version: own_prompts(version) for version in packaged_versions()}
+    versions = {name: [version for version in own if name in own[version]] for name in users}
+    if as_json:
+        rows = [{"name": name, "systems": users[name], "versions": versions[name]} for name in users]
+        print_json({"prompts": rows})
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("prompt", "systems", "versions"):
+        table.add_column(title, no_wrap=title == "prompt", overflow="fold")
+    for name, of in users.items():
+        table.add_row(name, ", ".join(of), ", ".join(versions[name]))
+    output().print(table)
+    print_line("next: evigraph prompts show NAME")
+
+
+@prompts.command("show")
+def show(name: _NameArgument, prompt_set: PromptSetOption = None, *, as_json: JsonOption = False) -> None:
+    """Print a prompt's file, and on standard error the version that it is from.
+
+    Example: evigraph prompts show label_evidence
+    """
+    from cases.texts import printable
+    from prompts.versions import DEFAULT, demand_prompt, find_sources
+
+    source = demand_prompt(find_sources(prompt_set or DEFAULT), name)
+    text = source.file.read_text("utf-8")
+    if as_json:
+        print_json({"name": name, "version": source.version, "text": text})
+        return
+    sys.stdout.write(printable(text))
+    print_message(f"prompt {name} of {source.version}")
+
+
+@prompts.command("copy")
+def copy(
+    names: Annotated[list[str], typer.Argument(help="Prompts to change.", metavar="NAME...")],
+    to: Annotated[Path, typer.Option(help="Folder of the copies.", metavar="FOLDER")],
+    prompt_set: PromptSetOption = None,
+) -> None:
+    """Copy prompts to a folder that takes all others from the version they are from.
+
+    Example: evigraph prompts copy label_evidence reflect_on_labels --to mine
+    """
+    from prompts.versions import DEFAULT, copy_prompts
+
+    copy_prompts(prompt_set or DEFAULT, names, to)
+    print_line(f"copied {', '.join(names)} to {to}")
+    print_line(f"next: edit them, then evigraph run SYSTEM CASES... --prompt-set {to}", soft_wrap=True)

@@ -1,0 +1,189 @@
+"""A chat model of the user's own: named by `python:`, or given as an object."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.globals import set_llm_cache
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_openai import ChatOpenAI
+from pydantic import Field, SecretStr
+
+from serving import gate
+from serving.backends import connect
+from serving.backends.backend import Backend, CallParameters
+from serving.backends.python_model import addresses_of, backend_of, name_of
+from serving.client import ModelClient
+from serving.errors import ModelError
+from serving.journal import Journal
+from serving.model_name import ROLES, ModelName, parse_model_name
+from serving.policy import PolicyError
+from serving.probe import probe
+from tests.serving.asks import PROMPT, SCHEMA, word_ask, words
+from tests.serving.fake_server import MODEL, FakeServer
+
+HERE = "http://127.0.0.1:9/v1"
+
+
+class Counting(BaseChatModel):
+    """Says yes, and counts how often it was asked."""
+
+    base_url: str | None = HERE
+    temperature: float = 1.0
+    max_tokens: int = 100
+    word: str = "yes"
+    asked: list[tuple[float, int]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "counting"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model_name": "of-mine", "word": self.word, "base_url": self.base_url}
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **_: Any
+    ) -> ChatResult:
+        self.asked.append((self.temperature, self.max_tokens))
+        reply = AIMessage(f'{{"word": "{self.word}"}}')
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+def make() -> Counting:
+    return Counting()
+
+
+def client_of(model: BaseChatModel, journal: Journal) -> ModelClient:
+    return ModelClient(dict.fromkeys(ROLES, connect(name_of(model))), journal)
+
+
+async def test_an_object_is_asked_with_the_settings_of_the_call(journal: Journal) -> None:
+    model = Counting()
+    client = client_of(model, journal)
+    assert words(await client.ask(word_ask(max_tokens=40))) == ["yes"]
+    assert model.asked == [(0.7, 40)]
+    assert (model.temperature, model.max_tokens) == (1.0, 100)
+
+
+async def test_votes_are_asked_one_by_one_and_replayed(journal: Journal) -> None:
+    set_llm_cache(InMemoryCache())
+    try:
+        model = Counting()
+        for sample in (0, 1, 2):
+            assert words(await client_of(model, journal).ask(word_ask(samples=(sample,)))) == ["yes"]
+        assert len(model.asked) == 3
+        again = Counting()
+        assert words(await client_of(again, journal).ask(word_ask(samples=(0, 1, 2)))) == ["yes"] * 3
+        assert again.asked == []
+    finally:
+        set_llm_cache(None)
+
+
+def test_a_name_follows_the_settings_and_not_the_address() -> None:
+    one = name_of(Counting())
+    assert str(one).startswith("python:Counting(of-mine)#")
+    assert parse_model_name(str(one)) == one
+    assert name_of(Counting(word="no")).identity != one.identity
+    assert name_of(Counting(temperature=0.2, max_tokens=7)) == one
+    moved = name_of(Counting(base_url="http://127.0.0.2:9"))
+    assert (moved.identity, moved.base_url) == (one.identity, "http://127.0.0.2:9")
+
+
+def test_an_object_of_another_process_is_asked_for() -> None:
+    with pytest.raises(ModelError, match=r"is an object of a Python program; go on there"):
+        connect(parse_model_name(f"python:Counting(of-mine)#00000000@{HERE}"))
+
+
+@pytest.mark.parametrize("chosen", ["make", "Counting"])
+def test_a_factory_is_named(chosen: str) -> None:
+    backend = connect(parse_model_name(f"python:{__name__}:{chosen}"))
+    assert backend.servers[0].endpoint == "http://127.0.0.1:9"
+
+
+def test_a_module_in_the_working_folder_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a_model_of_mine.py").write_text(f"from {__name__} import Counting as make\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert connect(parse_model_name("python:a_model_of_mine:make")).constraints == ("none",)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("python:nowhere", "is not of the form python:MODULE:FACTORY"),
+        (
+            "python:no_such_module:make",
+            "cannot be made: ModuleNotFoundError",
+        ),
+        (f"python:{__name__}:absent", "cannot be made: AttributeError"),
+        (f"python:{__name__}:HERE", "cannot be made: TypeError: 'str' object is not callable"),
+        ("python:collections:OrderedDict", "OrderedDict gives a OrderedDict; it has to be a BaseChatModel"),
+    ],
+)
+def test_a_wrong_factory_is_named(name: str, fault: str) -> None:
+    with pytest.raises(ModelError, match=fault):
+        connect(parse_model_name(name))
+
+
+def openai_at(url: str) -> ChatOpenAI:
+    return ChatOpenAI(model=MODEL, base_url=url, api_key=SecretStr("a-key"))
+
+
+def test_addresses_are_found_without_secrets() -> None:
+    assert addresses_of(openai_at("http://user:pass@127.0.0.1:9/v1?key=k")) == ("http://127.0.0.1:9",)
+    # LangChain shares clients of one address, and another test may have set that of the default.
+    service = ChatOpenAI(model=MODEL, api_key=SecretStr("k"), base_url="https://api.openai.com/v1")
+    assert addresses_of(service) == ("https://api.openai.com",)
+    proxied = ChatOpenAI(
+        model=MODEL, api_key=SecretStr("k"), base_url=HERE, openai_proxy="http://proxy.example:3"
+    )
+    assert set(addresses_of(proxied)) == {"http://127.0.0.1:9", "http://proxy.example:3"}
+
+
+def test_a_public_address_needs_consent() -> None:
+    model = ChatOpenAI(model=MODEL, api_key=SecretStr("k"))
+    with pytest.raises(PolicyError, match=r"would go to api\.openai\.com, and no policy"):
+        backend_of(name_of(model), model)
+
+
+def test_a_model_without_an_address_needs_consent() -> None:
+    hidden = Counting(base_url=None)
+    with pytest.raises(PolicyError, match="it shows no address"):
+        connect(name_of(hidden))
+    gate.choose(None, allow_hosted=True)
+    assert connect(name_of(hidden)).servers[0].endpoint == str(name_of(hidden))
+
+
+def test_an_address_behind_the_factory_counts_as_well() -> None:
+    with pytest.raises(PolicyError, match=r"would go to models\.example\.com"):
+        connect(ModelName("python", f"{__name__}:make", "https://models.example.com"))
+
+
+@pytest.fixture
+def chat_backend(server: FakeServer) -> Iterator[Backend]:
+    yield connect(name_of(openai_at(server.url)))
+
+
+async def test_a_class_that_binds_tools_is_held_to_a_schema(
+    chat_backend: Backend, server: FakeServer
+) -> None:
+    assert chat_backend.constraints == ("tool", "none")
+    call = CallParameters("label", "7", (0,), 0.7, 40, SCHEMA, "word", constraint="tool")
+    await chat_backend.servers[0].complete(PROMPT, call)
+    (body,) = server.chats
+    assert body["tool_choice"] == {"type": "function", "function": {"name": "word"}}
+    assert body["tools"][0]["function"]["parameters"] == SCHEMA
+    assert (body["temperature"], body["max_completion_tokens"]) == (0.7, 40)
+
+
+async def test_the_probe_finds_out_that_tools_are_ignored(chat_backend: Backend) -> None:
+    able, findings = await probe(chat_backend)
+    assert (findings.constraint, able.constraints) == ("none", ("none",))
