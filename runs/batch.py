@@ -41,7 +41,6 @@ from runs.reviewers import ReviewedRun
 from runs.reviews import Review, fingerprint
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
 from runs.scratch import Scratch
-from runs.shared_run import LEASE_S
 from runs.trace_file import Line
 from runs.used import count_killed, stored_spend
 from runs.watcher import NodeWatcher, Progress, Watcher
@@ -51,7 +50,6 @@ from serving.client import ModelClient, price_of
 from serving.errors import CallError
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
-from serving.postgres.address import StoreAddress, StoreError
 from serving.traffic import since, so_far
 
 MAX_HELD = 1000
@@ -131,8 +129,6 @@ class Options:
         probe: Whether servers are asked at the start what they can do.
         batches: How batches are waited for, where models answer in them.
         on: The cluster that cases run on; None for this process.
-        store: The database in which the run is shared; None for a run in its folder alone, or the recorded.
-        lease_s: Seconds after which other runners take over the cases of one that does not respond.
         scratch: Where the run is written before it is published; None for its folder.
         keep_going: Whether the session goes on even if its first cases are all degraded.
     """
@@ -144,8 +140,6 @@ class Options:
     probe: bool = True
     batches: BatchOptions = field(default_factory=BatchOptions)
     on: Cluster | None = None
-    store: StoreAddress | None = None
-    lease_s: float = LEASE_S
     scratch: Scratch | None = None
     keep_going: bool = True
     given_limits: Mapping[str, Any] | None = None
@@ -264,7 +258,7 @@ async def run_batch(
                     folder.home, progress, watcher, expected, client.dispatcher.sent
                 ):
                     if rounds is None:
-                        finished = await batch.run(cases_at_once_of(assembly, options, cluster), stop)
+                        finished = await batch.run(_cases_at_once(assembly, options, cluster), stop)
                     else:
                         finished = await _in_rounds(batch, rounds, options, stop)
                 session.stopped_by = batch.degraded if batch.spent is None else str(batch.spent)
@@ -280,7 +274,7 @@ async def run_batch(
         finally:
             journal.close()
     except (OSError, JournalError, CallError) as error:
-        raise RunStopped(why_stopped(folder.home, error, options.command)) from error
+        raise RunStopped(_why_stopped(folder.home, error, options.command)) from error
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
@@ -291,7 +285,7 @@ async def run_batch(
         session.seconds = round(time.monotonic() - began, 3)
         elsewhere = 0.0 if cluster is None else cluster.processor_seconds
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
-        save_if_possible(folder)
+        _save_if_possible(folder)
         with contextlib.suppress(OSError):
             record_end(folder.home, status, manifest.counts.total, since(sent_before, so_far()))
     return status
@@ -530,7 +524,7 @@ def _answered(manifest: Manifest, journal: Journal, budget: Budget) -> dict[str,
     return {case_id: stored_spend(used, prices) for case_id, used in journal.tokens_by_case().items()}
 
 
-def cases_at_once_of(assembly: Assembly, options: Options, cluster: RayCases | None = None) -> int:
+def _cases_at_once(assembly: Assembly, options: Options, cluster: RayCases | None) -> int:
     """Enough cases to fill all servers, as most of the time a case waits for a single reply."""
     wanted, most = options.concurrency or _widest(assembly, options), MAX_CASES_AT_ONCE
     if cluster is not None:
@@ -558,7 +552,7 @@ def _has_own_model(assembly: Assembly) -> bool:
     return any(server.in_process for one in assembly.backends.values() for server in one.servers)
 
 
-def save_if_possible(folder: RunWriter) -> None:
+def _save_if_possible(folder: RunWriter) -> None:
     """Write the manifest where a session ends, however it ends."""
     try:
         folder.save_manifest()
@@ -567,12 +561,12 @@ def save_if_possible(folder: RunWriter) -> None:
         return
 
 
-def why_stopped(path: Path, error: Exception, command: str) -> str:
+def _why_stopped(path: Path, error: Exception, command: str) -> str:
     """What to say of an error that ended a session, and how to go on."""
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"
-    if isinstance(error, CallError | StoreError):
+    if isinstance(error, CallError):
         return f"{path}: {error}; all that is known is kept, go on with: evigraph {following} {quoted(path)}"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)

@@ -312,10 +312,8 @@ class Journal:
         found = zip(questions, answers, strict=True)
         return {question.sample: answer for question, answer in found if answer is not None}
 
-    async def keep_all(
-        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
-    ) -> dict[int, Answer]:
-        """Store the answers of one request; they are committed when this returns. The answers by sample."""
+    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+        """Store the answers of one request; they are committed when this returns."""
         if self._file is None:
             self.store_samples(answered, role=role, case_id=case_id)
         else:
@@ -324,7 +322,6 @@ class Journal:
             if not self._committing:
                 self._commit_queue()
             await stored
-        return {question.sample: answer for question, answer in answered}
 
     def _commit_queue(self) -> None:
         """Begin to commit all that waits, in the thread."""
