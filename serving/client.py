@@ -155,7 +155,7 @@ class ModelClient:
     async def aclose(self) -> None:
         """Close all connections. The client cannot be used afterwards."""
         await self.dispatcher.close()
-        servers = {id(server): server for backend in self.backends.values() for server in backend.serving}
+        servers = {id(server): server for backend in self.backends.values() for server in backend.servers}
         for server in servers.values():
             if server.close is not None:
                 await server.close()
