@@ -143,6 +143,10 @@ class CallCount:
             raise JournalDamaged(f"{self.path}: damaged{_look_at(self.path.with_suffix(''))}")
         return int(number)
 
+    def exists(self) -> bool:
+        """Whether a number was written; a kill at the beginning may have left an empty file."""
+        return self.path.exists() and self.path.stat().st_size > 0
+
     def write(self, number: int) -> None:
         """Record it."""
         if self._file is None:
@@ -202,6 +206,8 @@ class Journal:
             self._columns = COLUMNS.replace("crc", "NULL") if old else COLUMNS
             self._find = _FIND.format(columns=self._columns)
             self._stored = 0 if read_only else self._counted()
+            if self._count is not None and not read_only and not self._count.exists():
+                self._count.write(self._stored)
         self._texts = Texts(self._database)
         # Where readers do not wait for a writer, replies are found while others are committed.
         self._reader = self._database
