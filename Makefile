@@ -46,8 +46,8 @@ unit: $(INSTALLED) ## Tests without those that need vLLM, three workers for two 
 test-random: $(INSTALLED) ## Property tests alone, on random examples and five times as many
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m hypothesis --hypothesis-profile random
 
-test-scale: $(INSTALLED) ## Tests with Ray, servers of PostgreSQL and S3, and networks of their own
-	$(INSTALL) --editable '.[embedded,dev,ray,postgresql,storage]' 'moto[server]>=5.2,<6'
+test-scale: $(INSTALLED) ## Tests with Ray, servers of S3, and networks of their own
+	$(INSTALL) --editable '.[embedded,dev,ray,storage]' 'moto[server]>=5.2,<6'
 	$(BIN)/python -m pytest -m scale
 
 test-zoo: $(INSTALLED) ## Tests with servers that others wrote, each in an environment of its own below .zoo

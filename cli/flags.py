@@ -21,7 +21,6 @@ _SERVERS = "Servers"
 _BUDGET = "Budget"
 _CLUSTER = "Clusters"
 _BATCHES = "Batches (models named batch:...)"
-_STORE = "Several runners"
 _SCRATCH = "Scratch disk"
 _METRICS = "Metrics that need weights or a licence"
 
@@ -280,41 +279,6 @@ class ClusterFlags(SessionFlags):
             return replace(options, on=parse_cluster(self.on, self.workers))
         except ValueError as error:
             raise typer.BadParameter(f"--on: {error}") from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreFlags:
-    """Where several runners share a run."""
-
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help="PostgreSQL database in which several runners share the run, each started by the same"
-            " command; a password comes from ~/.pgpass, PGPASSWORD or a service file. (default of resume and"
-            " retry: the run's)",
-            metavar="postgresql://[USER@]HOST/DATABASE",
-            rich_help_panel=_STORE,
-        ),
-    ] = None
-    lease: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            help="Seconds after which others take over the cases of a runner that does not respond.",
-            rich_help_panel=_STORE,
-        ),
-    ] = 60.0
-
-    def with_options(self, options: Options) -> Options:
-        """The options of a batch with these.
-
-        Raises:
-            StoreError: The address cannot be used.
-        """
-        from serving.postgres.address import parse_store
-
-        store = None if self.store is None else parse_store(self.store)
-        return replace(options, store=store, lease_s=self.lease)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.flags import ClusterFlags, ScratchFlags, StoreFlags
+from cli.flags import ClusterFlags, ScratchFlags
 from cli.options import JsonOption, ModelOption, RunFolderArgument
 
 
@@ -21,7 +21,6 @@ def resume(
     ] = False,
     *,
     flags: ClusterFlags,
-    sharing: StoreFlags,
     publishing: ScratchFlags,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,7 +37,7 @@ def resume(
     from runs.sessions import resume as resume_run
 
     models = chosen_models(run, model)
-    options = publishing.with_options(sharing.with_options(flags.options("resume")))
+    options = publishing.with_options(flags.options("resume"))
     run_session(
         lambda stop, watcher: resume_run(
             run,
@@ -79,7 +78,6 @@ def retry(
     ] = False,
     *,
     flags: ClusterFlags,
-    sharing: StoreFlags,
     publishing: ScratchFlags,
     as_json: JsonOption = False,
 ) -> None:
@@ -96,7 +94,7 @@ def retry(
     from runs.sessions import retry as retry_run
 
     models = chosen_models(run, model)
-    options = publishing.with_options(sharing.with_options(flags.options("retry", online=retry_online)))
+    options = publishing.with_options(flags.options("retry", online=retry_online))
     run_session(
         lambda stop, watcher: retry_run(
             run,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cases.selection import Selection, parse_case_ids, parse_shard
-from cli.flags import ClusterFlags, ScratchFlags, StoreFlags
+from cli.flags import ClusterFlags, ScratchFlags
 from cli.options import (
     ChosenCasesOption,
     EffortOption,
@@ -130,7 +130,6 @@ def run(
     shard: ShardOption = None,
     *,
     flags: ClusterFlags,
-    sharing: StoreFlags,
     publishing: ScratchFlags,
     dry_run: Annotated[
         bool,
@@ -203,7 +202,7 @@ def run(
         selection=selection_of(case_ids, limit, shard),
         prompt_files=prompt_files(prompt or ()),
     )
-    options = publishing.with_options(sharing.with_options(flags.options("run")))
+    options = publishing.with_options(flags.options("run"))
     if dry_run:
         from cli.dry_run import print_dry_run
 

@@ -46,10 +46,6 @@ class AddedLines(ABC, Generic[Record]):
     def _forget(self) -> None:
         """Start over: the file has become shorter."""
 
-    def changed(self) -> bool:
-        """Whether there is more than was read last; costs one look at the file's size."""
-        return self._size() != self._read
-
     @property
     def version(self) -> int:
         """Grows with each line that was read."""

@@ -122,8 +122,6 @@ def record_start(run: Path, manifest: Manifest, command: str, journal: Journal |
     versions = {"evigraph": own_version(), "python": platform.python_version()}
     more: dict[str, Any] = {"policies": policies} if policies else {}
     models = sorted({model.name for model in manifest.models.values()})
-    if manifest.store is not None:
-        more["store"] = manifest.store
     routes = map(proxy_of, (url for model in models for url in addresses(parse_model_name(model))))
     if proxies := sorted({host_of(proxy) for proxy in routes if proxy}):
         more["proxies"] = proxies

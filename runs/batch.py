@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from runs.manifest import (
     BudgetCaps,
     Counts,
     Manifest,
-    RunError,
     RunStopped,
     Session,
     Status,
@@ -38,10 +37,9 @@ from runs.on_ray.cluster import Cluster
 from runs.ordering import OrderedCases, window_size
 from runs.reply_quality import FirstCases, degraded_steps
 from runs.reviewers import ReviewedRun
-from runs.reviews import Review, fingerprint
+from runs.reviews import Review
 from runs.rounds import CASES_AT_ONCE, BatchOptions, Rounds, begin_rounds
 from runs.scratch import Scratch
-from runs.shared_run import LEASE_S
 from runs.trace_file import Line
 from runs.used import count_killed, stored_spend
 from runs.watcher import NodeWatcher, Progress, Watcher
@@ -51,66 +49,7 @@ from serving.client import ModelClient, price_of
 from serving.errors import CallError
 from serving.journal import Journal, JournalDamaged, JournalError
 from serving.limits import Limits
-from serving.postgres.address import StoreAddress, StoreError
 from serving.traffic import since, so_far
-
-MAX_HELD = 1000
-"""Waiting cases that a batch takes up again by itself; memory stays flat. `resume` takes up the rest."""
-
-
-class HeldCases:
-    """Looks for new reviews by the size of their file, so it may be asked after every case."""
-
-    def __init__(self, reviews: ReviewedRun, report: Callable[[str], None]) -> None:
-        """Of one batch; `report` gets a line for a file of reviews that cannot be read."""
-        self._reviews = reviews
-        self._report = report
-        self._said: Mapping[str, Review] = {}
-        self._held: dict[str, tuple[Case, str]] = {}
-        self._news = False
-        self._readable = True
-
-    def review_of(self, case_id: str) -> Review | None:
-        """The review whose labels count."""
-        self._listen()
-        return self._said.get(case_id)
-
-    def hold(self, case: Case, shown: str) -> None:
-        """Keep a case that waits.
-
-        Args:
-            case: Which.
-            shown: Fingerprint of what a person is shown of it.
-        """
-        if len(self._held) < MAX_HELD:
-            self._held[case.id] = case, shown
-            # Its review may have come in while the case was on its way here.
-            self._news = True
-
-    def next_reviewed(self) -> Case | None:
-        """A case that need not wait any more; it is held no longer."""
-        self._listen()
-        if not self._news:
-            return None
-        for case_id, (case, shown) in self._held.items():
-            review = self._said.get(case_id)
-            if review is not None and (review.independent or review.shown == shown):
-                del self._held[case_id]
-                return case
-        self._news = False
-        return None
-
-    def _listen(self) -> None:
-        if not self._readable or not self._reviews.changed():
-            return
-        try:
-            self._said = self._reviews.counting()
-            self._news = True
-        except RunError as error:
-            # The batch can do without; whoever adds or reads reviews gets the same error.
-            self._readable = False
-            self._report(f"reviews are left alone: {error}")
-
 
 MAX_CASES_AT_ONCE = 256
 MAX_CASES_ON_A_CLUSTER = 1024
@@ -131,8 +70,6 @@ class Options:
         probe: Whether servers are asked at the start what they can do.
         batches: How batches are waited for, where models answer in them.
         on: The cluster that cases run on; None for this process.
-        store: The database in which the run is shared; None for a run in its folder alone, or the recorded.
-        lease_s: Seconds after which other runners take over the cases of one that does not respond.
         scratch: Where the run is written before it is published; None for its folder.
         keep_going: Whether the session goes on even if its first cases are all degraded.
     """
@@ -144,8 +81,6 @@ class Options:
     probe: bool = True
     batches: BatchOptions = field(default_factory=BatchOptions)
     on: Cluster | None = None
-    store: StoreAddress | None = None
-    lease_s: float = LEASE_S
     scratch: Scratch | None = None
     keep_going: bool = True
     given_limits: Mapping[str, Any] | None = None
@@ -189,8 +124,10 @@ async def run_batch(
 
     Raises:
         RunStopped: The folder cannot be written any more; what was done is kept.
+        RunError: The file of reviews cannot be read.
     """
     manifest = folder.manifest
+    reviews = ReviewedRun(folder.home).counting() if assembly.recipe.waits_for_people else {}
     known = folder.statuses()
     impaired = folder.impaired(assembly.system.impairments)
     statuses = {case_id: status for case_id, status in known.items() if case_id in skipped}
@@ -233,7 +170,6 @@ async def run_batch(
             folder.save_manifest()
             record_start(folder.home, manifest, options.command, own)
             watcher.update(progress)
-            held = HeldCases(ReviewedRun(folder.home), watcher.notify)
             expected = Expectation(assembly, skipped, progress, manifest.budget.prices)
             try:
                 # The first cases are rehearsed before any begins only where a budget has to know.
@@ -251,7 +187,7 @@ async def run_batch(
                     statuses,
                     progress,
                     watcher,
-                    held,
+                    reviews,
                     admission,
                     expected,
                     impaired,
@@ -264,7 +200,7 @@ async def run_batch(
                     folder.home, progress, watcher, expected, client.dispatcher.sent
                 ):
                     if rounds is None:
-                        finished = await batch.run(cases_at_once_of(assembly, options, cluster), stop)
+                        finished = await batch.run(_cases_at_once(assembly, options, cluster), stop)
                     else:
                         finished = await _in_rounds(batch, rounds, options, stop)
                 session.stopped_by = batch.degraded if batch.spent is None else str(batch.spent)
@@ -280,7 +216,7 @@ async def run_batch(
         finally:
             journal.close()
     except (OSError, JournalError, CallError) as error:
-        raise RunStopped(why_stopped(folder.home, error, options.command)) from error
+        raise RunStopped(_why_stopped(folder.home, error, options.command)) from error
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
@@ -291,7 +227,7 @@ async def run_batch(
         session.seconds = round(time.monotonic() - began, 3)
         elsewhere = 0.0 if cluster is None else cluster.processor_seconds
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
-        save_if_possible(folder)
+        _save_if_possible(folder)
         with contextlib.suppress(OSError):
             record_end(folder.home, status, manifest.counts.total, since(sent_before, so_far()))
     return status
@@ -304,6 +240,7 @@ class _Batch:
     Attributes:
         away: Ids of cases that wait for batches, and are not run in this round.
         pending: Ids of cases that have begun and wait, or are going to.
+        reviews: The reviews that count, as the session found them.
         left_out: Whether a case of this round did not begin, for want of budget.
     """
 
@@ -315,7 +252,7 @@ class _Batch:
     statuses: dict[str, str]
     progress: Progress
     watcher: Watcher
-    held: HeldCases
+    reviews: Mapping[str, Review]
     admission: Admission
     expected: Expectation
     impaired: set[str]
@@ -363,8 +300,6 @@ class _Batch:
                     await asyncio.sleep(0)
                 else:
                     await self._run(case)
-                while (reviewed := self.held.next_reviewed()) is not None:
-                    await self._run(reviewed)
         except BudgetSpent as spent:
             # This worker begins no other case. The cases of the others go on as far as they can.
             self.spent = self.spent or spent
@@ -377,9 +312,8 @@ class _Batch:
             self.progress.under_way += 1
         result: CaseResult | None = None
         spent: BudgetSpent | None = None
-        review = self.held.review_of(case.id) if self.assembly.recipe.waits_for_people else None
         try:
-            result = await self.runner(case, review)
+            result = await self.runner(case, self.reviews.get(case.id))
         except CallPending as pending:
             self.pending.add(case.id)
             self.first_cases.add(degraded_steps(pending.trace), ended=False)
@@ -396,8 +330,6 @@ class _Batch:
                 await self.admission.end(case.id, whole=whole, spent=spent)
         self.expected.ended(result.line["usage"]["calls"])
         self._keep(result)
-        if result.line["status"] == WAITING:
-            self.held.hold(case, fingerprint(result.line))
 
     def _waiting(self) -> Iterator[Case | InvalidCase]:
         for position, case in enumerate(self.assembly.source):
@@ -530,7 +462,7 @@ def _answered(manifest: Manifest, journal: Journal, budget: Budget) -> dict[str,
     return {case_id: stored_spend(used, prices) for case_id, used in journal.tokens_by_case().items()}
 
 
-def cases_at_once_of(assembly: Assembly, options: Options, cluster: RayCases | None = None) -> int:
+def _cases_at_once(assembly: Assembly, options: Options, cluster: RayCases | None) -> int:
     """Enough cases to fill all servers, as most of the time a case waits for a single reply."""
     wanted, most = options.concurrency or _widest(assembly, options), MAX_CASES_AT_ONCE
     if cluster is not None:
@@ -558,7 +490,7 @@ def _has_own_model(assembly: Assembly) -> bool:
     return any(server.in_process for one in assembly.backends.values() for server in one.servers)
 
 
-def save_if_possible(folder: RunWriter) -> None:
+def _save_if_possible(folder: RunWriter) -> None:
     """Write the manifest where a session ends, however it ends."""
     try:
         folder.save_manifest()
@@ -567,12 +499,12 @@ def save_if_possible(folder: RunWriter) -> None:
         return
 
 
-def why_stopped(path: Path, error: Exception, command: str) -> str:
+def _why_stopped(path: Path, error: Exception, command: str) -> str:
     """What to say of an error that ended a session, and how to go on."""
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"
-    if isinstance(error, CallError | StoreError):
+    if isinstance(error, CallError):
         return f"{path}: {error}; all that is known is kept, go on with: evigraph {following} {quoted(path)}"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)

@@ -79,7 +79,7 @@ def check(run: RunFolder) -> Check:
     journal = look(path)
     found.calls, found.lost_calls = journal.calls, journal.lost
     # An earlier version kept no count of the calls, so the trace has to say which there were.
-    uncounted = journal.missing or not CallCount(path).path.exists()
+    uncounted = journal.missing or not CallCount(path).exists()
     lines = _whole_lines(run, found)
     with _opened(path) if uncounted else nullcontext() as calls:
         ends = _ends_of_passes(run, found, calls, demanded=bool(uncounted and not journal.faults))

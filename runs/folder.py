@@ -7,7 +7,7 @@ import difflib
 import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -329,25 +329,6 @@ class RunWriter(RunFolder):
             os.fsync(target.fileno())
         self._cases.close()
         self._cases = _open_for_append(path)
-
-    async def take_results(self, results: AsyncIterator[tuple[bytes, bytes]]) -> None:
-        """Make these all that the folder has.
-
-        Args:
-            results: In the order of the input, each case's line with the last pass of its trace.
-        """
-        # The trace takes its place first, so that every case line has a pass.
-        with replacing(self.path / CASES) as cases, replacing(self.path / TRACE) as trace:
-            async for line, last_pass in results:
-                cases.write(line)
-                trace.write(last_pass)
-            for file in (cases, trace):
-                file.flush()
-                os.fsync(file.fileno())
-        self._cases.close()
-        self._trace.close()
-        self._cases = _open_for_append(self.path / CASES)
-        self._trace = open_for_append(self.path)
 
     def keep_only(self, order: Mapping[str, int]) -> None:
         """Drop the lines and the passes of all other cases.

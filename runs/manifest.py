@@ -358,7 +358,7 @@ class Manifest(_Record):
         policies: The data policies that the run is held to.
         hosted: Public hosts that the user allowed to see texts without a policy.
         sealed: Whether each line of `cases.jsonl` has a checksum; those of earlier versions have none.
-        store: The database in which several runners share the run, without user and password.
+        store: The database in which an earlier version kept the run while it was running.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -388,7 +388,7 @@ class Manifest(_Record):
 
     @model_serializer(mode="wrap")
     def _without_what_most_lack(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Most runs have default limits and prompts, no policy and no hosted model, and lie in a folder."""
+        """Most runs have default limits and prompts, no policy and no hosted model."""
         dumped: dict[str, Any] = dump(self)
         for name in ("limits", "prompt_files", "policies", "hosted", "store"):
             if not dumped.get(name):

@@ -261,10 +261,6 @@ class ReviewedRun:
         self.reviews = Reviews(run)
         self.assignments = Assignments(run)
 
-    def changed(self) -> bool:
-        """Whether there is more than was read last."""
-        return self.reviews.changed() or self.assignments.changed()
-
     def version(self) -> tuple[int, int]:
         """Differs wherever there are other reviews or assignments.
 

@@ -35,15 +35,11 @@ from runs.reviewers import ReviewedRun
 from runs.reviews import is_stale
 from runs.scratch import writing
 from runs.servers import Servers
-from runs.shared_batch import open_shared, run_shared
-from runs.shared_run import SharedRun
 from runs.watcher import Watcher
 from serving.batches.desk import BatchDesk
 from serving.client import ModelClient
 from serving.journal import Journal
 from serving.model_name import ModelName, Role, parse_model_name
-from serving.postgres.address import StoreAddress, parse_store
-from serving.postgres.journal import PostgresJournal
 
 _CORRECTED = "corrected_case_files"
 """The record of the digests that case and key files had before they were corrected, the first one first."""
@@ -94,26 +90,17 @@ async def start(
                     _cluster(assembly, BudgetCaps(), options, stop, watcher)
                 )
                 path = out or _new_folder(request.recipe.system, assembly.manifest)
-                shared = await _shared(assembly, options, options.store, watcher, begin=True)
-                try:
-                    folder = await ending.enter_async_context(
-                        writing(path, options.scratch, watcher.notify, assembly.manifest)
-                    )
-                except BaseException:
-                    if shared is not None:
-                        await shared.close()
-                    raise
+                folder = await ending.enter_async_context(
+                    writing(path, options.scratch, watcher.notify, assembly.manifest)
+                )
             except BaseException:
                 await close_backends(assembly.backends.values())
                 raise
             if journal is not None:
                 folder.share_journal(journal)
-            if shared is not None:
-                await run_shared(folder, assembly, options, shared, stop=stop, watcher=watcher)
-            else:
-                await run_batch(
-                    folder, assembly, options, skipped=(), stop=stop, watcher=watcher, cluster=cluster
-                )
+            await run_batch(
+                folder, assembly, options, skipped=(), stop=stop, watcher=watcher, cluster=cluster
+            )
     return _indexed(path)
 
 
@@ -150,17 +137,11 @@ async def resume(
         options = options.continuing(folder.manifest)
         started = ending.enter_context(_servers(servers, watcher, stop))
         _refuse_fork(folder)
+        _refuse_stored(folder)
         refuse_purged(folder.home)
         demand_whole(folder)
         assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
         reviewed = reviewed_waiting(folder, watcher.notify)
-        shared = await _rejoin(folder, assembly, options, watcher)
-        if shared is not None:
-            await shared.open_reviewed(_reviews_of(folder, reviewed))
-            await run_shared(
-                folder, assembly, options, shared, stop=stop, watcher=watcher, only_reviewed=only_reviewed
-            )
-            return _indexed(path)
         async with _cluster(assembly, folder.manifest.budget, options, stop, watcher) as cluster:
             await run_batch(
                 folder,
@@ -205,20 +186,12 @@ async def retry(
         options = options.continuing(folder.manifest)
         servers = ending.enter_context(Servers(watcher.notify, stop))
         _refuse_fork(folder)
+        _refuse_stored(folder)
         refuse_purged(folder.home)
         demand_whole(folder)
-        if corrected and folder.manifest.store is not None:
-            raise RunError(
-                f"{path}: --corrected is for a run in one folder; begin a new run of the corrected files with"
-                " another database"
-            )
         assembly = await _assemble_again(
             folder, None, models, watcher.notify, servers, options, corrected=corrected
         )
-        shared = await _rejoin(folder, assembly, options, watcher)
-        if shared is not None:
-            await _retry_shared(folder, assembly, options, shared, stop, watcher, impaired=impaired)
-            return _indexed(path)
         await _forget_failures(folder, assembly, options, watcher.notify)
         kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
         kept -= reviewed_waiting(folder, watcher.notify)
@@ -231,73 +204,6 @@ async def retry(
                 folder, assembly, options, skipped=kept, stop=stop, watcher=watcher, cluster=cluster
             )
     return _indexed(path)
-
-
-async def _shared(
-    assembly: Assembly, options: Options, store: StoreAddress | None, watcher: Watcher, *, begin: bool
-) -> SharedRun | None:
-    """The run in its database, where it is in one.
-
-    Raises:
-        RunError: It cannot be opened, or is to run on a cluster as well.
-    """
-    if store is None:
-        return None
-    if options.on is not None:
-        raise RunError("runners that share a database run their cases themselves; leave --on out")
-    if options.scratch is not None and options.scratch.folder is not None:
-        raise RunError("a run in a database lies there until it ends; leave --scratch out")
-    return await open_shared(assembly, options, store, watcher, begin=begin)
-
-
-async def _rejoin(
-    folder: RunWriter, assembly: Assembly, options: Options, watcher: Watcher
-) -> SharedRun | None:
-    """The database of a run that goes on, by the address of now or the recorded one.
-
-    Raises:
-        RunError: The run has begun in its folder alone, or the database holds another one.
-    """
-    recorded, store = folder.manifest.store, options.store
-    try:
-        if store is not None and recorded is None:
-            raise RunError(f"{folder.home}: this run began in its folder alone, so leave --store out")
-        if store is None and recorded is not None:
-            store = parse_store(recorded)
-        shared = await _shared(assembly, options, store, watcher, begin=False)
-    except BaseException:
-        await close_backends(assembly.backends.values())
-        raise
-    folder.manifest.hosted = assembly.manifest.hosted
-    return shared
-
-
-def _reviews_of(folder: RunFolder, case_ids: set[str]) -> dict[str, str]:
-    """The reviews that count, as JSON, by case."""
-    reviews = ReviewedRun(folder.home).counting()
-    return {case_id: reviews[case_id].model_dump_json() for case_id in case_ids}
-
-
-async def _retry_shared(
-    folder: RunWriter,
-    assembly: Assembly,
-    options: Options,
-    shared: SharedRun,
-    stop: asyncio.Event,
-    watcher: Watcher,
-    *,
-    impaired: bool,
-) -> None:
-    journal = PostgresJournal(shared.address, options.limits.max_outage, watcher.notify)
-    try:
-        await journal.forget_rejected()
-    finally:
-        await journal.close()
-    await shared.open_failed()
-    if impaired:
-        await shared.open_again(folder.impaired(assembly.system.impairments))
-    await shared.open_reviewed(_reviews_of(folder, reviewed_waiting(folder, watcher.notify)))
-    await run_shared(folder, assembly, options, shared, stop=stop, watcher=watcher)
 
 
 async def _forget_failures(folder: RunWriter, assembly: Assembly, options: Options, report: Report) -> None:
@@ -370,6 +276,17 @@ def _refuse_fork(folder: RunWriter) -> None:
             f"{folder.home} is a fork; run the step again from where it began:"
             f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --step {forked.step}"
         )
+
+
+def _refuse_stored(folder: RunWriter) -> None:
+    """The calls of an unfinished run in a database are not in its folder, and would be paid for again.
+
+    Raises:
+        RunError: Names the database.
+    """
+    store = folder.manifest.store
+    if store is not None and folder.manifest.status != "finished":
+        raise RunError(f"{folder.home}: an earlier version keeps this run in {store}; finish it there")
 
 
 def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[str]:

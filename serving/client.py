@@ -45,19 +45,13 @@ _BYTES_BESIDE_TEXT = 64
 
 
 class CallJournal(Protocol):
-    """Where calls are kept: a file of this run, or a database that several runners share."""
+    """Where calls are kept: a file of this run, or the process that writes it, for a worker on a cluster."""
 
     async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
         """The stored answers of questions, by sample."""
 
-    async def keep_all(
-        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
-    ) -> dict[int, Answer]:
-        """Store the answers of one request, all or none.
-
-        Returns:
-            By sample, what the run goes on with: what another runner has stored before, where one has.
-        """
+    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+        """Store the answers of one request, all or none; they are committed when this returns."""
 
     async def reject_all(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use."""
@@ -161,7 +155,7 @@ class ModelClient:
     async def aclose(self) -> None:
         """Close all connections. The client cannot be used afterwards."""
         await self.dispatcher.close()
-        servers = {id(server): server for backend in self.backends.values() for server in backend.serving}
+        servers = {id(server): server for backend in self.backends.values() for server in backend.servers}
         for server in servers.values():
             if server.close is not None:
                 await server.close()
@@ -341,11 +335,10 @@ class ModelClient:
             if not self.limits.keep_thinking:
                 received = [replace(answer, thinking="") for answer in received]
             answered = list(zip(questions, received, strict=False))
-            kept: dict[int, Answer] = {}
             if answered:
-                kept = await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
+                await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
             self.count_all([answer for _, answer in answered], price)
-            return kept
+            return {question.sample: answer for question, answer in answered}
 
     async def _received(
         self, backend: Backend, ask: Ask[T], questions: Sequence[Question], parameters: CallParameters

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential_jitter
@@ -76,21 +75,13 @@ class Dispatcher:
         self._turns = itertools.count()
         self.endpoints: dict[str, Endpoint] = {}
         self.sent: list[float] = []
-        self._watches: dict[int, asyncio.Task[None]] = {}
         for backend in backends:
-            self._endpoints(backend)
+            for server in backend.servers:
+                if server.endpoint not in self.endpoints:
+                    self.endpoints[server.endpoint] = self._endpoint(backend, server)
 
     def _endpoints(self, backend: Backend) -> list[Endpoint]:
-        """Those of the servers that a model has now."""
-        for server in backend.serving:
-            if server.endpoint not in self.endpoints:
-                self.endpoints[server.endpoint] = self._endpoint(backend, server)
-        return [self.endpoints[server.endpoint] for server in backend.serving]
-
-    def _watch(self, backend: Backend) -> None:
-        listed = backend.listed
-        if listed is not None and id(listed) not in self._watches:
-            self._watches[id(listed)] = asyncio.create_task(listed.watch())
+        return [self.endpoints[server.endpoint] for server in backend.servers]
 
     def _endpoint(self, backend: Backend, server: Server) -> Endpoint:
         width = self._limits.max_connections or backend.max_connections
@@ -123,7 +114,6 @@ class Dispatcher:
         Raises:
             CallError: All attempts are spent, or the failure is one that another attempt would meet too.
         """
-        self._watch(backend)
         endpoints = self._endpoints(backend)
         spent = all(endpoint.spent for endpoint in endpoints)
         try:
@@ -154,9 +144,6 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Stop all watching."""
-        for watch in self._watches.values():
-            watch.cancel()
-        await asyncio.gather(*self._watches.values(), return_exceptions=True)
         for endpoint in self.endpoints.values():
             await endpoint.close()
 
@@ -172,7 +159,7 @@ class Dispatcher:
             server = self._route(backend, messages, case)
             endpoint = self.endpoints[server.endpoint]
             async with endpoint.place(case.priority, tokens, choice=bool(call.choices)) as taken:
-                if endpoint.down or server not in backend.serving:
+                if endpoint.down:
                     # It went while the request waited for its place; that is no attempt.
                     continue
                 self.sent.append(began := time.monotonic())
@@ -194,7 +181,7 @@ class Dispatcher:
             return answers
 
     async def _wait_until_one_is_up(self, backend: Backend) -> None:
-        """Wait for the first server to come back, or for another one, if all are down.
+        """Wait for the first server to come back, if all are down.
 
         Raises:
             CallError: All have been down for too long.
@@ -206,11 +193,10 @@ class Dispatcher:
         endpoints = self._endpoints(backend)
         max_outage = self._limits.max_outage if self._limits.max_retries else 0.0
         waits = [asyncio.ensure_future(endpoint.wait_until_up(max_outage)) for endpoint in endpoints]
-        others = [] if backend.listed is None else [asyncio.ensure_future(backend.listed.changed.wait())]
-        pending: set[asyncio.Future[Any]] = {*waits, *others}
+        pending: set[asyncio.Future[None]] = {*waits}
         failure: BaseException | None = None
         try:
-            while not pending.isdisjoint(waits):
+            while pending:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 failures = [wait.exception() for wait in done]
                 if None in failures:
@@ -219,9 +205,9 @@ class Dispatcher:
             assert failure is not None
             raise failure
         finally:
-            for one in (*waits, *others):
-                one.cancel()
-            await asyncio.gather(*waits, *others, return_exceptions=True)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def _learn(self, endpoint: Endpoint, error: CallError, taken: float) -> None:
         """From a failure. The next attempt need not pause where it waits for the server or goes elsewhere."""
@@ -235,9 +221,9 @@ class Dispatcher:
                 error.retry_after = 0.0
 
     def _route(self, backend: Backend, messages: Sequence[Message], case: _Conversations) -> Server:
-        servers = {server.endpoint: server for server in backend.serving}
+        servers = {server.endpoint: server for server in backend.servers}
         if len(servers) == 1:
-            return backend.serving[0]
+            return backend.servers[0]
         prefix = prefix_of(messages)
         chosen = case.servers.get(prefix)
         up = [address for address in servers if not self.endpoints[address].down] or list(servers)

@@ -133,7 +133,6 @@ def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
         servers=tuple(
             replace(server, complete=complete, is_up=None, reached=True) for server in backend.servers
         ),
-        listed=None,
         # The nodes measure some of the prompts too.
         count_tokens=counter.exactly if backend.count_tokens is not None else None,
     )

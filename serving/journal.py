@@ -143,6 +143,10 @@ class CallCount:
             raise JournalDamaged(f"{self.path}: damaged{_look_at(self.path.with_suffix(''))}")
         return int(number)
 
+    def exists(self) -> bool:
+        """Whether a number was written; a kill at the beginning may have left an empty file."""
+        return self.path.exists() and self.path.stat().st_size > 0
+
     def write(self, number: int) -> None:
         """Record it."""
         if self._file is None:
@@ -202,6 +206,8 @@ class Journal:
             self._columns = COLUMNS.replace("crc", "NULL") if old else COLUMNS
             self._find = _FIND.format(columns=self._columns)
             self._stored = 0 if read_only else self._counted()
+            if self._count is not None and not read_only and not self._count.exists():
+                self._count.write(self._stored)
         self._texts = Texts(self._database)
         # Where readers do not wait for a writer, replies are found while others are committed.
         self._reader = self._database
@@ -312,10 +318,8 @@ class Journal:
         found = zip(questions, answers, strict=True)
         return {question.sample: answer for question, answer in found if answer is not None}
 
-    async def keep_all(
-        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
-    ) -> dict[int, Answer]:
-        """Store the answers of one request; they are committed when this returns. The answers by sample."""
+    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+        """Store the answers of one request; they are committed when this returns."""
         if self._file is None:
             self.store_samples(answered, role=role, case_id=case_id)
         else:
@@ -324,7 +328,6 @@ class Journal:
             if not self._committing:
                 self._commit_queue()
             await stored
-        return {question.sample: answer for question, answer in answered}
 
     def _commit_queue(self) -> None:
         """Begin to commit all that waits, in the thread."""

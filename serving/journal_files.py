@@ -9,20 +9,26 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cases.disks import disk_of, writable
-from cases.private import replacing
-from serving.journal_log import MODES, WITH_LOG, folded_in
 
 LOCK_SECONDS = 60.0
 """How long to wait for another process that writes."""
 
-_HEADER = 100
+_LOG_HEADER = 32
 _WITHOUT_FILES = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 
 
 def address(path: Path, mode: str) -> str:
     """A journal as SQLite is to open it; without its locks where the disk has none."""
-    nolock = "&nolock=1" if disk_of(path).locks == "none" else ""
-    return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}{nolock}"
+    return _without_locks(path, mode) if disk_of(path).locks == "none" else _address(path, mode)
+
+
+def _address(path: Path, mode: str) -> str:
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+
+
+def _without_locks(path: Path, mode: str) -> str:
+    # Unlike `nolock`, this opens a file with a log too, for a connection that has it alone.
+    return f"{_address(path, mode)}&vfs=unix-none"
 
 
 def open_to_write(path: Path | None) -> sqlite3.Connection:
@@ -32,28 +38,11 @@ def open_to_write(path: Path | None) -> sqlite3.Connection:
         sqlite3.Error: It cannot be opened.
     """
     # SQLite deletes the file of an address without a name as soon as it is open.
-    if path is not None and disk_of(path.resolve()).locks == "none":
-        _fold_in(path.resolve())
     database = _connect("" if path is None else address(path, "rwc"))
     if path is not None and disk_of(path.resolve()).network:
         # A file that has a log already can only be opened alone there; `choose_mode` ends that.
         database.execute("PRAGMA locking_mode=EXCLUSIVE")
     return database
-
-
-def _fold_in(path: Path) -> None:
-    """Do what SQLite does with a log, which it cannot open without locks."""
-    if not path.is_file():
-        return
-    log = path.with_name(f"{path.name}-wal")
-    with path.open("rb") as file:
-        has_log = file.read(_HEADER)[MODES] == WITH_LOG
-    if has_log:
-        with replacing(path) as file:
-            file.write(folded_in(path, log))
-            file.flush()
-            os.fsync(file.fileno())
-        log.unlink(missing_ok=True)
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
@@ -90,13 +79,29 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def _without_files(path: Path) -> sqlite3.Connection:
     """A journal where nothing can be written: as it stands, or a copy in memory that has the log too."""
-    log = path.resolve()
-    log = log.with_name(f"{log.name}-wal")
+    path = path.resolve()
+    log = path.with_name(f"{path.name}-wal")
     if not log.exists() or not log.stat().st_size:
         return _connect(f"{address(path, 'ro')}&immutable=1")
-    database = _connect(":memory:")
-    database.deserialize(folded_in(path, log))
-    return database
+    while True:
+        before = _beginning(log)
+        database = _connect(":memory:")
+        with contextlib.closing(_connect(_without_locks(path, "ro"))) as source:
+            # The index of the log is kept in memory then, and not in a file.
+            source.execute("PRAGMA locking_mode=EXCLUSIVE")
+            source.backup(database)
+        # A writer may just have folded the log in and begun it anew.
+        if _beginning(log) == before:
+            return database
+        database.close()
+
+
+def _beginning(log: Path) -> bytes:
+    try:
+        with log.open("rb") as file:
+            return file.read(_LOG_HEADER)
+    except FileNotFoundError:
+        return b""
 
 
 def take_back(path: Path) -> None:

@@ -1,17 +1,14 @@
 """A journal looked at from end to end, and written anew of what is whole in it.
 
-Checksums show what is damaged: of rows by their own, of texts by their hashes, of the
-write-ahead log by those of its frames. What SQLite cannot read is passed over in small parts.
+Checksums show what is damaged: of rows by their own, of texts by their hashes. What SQLite cannot read
+is passed over in small parts; of a damaged write-ahead log it reads what comes before the damage.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sqlite3
-import struct
-import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -22,7 +19,6 @@ from typing import Any
 
 from serving.journal import CallCount, JournalDamaged, JournalError
 from serving.journal_files import open_to_read
-from serving.journal_log import Log, read_log, rewritten
 from serving.journal_tables import (
     COLUMNS,
     INSERT_CALL,
@@ -47,6 +43,7 @@ DAMAGED_TEXT = "(this text was damaged on disk)"
 _PAGE = 4096
 _PARTS, _FINEST = 2**8, 2**16
 """Into how many parts the keys are divided, at first and at most, to pass over what cannot be read."""
+_TEXTS_AT_ONCE = 100
 _KEYS = 2**64
 _NAMED_CASES = 5
 _ROW_COLUMNS = 13
@@ -84,20 +81,17 @@ def look(path: Path) -> JournalReport:
         OSError: It cannot be read.
     """
     path = path.resolve()
-    report, expected = JournalReport(), 0
+    report, expected, count = JournalReport(), 0, CallCount(path)
     try:
-        expected = CallCount(path).read()
+        expected = count.read()
     except JournalDamaged as error:
         report.faults.append(str(error).partition(";")[0])
-    log = _settled_log(_log_of(path))
-    if log.fault:
-        report.faults.append(f"{_log_of(path)}: {log.fault}; SQLite reads nothing of it")
-    if log.damaged_at is not None:
-        report.faults.append(f"{_log_of(path)}: damaged from byte {log.damaged_at:,} on")
     if path.is_file():
         try:
-            with closing(_Reader(path)) as reader:
+            with closing(_Reader(path, open_to_read(path))) as reader:
                 _look_at_rows(path, reader, report)
+                if reader.has_checksums and report.calls + report.damaged and not count.exists():
+                    report.faults.append(f"{count.path}: the file is missing")
         except sqlite3.DatabaseError as error:
             report.faults.append(f"{path}: {error}")
     elif expected:
@@ -149,10 +143,8 @@ def repair(path: Path, aside: Path) -> JournalReport:
         old.touch(mode=0o600)
         if path.is_file():
             shutil.copyfile(path, old)
-        log = read_log(_log_of(path))
-        if log.frames:
-            _log_of(old).write_bytes(rewritten(log))
-        _mend_first_page(old)
+        if _log_of(path).is_file():
+            shutil.copyfile(_log_of(path), _log_of(old))
         report.calls = _copy_whole(old, new)
         aside.mkdir(mode=0o700, parents=True)
         count = CallCount(path)
@@ -175,7 +167,7 @@ def _copy_whole(old: Path, new: Path) -> int:
         create(database)
         database.execute("COMMIT")
     try:
-        opened = _Reader(old)
+        opened = _Reader(old, _opened_leniently(old))
     except sqlite3.DatabaseError:
         return 0
     with closing(sqlite3.connect(new, isolation_level=None)) as database, closing(opened) as reader:
@@ -228,8 +220,8 @@ def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -
 class _Reader:
     """Reads whatever can be read of a journal that may be damaged."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = open_to_read(path)
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self._database = database
         try:
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if 0 < version < OLDEST_READ:
@@ -238,7 +230,9 @@ class _Reader:
         except BaseException:
             self._database.close()
             raise
-        self._columns = COLUMNS if "crc" in known or not known else COLUMNS.replace("crc", "NULL")
+        self._is_empty = not known
+        self.has_checksums = "crc" in known
+        self._columns = COLUMNS if self.has_checksums else COLUMNS.replace("crc", "NULL")
         self._states = array("B")
         self._sums = array("L")
         self.text = lru_cache(maxsize=1024)(self._text)
@@ -253,6 +247,8 @@ class _Reader:
 
     def read_texts(self) -> int:
         """Note which texts are whole; the number of those that are not."""
+        if self._is_empty:
+            return 0
         last = 0
         with contextlib.suppress(sqlite3.DatabaseError):
             (last,) = self._database.execute("SELECT COALESCE(MAX(id), 0) FROM texts").fetchone()
@@ -262,8 +258,7 @@ class _Reader:
         self._states = array("B", bytes(last + 1))
         self._sums = array("L", bytes((last + 1) * array("L").itemsize))
         damaged = 0
-        sql = "SELECT id, body FROM texts WHERE id >= ? AND id < ?"
-        for number, body in self._ranged(sql, int, 1, last + 1, max(1, last // _FINEST)):
+        for number, body in self._bodies(last):
             if not (isinstance(number, int) and 0 < number <= last):
                 continue
             try:
@@ -275,6 +270,13 @@ class _Reader:
             self._states[number] = _WHOLE if self._is_hashed(text, number) else _SUSPECT
             damaged += self._states[number] == _SUSPECT
         return damaged
+
+    def _bodies(self, last: int) -> Iterator[tuple[object, ...]]:
+        """Numbers and bodies of the texts, few at a time: together they may exceed the memory."""
+        sql = "SELECT id, body FROM texts WHERE id >= ? AND id < ?"
+        for first in range(1, last + 1, _TEXTS_AT_ONCE):
+            end = min(first + _TEXTS_AT_ONCE, last + 1)
+            yield from self._ranged(sql, int, first, end, max(1, last // _FINEST))
 
     def _is_hashed(self, text: str, number: int) -> bool:
         """Whether the hashes know the text; where they cannot be read, it is taken as it is."""
@@ -299,6 +301,8 @@ class _Reader:
 
     def rows(self) -> Iterator[CallRow]:
         """All rows that can be read, whole or not."""
+        if self._is_empty:
+            return
         sql = f"SELECT {self._columns} FROM calls WHERE key >= ? AND key < ?"  # noqa: S608
         width = _KEYS // _PARTS
         for part in range(_PARTS):
@@ -356,51 +360,8 @@ def _log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _settled_log(path: Path) -> Log:
-    """The log; one that another process writes may look damaged for a moment."""
-    log = read_log(path)
-    if log.fault or log.damaged_at is not None:
-        time.sleep(0.2)
-        log = read_log(path)
-    return log
-
-
-_SETTINGS = slice(16, 24), slice(44, 60), slice(64, 92)
-"""Bytes of the header that are alike in all journals, but for the two that tell of the write-ahead log."""
-
-
-def _mend_first_page(path: Path) -> None:
-    """Give a file whose tables cannot be found the first page of a new journal: all have the same one."""
-    first = path.parent / "first.sqlite"
-    with closing(sqlite3.connect(first)) as database:
-        create(database)
-        database.commit()
-    empty = first.read_bytes()
-    page = bytearray(empty[:_PAGE])
-    with path.open("r+b") as file:
-        # The roots of the tables may have stood in a log that is lost.
-        whole = file.seek(0, os.SEEK_END) // _PAGE * _PAGE
-        file.truncate(whole)
-        file.write(empty[whole:])
-        file.seek(0)
-        own = bytearray(file.read(_PAGE))
-        page[18:20] = b"\x02\x02"
-        own[18:20] = page[18:20]
-        if len(own) == _PAGE and all(own[part] == page[part] for part in _SETTINGS) and _has_tables(path):
-            return
-        struct.pack_into(">I", page, 28, file.seek(0, os.SEEK_END) // _PAGE)
-        file.seek(0)
-        file.write(page)
-
-
-def _has_tables(path: Path) -> bool:
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            for table, wanted in (("texts", "id, body"), ("hashes", "hash, text"), ("calls", COLUMNS)):
-                known = "crc" in columns(database) or table != "calls"
-                database.execute(
-                    f"SELECT {wanted if known else wanted.replace(', crc', '')} FROM {table} LIMIT 0"  # noqa: S608
-                )
-    except sqlite3.DatabaseError:
-        return False
-    return True
+def _opened_leniently(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    # A file that is shorter than its first page says is read as far as it goes.
+    database.execute("PRAGMA writable_schema=ON")
+    return database

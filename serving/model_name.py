@@ -1,4 +1,4 @@
-"""One string names a model: `provider:name`, with an optional `@base_url`, several, or a file of them.
+"""One string names a model: `provider:name`, with an optional `@base_url`, or several.
 
 `batch:` before it says that its calls go in batches.
 """
@@ -8,12 +8,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from serving.addresses import redacted
-from serving.endpoint_file import SCHEME, read_endpoints
 from serving.errors import ModelError
 from serving.keys import check_address
 
@@ -54,7 +52,7 @@ _FAMILIES = {
 }
 """Providers of hosted models by the beginning of their names."""
 
-_FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+|file:.+))?")
+_FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
 _KEYED = re.compile(r"@(https?://\S*)", re.IGNORECASE)
 
 # `@001` is a version at some providers; `@host:8000` without a scheme would go to the hosted service.
@@ -66,8 +64,7 @@ class ModelName:
     """A parsed model string.
 
     Attributes:
-        base_url: The addresses, separated by commas where there are several; or `file:` and the path of a
-            file that lists them.
+        base_url: The addresses, separated by commas where there are several.
         batched: Whether its calls go in batches. That is no part of what it answers.
     """
 
@@ -78,20 +75,8 @@ class ModelName:
 
     @property
     def base_urls(self) -> tuple[str, ...]:
-        """The addresses of the servers that answer for the model; those of a file as it is now.
-
-        Raises:
-            ModelError: The file cannot be read.
-        """
-        if self.endpoint_file is not None:
-            return read_endpoints(self.endpoint_file, key_variable(self.provider))
+        """The addresses of the servers that answer for the model."""
         return tuple(dict.fromkeys(self.base_url.split(","))) if self.base_url else ()
-
-    @property
-    def endpoint_file(self) -> Path | None:
-        """The file that lists the addresses, where one does."""
-        listed = self.base_url is not None and self.base_url.startswith(SCHEME)
-        return Path(self.base_url.removeprefix(SCHEME)) if self.base_url and listed else None
 
     @property
     def identity(self) -> str:
@@ -110,11 +95,10 @@ class ModelName:
 
 
 def parse_model_name(text: str) -> ModelName:
-    """Parse `[batch:]provider:name[@base_url[,base_url...]]` or `vllm:name@file:PATH`.
+    """Parse `[batch:]provider:name[@base_url[,base_url...]]`.
 
     Raises:
-        ModelError: The form is wrong, the provider is unknown, an address holds a secret, or a file of
-            addresses cannot be read.
+        ModelError: The form is wrong, the provider is unknown, or an address holds a secret.
     """
     shown = redacted(text)
     if keyed := _KEYED.search(text.strip()):
@@ -133,8 +117,6 @@ def parse_model_name(text: str) -> ModelName:
         near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
         raise ModelError(f"unknown provider {name.provider!r} in model {shown!r}; {hint}")
-    if name.endpoint_file is not None:
-        return _listed(name, shown)
     if name.base_url is None and _ADDRESS.search(name.name):
         raise ModelError(f"model {shown!r}: an address begins with http:// or https://, in lower case")
     wrong = next((url for url in name.base_urls if not url.startswith(("http://", "https://"))), None)
@@ -144,12 +126,12 @@ def parse_model_name(text: str) -> ModelName:
 
 
 def recorded_name(text: str) -> ModelName:
-    """Read the model string of a run, whose provider may have been removed since.
+    """Read the model string of a run, whose provider may have been removed since, or its file of addresses.
 
     Raises:
         ModelError: The form is wrong.
     """
-    match = _FORM.fullmatch(text.removeprefix(BATCHED))
+    match = _FORM.fullmatch(text.removeprefix(BATCHED).partition("@file:")[0])
     if match is None:
         raise ModelError(f"model {redacted(text)!r} is not of the form provider:name")
     return ModelName(**match.groupdict(), batched=text.startswith(BATCHED))
@@ -167,16 +149,6 @@ def _suggestion(text: str) -> str | None:
     """The full string of a hosted model that is named without its provider."""
     provider = next((one for start, one in _FAMILIES.items() if text.lower().startswith(start)), None)
     return f"{provider}:{text}" if provider and re.fullmatch(r"[\w.-]+", text) else None
-
-
-def _listed(name: ModelName, shown: str) -> ModelName:
-    """With the whole path: a run is resumed in another folder."""
-    if name.provider != "vllm" or name.batched:
-        raise ModelError(f"model {shown!r}: only a model vllm:NAME@file:PATH takes a file of addresses")
-    assert name.endpoint_file is not None
-    located = replace(name, base_url=f"{SCHEME}{name.endpoint_file.expanduser().absolute()}")
-    assert located.base_urls
-    return located
 
 
 def key_variable(provider: str) -> str:

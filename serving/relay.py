@@ -72,12 +72,9 @@ class RelayedCalls:
             if answer is not None
         }
 
-    async def keep_all(
-        self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str
-    ) -> dict[int, Answer]:
+    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
         """Send the answers of one request, and wait until they are committed."""
         await self._line.ask("store", list(answered), role, case_id)
-        return {question.sample: answer for question, answer in answered}
 
     async def reject_all(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use."""

@@ -43,7 +43,6 @@ MAX_WORKERS = 8
 
 REMEDIES = {
     "Chromium": "apt-get install chromium",
-    "PostgreSQL": "apt-get install postgresql",
     "gcp-storage-emulator": "pip install gcsfs gcp-storage-emulator",
     "Azurite": "pip install adlfs; npm install azurite, and put its node_modules/.bin into PATH",
     "EVIGRAPH_TEST_VLLM_PYTHON": "make vllm, then name its interpreter",

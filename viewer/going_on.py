@@ -103,7 +103,6 @@ class GoingOn:
         tried: set[str] = set()
         while not self._closed.is_set() and (found := reviewed_waiting(RunFolder(run))):
             if _is_held(run):
-                # A batch takes reviewed cases up by itself.
                 self._progress[run] = Progress("held")
                 self._closed.wait(_RETRY)
                 continue

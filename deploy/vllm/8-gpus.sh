@@ -1,17 +1,17 @@
 #!/bin/bash
-# Replicas of one model on the 8 GPUs of a node, each a vLLM server of its own, and the file that lists them.
+# Replicas of one model on the 8 GPUs of a node, each a vLLM server of its own. The script prints the model
+# string that names them all:
 #
-#   REPLICA_GPUS=4 bash deploy/vllm/8-gpus.sh meta-llama/Llama-3.3-70B-Instruct endpoints.txt
-#   evigraph run tamu CASES --model vllm:meta-llama/Llama-3.3-70B-Instruct@file:endpoints.txt
+#   REPLICA_GPUS=4 bash deploy/vllm/8-gpus.sh meta-llama/Llama-3.3-70B-Instruct
+#   evigraph run tamu CASES --model STRING
 #
-# For two nodes run it on both, with NODE the name by which the run reaches each and APPEND=1 on the second;
-# the file then lies on a disk that the node of the run can read.
+# For two nodes run it on both, with NODE the name by which the run reaches each, and join the addresses with
+# a comma.
 #
 # Not run by us on GPUs. The arguments are held against vLLM 0.32's own parser in tests/docs/test_vllm_nodes.py.
 set -euo pipefail
 
 MODEL=${1:?name a model}
-ENDPOINTS=${2:?name the file of endpoints}
 GPUS=${GPUS:-8}
 # GPUs of one replica: as few as hold the weights and a cache. More replicas share nothing and so wait for nothing.
 REPLICA_GPUS=${REPLICA_GPUS:-4}
@@ -25,7 +25,7 @@ if ((GPUS % REPLICA_GPUS)); then
   exit 2
 fi
 export VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
-[[ ${APPEND:-0} == 1 ]] || : >"$ENDPOINTS"
+addresses=()
 for ((replica = 0; replica < GPUS / REPLICA_GPUS; replica++)); do
   first=$((replica * REPLICA_GPUS))
   port=$((FIRST_PORT + replica))
@@ -43,7 +43,8 @@ for ((replica = 0; replica < GPUS / REPLICA_GPUS; replica++)); do
     --enable-prefix-caching \
     --enable-prompt-tokens-details \
     >"$LOGS/vllm-$port.log" 2>&1 &
-  # A run asks a server that is listed and not up yet as soon as it is.
-  echo "http://$NODE:$port/v1" >>"$ENDPOINTS"
+  addresses+=("http://$NODE:$port/v1")
 done
+# A run asks a server that is not up yet as soon as it is.
+(IFS=,; echo "vllm:$MODEL@${addresses[*]}")
 wait

@@ -31,7 +31,6 @@ BENCHMARKS = {
     "index": "time to build an index of vectors, over that of the bare encoder; stores by size",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
     "service": "status requests a second of `evigraph api`, over those of its bare server; submits, streams",
-    "store": "processor time of a call in a run's journal in PostgreSQL, over that in SQLite",
     "precision": "tokens a second of the embedded engine with weights in int8, over those in bf16",
 }
 """Name to what it measures. `evals/bench/NAME.py` holds `Options`, `TINY` and `measure`."""

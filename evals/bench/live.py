@@ -74,7 +74,7 @@ class Tap:
             raise BenchError(f"model {backend.name} names no server: write vllm:NAME@http://HOST:8000/v1")
         http = HttpJson({"Authorization": f"Bearer {api_key()}"})
         servers = tuple(self._server(backend, server, http) for server in backend.servers)
-        return replace(backend, servers=servers, listed=None)
+        return replace(backend, servers=servers)
 
     def _server(self, backend: Backend, server: Server, http: HttpJson) -> Server:
         async def post(body: Body) -> Any:

@@ -13,7 +13,6 @@ from serving.abilities import Abilities, is_limit_too_low
 from serving.batches.provider import BatchModel
 from serving.call import CallParameters as CallParameters
 from serving.call import Constraint as Constraint
-from serving.endpoint_file import ListedServers
 from serving.errors import CallError, classify
 from serving.messages import Answer, Message, max_prompt_tokens, with_counts
 from serving.model_name import ModelName
@@ -67,7 +66,6 @@ class Backend:
 
     Attributes:
         servers: Where it answers at the start; several serve the same weights.
-        listed: The same as a file lists them now, None where they stay.
         revision: What is known of the weights, for the journal and the run manifest.
         constraints: How replies can be constrained to a schema, the best first; requests use the first.
         many_samples: Whether one request can bring several samples (`n`).
@@ -109,12 +107,6 @@ class Backend:
     describe: Callable[[], Awaitable[None]] | None = None
     effort: Effort | None = None
     batches: BatchModel | None = None
-    listed: ListedServers[Server] | None = None
-
-    @property
-    def serving(self) -> tuple[Server, ...]:
-        """Where it answers now."""
-        return self.servers if self.listed is None else self.listed.servers
 
     @property
     def weighs_choices(self) -> bool:

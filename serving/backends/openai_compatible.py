@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from cases.texts import plural
 from serving import traffic
 from serving.abilities import Abilities
 from serving.addresses import host_of
@@ -23,7 +22,6 @@ from serving.backends.openai_protocol import (
     request_body,
     vllm_effort_fields,
 )
-from serving.endpoint_file import ListedServers
 from serving.errors import CallError, ModelError, classify, redirected
 from serving.gate import demand_route
 from serving.keys import api_key
@@ -70,26 +68,9 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
     lengths = [look.context_length for look in reached if look.context_length is not None]
     # A conversation must fit wherever it is sent.
     length = min(lengths) if lengths else None
-    listed = None
-    if name.endpoint_file is not None:
-
-        async def admit(url: str) -> Server:
-            demand_route(url, f"model {str(name)!r}")
-            look = await _look(name, url, key, key_variable)
-            if isinstance(look, _Look) and look.unlisted:
-                raise ModelError(look.unlisted)
-            if isinstance(look, _Look) and None not in (length, look.context_length):
-                assert length is not None and look.context_length is not None
-                if look.context_length < length:
-                    context = plural(look.context_length, "token")
-                    raise ModelError(f"its context has {context}, the others' {length:,}")
-            return _server(name, url, http, key_variable, is_vllm, look)
-
-        listed = ListedServers(name.endpoint_file, key_variable, admit, servers)
     return Backend(
         name=name,
         servers=servers,
-        listed=listed,
         constraints=_VLLM if is_vllm else _OTHERS,
         many_samples=True,
         may_try_seed=not is_vllm,
@@ -97,7 +78,7 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         start_connections=16,
         max_connections=128,
         context_length=length,
-        count_tokens=_vllm_token_counter(name, http, servers, listed) if is_vllm else None,
+        count_tokens=_vllm_token_counter(name, http, servers) if is_vllm else None,
         probes=True,
         unlisted=next((look.unlisted for look in reached if look.unlisted), ""),
         abilities=Abilities(efforts=OPENAI_EFFORTS),
@@ -228,18 +209,12 @@ async def _get(url: str, key: str) -> bytes:
 
 
 def _vllm_token_counter(
-    name: ModelName, http: HttpJson, servers: Sequence[Server], listed: ListedServers[Server] | None
+    name: ModelName, http: HttpJson, servers: Sequence[Server]
 ) -> Callable[[Sequence[Message]], Awaitable[int]]:
     """Ask vLLM's own tokenizer; its route stands beside `/v1`. All servers have the same."""
-    urls: list[str] = []
+    urls = [f"{server.endpoint.removesuffix('/v1')}/tokenize" for server in servers]
 
     async def count(messages: Sequence[Message]) -> int:
-        current = [
-            f"{server.endpoint.removesuffix('/v1')}/tokenize"
-            for server in (servers if listed is None else listed.servers)
-        ]
-        # One that failed stays behind the others.
-        urls[:] = [url for url in urls if url in current] + [url for url in current if url not in urls]
         turns = [{"role": message.role, "content": message.text} for message in messages]
         failure: CallError | None = None
         for url in tuple(urls):

@@ -59,7 +59,6 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "corpus",
         "embedded",
         "service",
-        "store",
         "precision",
     }
 

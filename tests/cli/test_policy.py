@@ -24,7 +24,6 @@ from tests.goldens.outputs import commands
 
 URL = "http://gpu.example.org:8000/v1"
 MODEL = f"vllm:m@{URL}"
-STORE = "postgresql://ann:secret@db.example.org/night"
 EMBEDDING = ("--embedding", f"openai:m@{URL}")
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
 
@@ -97,7 +96,6 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             ("tamu", SAMPLES / "batch.xml", "--model", MODEL, *pool),
             ("tamu", cases, "--model", MODEL, "--dry-run"),
             ("tamu", cases, "--model", f"batch:{MODEL}"),
-            ("tamu", cases, "--model", "scripted:auto", "--recipe", recipe, "--store", STORE),
             ("tamu", cases, "--model", "scripted:auto", "--model", "label=batch:openai:gpt-5"),
         ],
         ("api",): [(folder, "--model", MODEL, "--port", "0")],

@@ -28,9 +28,6 @@ def test_compose_names_what_is_there() -> None:
     version, vllm = PROJECT["project"]["version"], PROJECT["project"]["optional-dependencies"]["vllm"][0]
     assert compose["services"]["evigraph"]["image"] == f"evigraph:{version}"
     assert compose["services"]["vllm"]["image"] == f"vllm/vllm-openai:v{vllm.partition('==')[2]}"
-    # The database is there for those who ask for it, and the image can talk to it.
-    assert compose["services"]["postgres"]["profiles"] == ["store"]
-    assert 'ARG EXTRAS="[postgresql]"' in (ROOT / "deploy" / "Dockerfile").read_text()
     build = compose["services"]["evigraph"]["build"]
     assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
 

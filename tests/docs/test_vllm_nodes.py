@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.endpoint_file import read_endpoints
+from serving.model_name import parse_model_name
 from tests.evigraph import program
 from tests.serving_vllm.test_recipes import PARSE
 from tests.stand_in_vllm import make_model
@@ -35,7 +35,7 @@ def start(folder: Path, model: str = MODEL, **environment: str) -> subprocess.Co
     python.write_text(RECORDS.format(python=sys.executable, folder=str(folder)))
     python.chmod(0o700)
     return subprocess.run(
-        [shutil.which("bash") or "bash", SCRIPT, model, folder / "endpoints.txt"],
+        [shutil.which("bash") or "bash", SCRIPT, model],
         env={**os.environ, "PYTHON": str(python), "LOGS": str(folder), **environment},
         capture_output=True,
         text=True,
@@ -55,29 +55,27 @@ def started(folder: Path) -> list[tuple[str, list[str]]]:
         ("1", ["0", "1", "2", "3", "4", "5", "6", "7"]),
     ],
 )
-def test_replicas_share_no_gpu_and_each_is_listed(tmp_path: Path, gpus: str, expected: list[str]) -> None:
+def test_replicas_share_no_gpu_and_each_is_named(tmp_path: Path, gpus: str, expected: list[str]) -> None:
     ended = start(tmp_path, REPLICA_GPUS=gpus)
     assert ended.returncode == 0, ended.stderr
     replicas = started(tmp_path)
     assert [devices for devices, _ in replicas] == expected
-    listed = [f"http://127.0.0.1:{8000 + number}/v1" for number in range(len(expected))]
-    assert list(read_endpoints(tmp_path / "endpoints.txt", "KEY")) == listed
+    urls = tuple(f"http://127.0.0.1:{8000 + number}/v1" for number in range(len(expected)))
+    name = parse_model_name(ended.stdout.strip())
+    assert (name.identity, name.base_urls) == (f"vllm:{MODEL}", urls)
     for _, command in replicas:
         assert command[command.index("--tensor-parallel-size") + 1] == gpus
 
 
-def test_two_nodes_are_in_one_file(tmp_path: Path) -> None:
-    assert start(tmp_path, NODE="gpu01").returncode == 0
-    assert start(tmp_path, NODE="gpu02", APPEND="1").returncode == 0
-    assert read_endpoints(tmp_path / "endpoints.txt", "KEY") == tuple(
-        f"http://{node}:{port}/v1" for node in ("gpu01", "gpu02") for port in (8000, 8001)
-    )
+def test_a_node_is_named_as_the_run_reaches_it(tmp_path: Path) -> None:
+    ended = start(tmp_path, NODE="gpu01")
+    assert ended.stdout == f"vllm:{MODEL}@http://gpu01:8000/v1,http://gpu01:8001/v1\n"
 
 
 def test_gpus_that_do_not_come_out_even_are_refused(tmp_path: Path) -> None:
     ended = start(tmp_path, REPLICA_GPUS="3")
     assert (ended.returncode, ended.stderr) == (2, "GPUS=8 is no multiple of REPLICA_GPUS=3\n")
-    assert not (tmp_path / "endpoints.txt").exists()
+    assert not started(tmp_path)
 
 
 def test_the_script_lints() -> None:

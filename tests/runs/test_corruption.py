@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import sqlite3
+import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,9 @@ from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, pack_line
 from runs.index import INDEX
 from runs.manifest import RunError
 from runs.trace_file import TRACE, pack
-from serving.journal import CallCount, Journal
-from serving.journal_tables import TABLES, CallRow
+from serving.journal import CallCount
+from serving.journal_repair import look
+from serving.journal_tables import TABLES, CallRow, Texts, create
 from tests.evigraph import edit_manifest, evigraph
 from tests.runs.corruption import Outcome, make_runs, outcome
 
@@ -86,7 +90,7 @@ def test_a_log_that_was_deleted_is_named_and_nothing_is_folded_in(
     assert refused.code == 2 and "evigraph check" in refused.line
 
 
-def test_damage_in_the_middle_of_a_log_loses_only_what_stood_there(
+def test_damage_in_the_middle_of_a_log_loses_what_comes_after_it(
     made: dict[str, Path], tmp_path: Path
 ) -> None:
     run = copied(made["killed"], tmp_path)
@@ -96,10 +100,11 @@ def test_damage_in_the_middle_of_a_log_loses_only_what_stood_there(
     content[place : place + 4] = b"\xff\xff\xff\xff"
     log.write_bytes(content)
     stored = CallCount(run / CALLS).read()
-    assert any("calls.sqlite-wal: damaged from byte" in one for one in check(RunFolder(run)).faults)
+    found = check(RunFolder(run))
+    assert any(f"of {stored} stored replies are missing" in one for one in found.faults)
     repair_run(run)
-    # SQLite by itself reads the first half alone.
-    assert CallCount(run / CALLS).read() > 0.8 * stored
+    assert 0 < CallCount(run / CALLS).read() == stored - found.lost_calls < stored
+    assert check(RunFolder(run)).faults == []
 
 
 def test_a_reply_that_was_changed_on_disk_is_not_replayed(run: Path) -> None:
@@ -111,15 +116,54 @@ def test_a_reply_that_was_changed_on_disk_is_not_replayed(run: Path) -> None:
     assert found.lost_calls == changed and f"{changed} replies are damaged" in found.faults[0]
 
 
-def test_a_first_page_that_is_lost_costs_no_reply(run: Path) -> None:
+def test_a_first_page_that_is_lost_costs_the_replies_and_no_result(run: Path, tmp_path: Path) -> None:
     content = (run / CALLS).read_bytes()
     (run / CALLS).write_bytes(bytes(4096) + content[4096:])
     before = CallCount(run / CALLS).read()
     assert "file is not a database" in " ".join(check(RunFolder(run)).faults)
+    cases = (run / CASES).read_bytes()
+    assert repair_run(run).found.lost_calls == before
+    assert evigraph("resume", run, folder=tmp_path).code == 0
+    assert (run / CASES).read_bytes() == cases
+    assert check(RunFolder(run)).faults == []
+
+
+def test_a_journal_that_is_cut_keeps_the_replies_that_can_be_read(run: Path) -> None:
+    content = (run / CALLS).read_bytes()
+    (run / CALLS).write_bytes(content[: len(content) * 3 // 4])
+    before = CallCount(run / CALLS).read()
+    assert check(RunFolder(run)).faults
     repair_run(run)
-    journal = Journal(run / CALLS)
-    assert journal.count() == before
-    journal.close()
+    assert 0 < CallCount(run / CALLS).read() < before
+    assert check(RunFolder(run)).faults == []
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_count_that_was_deleted_is_named_and_made_anew(run: Path, *, empty: bool) -> None:
+    count = CallCount(run / CALLS)
+    before = count.read()
+    count.path.write_bytes(b"") if empty else count.path.unlink()
+    found = check(RunFolder(run))
+    assert (found.faults, found.lost_calls) == ([f"{count.path.resolve()}: the file is missing"], 0)
+    repair_run(run)
+    assert (count.read(), check(RunFolder(run)).faults) == (before, [])
+
+
+def test_a_look_at_a_journal_does_not_hold_its_texts_in_memory(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    with closing(sqlite3.connect(tmp_path / CALLS)) as database:
+        create(database)
+        texts = Texts(database)
+        for _ in range(400):
+            texts.number(draw.randbytes(25_000).hex())
+        database.commit()
+    tracemalloc.start()
+    try:
+        look(tmp_path / CALLS)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000 < (tmp_path / CALLS).stat().st_size
 
 
 def test_a_manifest_is_taken_from_its_copy(run: Path) -> None:

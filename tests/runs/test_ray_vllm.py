@@ -109,8 +109,7 @@ def _is_well(server: Served) -> bool:
 @contextmanager
 def _running(folder: Path, out: str, servers: list[Served]) -> Iterator[subprocess.Popen[bytes]]:
     (folder / "short.yaml").write_text(RECIPE)
-    (folder / "endpoints.txt").write_text("".join(f"{server.url}\n" for server in servers))
-    model = f"vllm:{NAME}@file:endpoints.txt"
+    model = f"vllm:{NAME}@{','.join(server.url for server in servers)}"
     words = ["tamu", str(SAMPLES), "--recipe", "short.yaml", "--limit", str(CASES), "--model", model]
     # Without probes, all that servers answer is of the run.
     cluster = ["--on", "ray", "--workers", "2", "--max-connections", "4", "--no-probe"]

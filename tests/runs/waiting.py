@@ -101,15 +101,20 @@ class Place:
 
         return asyncio.run(go())
 
-    def resume(self, watcher: Watching | None = None, *, again: bool = False) -> RunFolder:
+    def resume(self, watcher: Watching | None = None, *, out: str = "run", again: bool = False) -> RunFolder:
         async def go() -> RunFolder:
             stop, seen = asyncio.Event(), watcher or Watching()
             if again:
                 return await retry(
-                    self.run, Options("retry", limits=FIRM), models=None, stop=stop, watcher=seen
+                    self.folder / out, Options("retry", limits=FIRM), models=None, stop=stop, watcher=seen
                 )
             return await resume(
-                self.run, Options("resume", limits=FIRM), recipe=None, models=None, stop=stop, watcher=seen
+                self.folder / out,
+                Options("resume", limits=FIRM),
+                recipe=None,
+                models=None,
+                stop=stop,
+                watcher=seen,
             )
 
         return asyncio.run(go())

@@ -107,6 +107,8 @@ def test_a_recorded_name_is_read_though_its_provider_is_gone() -> None:
     assert "unknown provider 'gone'" in refused(text)
     assert recorded_name(text) == ModelName("gone", "org/model", "http://host/v1")
     assert str(recorded_name(f"batch:{text}")) == f"batch:{text}"
+    # An earlier version took a file of addresses.
+    assert recorded_name("vllm:org/model@file:/data/endpoints.txt") == ModelName("vllm", "org/model")
     with pytest.raises(ModelError, match="not of the form provider:name"):
         recorded_name("model")
 

@@ -72,7 +72,6 @@ def hold(*hosts: str) -> None:
         ({"http_proxy": "http://p:1"}, "http://localhost.:8000", None),
         ({"http_proxy": "http://p:1"}, "http://[::1]:8000", None),
         ({"http_proxy": "http://p:1"}, "http://0x7f.1:8000", None),
-        ({"http_proxy": "http://p:1"}, "postgresql://gpu01/night", None),
         ({}, "http://gpu01", None),
     ],
 )

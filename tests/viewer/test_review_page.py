@@ -196,7 +196,7 @@ def test_a_waiting_case_names_what_votes_differ_on_and_then_how_it_goes_on(ann: 
     )
     assert waiting.xpath("./a/text()") == ["2", "3"]
     ann.review("k1", labels_right="on")
-    assert "continues by itself while the run goes on" in ann.page("k1").text_content()
+    assert "continues by itself once the session has ended" in ann.page("k1").text_content()
 
 
 def test_rows_carry_states_only_while_the_reader_lacks_them(ann: Reviewer, run: RunWriter) -> None:

@@ -1,1 +1,0 @@
-"""What a run keeps in a PostgreSQL database; needs `evigraph[postgresql]`."""

@@ -1,1 +1,0 @@
-"""The tables of a shared run by revision; alembic runs them in order."""

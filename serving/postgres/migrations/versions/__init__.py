@@ -1,1 +1,0 @@
-"""One file a revision; a table is changed by a further one."""
