@@ -136,7 +136,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
-    *("card", "cases import", "merge", "plan kubernetes", "plan slurm"),
+    *("card", "cases import", "merge"),
     "purge",
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
