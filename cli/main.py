@@ -34,7 +34,7 @@ _PANELS = {
     ),
     "Data and rankers": (
         *("cases", "scan", "demos", "corpus", "index", "pairs"),
-        *("train", "rank", "retrieval", "rankings", "verify"),
+        *("train", "rank", "rankings", "verify"),
     ),
     "Models": ("models", "serve"),
 }
