@@ -470,7 +470,7 @@ def record_pages(recorder: Recorder) -> None:
     recorder.file("viewer/demo/call.html", f"demo-pages/demo/calls/{call.name}")
     recorder.command("viewer/redacted/bundle", "view", "timeaware", "--bundle", "redacted", "--redact")
     recorder.file("viewer/redacted/case.html", "redacted/timeaware/cases/000001.html")
-    for run in ("tamu", "heids-post-generation", "timeaware"):
+    for run in ("tamu", "heids-post-generation"):
         recorder.command(f"{run}/analyse-page", "analyse", run, "--html", f"{run}.html")
         recorder.file(f"{run}/analyse.html", f"{run}.html")
 
