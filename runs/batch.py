@@ -260,9 +260,7 @@ async def run_batch(
                     keep_going=options.keep_going,
                     only=only,
                 )
-                async with shown_while_running(
-                    folder.home, progress, watcher, expected, client.dispatcher.sent
-                ):
+                async with shown_while_running(folder.home, progress, watcher, client.dispatcher.sent):
                     if rounds is None:
                         finished = await batch.run(cases_at_once_of(assembly, options, cluster), stop)
                     else:

@@ -136,7 +136,7 @@ async def run_shared(
         at_once = cases_at_once_of(assembly, options)
         runner = _Runner(shared, assembly, client, progress, watcher, expected, only_reviewed, at_once)
         try:
-            async with shown_while_running(folder.path, progress, watcher, expected):
+            async with shown_while_running(folder.path, progress, watcher):
                 await runner.run(stop)
         finally:
             await client.aclose()
