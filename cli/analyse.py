@@ -14,7 +14,6 @@ from cli.terminal import print_json, print_line
 if TYPE_CHECKING:
     from evals.analysis.attribution import AttributionSweep
     from evals.analysis.report import Analysis
-    from evals.verdicts.tables import VerdictTables
     from runs.folder import RunFolder
 
 _NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
@@ -39,20 +38,18 @@ def analyse(
 
     For a run whose answers were attributed afterwards it analyses citations: thresholds and weights.
 
-    The default key is the run's; without any, agreement and reflection remain. For a run of timeaware it
-    makes the tables of the paper: verdicts by documents, sentences, years and citations that count.
+    The default key is the run's; without any, agreement and reflection remain.
 
     Example: evigraph analyse out/2026-11-21T10-15-tamu-ab12 --html votes.html
     """
-    from cli.print_analysis import print_analysis, print_attribution, print_verdicts
+    from cli.print_analysis import print_analysis, print_attribution
     from evals.analysis.attribution import was_attributed
     from evals.pages.page import write_page
     from evals.scoring.gold import gold_of_run
-    from evals.verdicts.scores import gives_verdicts
     from runs.folder import RunFolder
 
     folder = RunFolder(run)
-    found: Analysis | AttributionSweep | VerdictTables
+    found: Analysis | AttributionSweep
     if was_attributed(folder):
         if tune_on is not None:
             raise typer.BadParameter("--tune-on chooses a vote threshold, and this run has no votes")
@@ -62,13 +59,6 @@ def analyse(
 
         found = attribution_sweep(folder, gold_of_run(folder, key or (), cases or ()))
         page, show = partial(render_attribution, found), partial(print_attribution, found)
-    elif gives_verdicts(folder):
-        if tune_on is not None:
-            raise typer.BadParameter("--tune-on is for runs with votes on evidence; this one gives verdicts")
-        from evals.verdicts.tables import make_tables, render
-
-        found = make_tables(folder, cases or ())
-        page, show = partial(render, found), partial(print_verdicts, found)
     else:
         from evals.analysis.render import render_analysis
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,7 @@ from cli.options import JsonOption
 from cli.terminal import output, print_json, print_message, safe
 
 if TYPE_CHECKING:
-    from evals.bench.benchmark import Result
+    from evals.bench.benchmark import Result, Suite
 
 
 def bench(
@@ -30,17 +29,6 @@ def bench(
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="For latency: seconds that the server takes per call.")
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="For corpus and index: documents to use. (default: invented ones)", metavar="PATH"),
-    ] = None,
-    curve: Annotated[
-        Path | None,
-        typer.Option(
-            help="For corpus and index: write an SVG plot of cost by size. This takes minutes.",
-            metavar="FILE",
-        ),
-    ] = None,
     tiny: Annotated[
         bool,
         typer.Option("--tiny", help="The smallest run: it shows that everything works and measures nothing."),
@@ -54,10 +42,10 @@ def bench(
 
     Example: evigraph bench overhead --json
     """
-    from evals.bench.benchmark import run
+    from evals.bench.benchmark import INSTALLATION, run
 
     if list_all:
-        _print_list(as_json)
+        print_list(INSTALLATION, as_json=as_json)
         return
     if name is None:
         raise typer.BadParameter("name a benchmark, or list them: evigraph bench --list")
@@ -67,33 +55,28 @@ def bench(
         "repeats": repeats,
         "max_connections": max_connections,
         "seconds": seconds,
-        "data": data,
-        "curve": curve,
     }
     given = {option: value for option, value in options.items() if value is not None}
     result = run(name, given, tiny=tiny, report=lambda text: print_message(text))
+    print_result(result, as_json=as_json)
+
+
+def print_list(suite: Suite, *, as_json: bool) -> None:
+    """Print the benchmarks of a suite."""
     if as_json:
-        print_json(result.as_json())
-    else:
-        _print_result(result)
-
-
-def _print_list(as_json: bool) -> None:
-
-    from cli.terminal import output
-    from evals.bench.benchmark import BENCHMARKS
-
-    if as_json:
-        print_json({"benchmarks": BENCHMARKS})
+        print_json({"benchmarks": suite.benchmarks})
         return
     table = Table("benchmark", "what it measures", box=None, pad_edge=False, header_style="bold")
-    for name, summary in BENCHMARKS.items():
+    for name, summary in suite.benchmarks.items():
         table.add_row(name, summary)
     output().print(table)
 
 
-def _print_result(result: Result) -> None:
-
+def print_result(result: Result, *, as_json: bool) -> None:
+    """Print a result as a table, or as one JSON object."""
+    if as_json:
+        print_json(result.as_json())
+        return
     table = Table(title=result.benchmark, title_justify="left", box=None, pad_edge=False, show_header=False)
     for part in (result.numerator, result.denominator):
         table.add_row(safe(part.name), f"{part.value:,.4g} {part.unit}")

@@ -21,6 +21,10 @@ _ASSUMED = (
     "assumed: labels a quarter essential, answers and questions of four fifths of the word limit,"
     " two citations a sentence"
 )
+_HOURS = (
+    "at most {hours:g} for each round of batches, mostly far less; a reflection waits for its vote, an answer"
+    " for its evidence, and a correction for what it corrects"
+)
 _THINKING = "assumed by effort; models vary by a factor of ten"
 
 
@@ -63,7 +67,7 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
             "cases_within_cost": estimate.cases_within_cost,
         },
         "answer_corrections": None if correction is None else {"counted": False, **correction._asdict()},
-        **_rounds_as_object(estimate),
+        **_batches_as_object(estimate),
         "whole_input": {
             "cases": estimate.input_cases,
             "calls": estimate.scaled(total.calls),
@@ -73,18 +77,10 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _rounds_as_object(estimate: Estimate) -> dict[str, Any]:
-    if not estimate.rounds:
+def _batches_as_object(estimate: Estimate) -> dict[str, Any]:
+    if not estimate.batched:
         return {}
-    rounds = [
-        {"calls": one.calls, "input_tokens": one.input_tokens, "output_tokens": one.output_tokens}
-        for one in estimate.rounds
-    ]
-    return {
-        "rounds": rounds,
-        "online_cost": estimate.online_cost,
-        "most_hours": estimate.hours * len(estimate.rounds),
-    }
+    return {"online_cost": estimate.online_cost, "hours_a_round": estimate.hours}
 
 
 def _counts(part: Tally) -> dict[str, Any]:
@@ -142,12 +138,9 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
                 f" and there are at most {correction.most:,}",
             )
         )
-    for number, one in enumerate(estimate.rounds, start=1):
-        tokens = f"{plural(one.input_tokens, 'token')} read, {one.output_tokens:,} written"
-        notes.append((f"round {number}", f"{plural(one.calls, 'call')}, {tokens}"))
-    if estimate.rounds:
-        notes.append(("hours", _hours(estimate)))
-    if estimate.cost is not None and estimate.rounds:
+    if estimate.hours:
+        notes.append(("hours", _HOURS.format(hours=estimate.hours)))
+    if estimate.cost is not None and estimate.batched:
         notes.append(("online", f"{estimate.online_cost:.4g} without batches"))
     if estimate.cost is not None:
         unpriced = f"; no price for {', '.join(estimate.unpriced)}" if estimate.unpriced else ""
@@ -164,16 +157,6 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
             )
         )
     return notes
-
-
-def _hours(estimate: Estimate) -> str:
-    rounds = len(estimate.rounds)
-    if not estimate.hours:
-        return f"{plural(rounds, 'round')}, each a file that is exported, answered elsewhere, and imported"
-    return (
-        f"{plural(rounds, 'round')}, each after the one before: at most {estimate.hours:g} h each,"
-        f" {estimate.hours * rounds:g} h together, mostly far less; each correction adds one for its case"
-    )
 
 
 def _read(total: Tally) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PANELS = {
     "Run cases": (
         *("ask", "run", "resume", "retry", "status", "rerun", "review", "check", "purge"),
-        *("merge", "plan", "api"),
+        *("merge", "api"),
     ),
     "Look at runs and systems": (
         *("show", "runs", "view", "users", "audit"),
@@ -34,7 +34,7 @@ _PANELS = {
     ),
     "Data and rankers": (
         *("cases", "scan", "demos", "corpus", "index", "pairs"),
-        *("train", "rank", "retrieval", "rankings", "verify"),
+        *("train", "rank", "rankings", "verify"),
     ),
     "Models": ("models", "serve"),
 }

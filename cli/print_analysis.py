@@ -1,4 +1,4 @@
-"""Analyses of votes, citations and verdicts for people."""
+"""Analyses of votes and citations for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from evals.analysis.sweep import EvidenceScores
 from evals.analysis.voted_cases import Agreement
 from evals.pages.page import FEW_CASES
 from evals.scoring.score import weak_note
-from evals.verdicts.tables import VerdictTables, narrow_table
 from ranking.measures import PrecisionRecallF1
 
 _NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
@@ -126,22 +125,3 @@ def print_attribution(found: AttributionSweep) -> None:
         " cites; uncited: cases without a citation; * the recipe's"
     )
     _print_few(found.labelled_cases)
-
-
-def print_verdicts(found: VerdictTables) -> None:
-    """Each table of the paper with macro averages."""
-    print_line(f"{found.run}: {found.caption}", soft_wrap=True)
-    if found.questions < FEW_CASES:
-        print_line(f"few questions ({found.questions}): see the intervals")
-    for one in found.tables:
-        print_line()
-        table = narrow_table(one)
-        print_table(table, title=table.title.lower())
-        if one.left_out:
-            print_line(f"  the run did not read far enough for {', '.join(one.left_out)}")
-        if one.note:
-            print_line(f"  {one.note}")
-    print_line(
-        "\nread: passages, mean; none: questions without one; answers: yes, no and unknown, or yes and no;"
-        " P, R, F1: macro averages"
-    )

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from cli.options import ExampleFormat, ExamplesArgument, FormatOption, JsonOption, KeyOption
-from cli.terminal import output, plural, print_json, print_line, print_message, safe
+from cli.terminal import output, plural, print_json, print_line, print_message, print_table, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +58,12 @@ def rank(
             help="Write a submission to subtask 2 of ArchEHR-QA 2026 as well (.zip or .json).", metavar="FILE"
         ),
     ] = None,
+    by_cutoff: Annotated[
+        bool,
+        typer.Option(
+            "--by-cutoff", help="Score fixed sizes and truncations of the same rankings as well, in a table."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank the sentences of each example for its query, select some, and score the selection.
@@ -68,6 +74,8 @@ def rank(
     Example: evigraph rank bm25 cases.xml --out ranked.jsonl
     """
     from cli.progress import progress
+    from evals.rankings.by_cutoff import as_json as cutoff_objects
+    from evals.rankings.by_cutoff import cutoff_table, score_by_cutoff
     from evals.rankings.scores import score_rows
     from evals.submissions import check_target, write_ranked
     from ranking.cutoffs import cutoff_text
@@ -86,7 +94,7 @@ def rank(
     try:
         with progress("examples", len(examples)) as shown:
             rows = _shown(rank_examples(loaded, rule, examples, file), shown)
-            scores = score_rows(_kept(rows, kept) if submission else rows)
+            scores = score_rows(_kept(rows, kept) if submission or by_cutoff else rows)
         if file is not None:
             file.finish(ROW)
     except KeyboardInterrupt:
@@ -97,10 +105,15 @@ def rank(
         if file is not None:
             file.close()
     faults = write_ranked(submission, kept, examples) if submission else []
+    cutoffs = score_by_cutoff(kept) if by_cutoff and scores.values else []
     if as_json:
-        print_json(_fields(loaded.identity, rule, split, scores, out, None if faults else submission))
+        fields = _fields(loaded.identity, rule, split, scores, out, None if faults else submission)
+        print_json({**fields, "by_cutoff": cutoff_objects(cutoffs)} if by_cutoff else fields)
     else:
         _print(loaded.identity, rule, scores, out, None if faults else submission)
+        if cutoffs:
+            print_line()
+            print_table(cutoff_table(cutoffs))
     if faults:
         _refuse(faults)
 

@@ -1,7 +1,7 @@
-"""`audit.jsonl`: who did what with a run; lines are only added, and each is sealed with those before it.
+"""`audit.jsonl`: who did what with a run; lines are only added.
 
-The seal of a line is the SHA-256 of the seal before it and of the line's own fields, so whoever changes, adds
-or takes out a line changes all that follow. No line holds a text of a case, a prompt or a reply.
+No line holds a text of a case, a prompt or a reply. The log proves nothing: whoever can write the file can
+change it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import platform
 import pwd
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -43,10 +41,8 @@ Event = (
 
 _acting: ContextVar[str] = ContextVar("acting", default="")
 
-_FIRST = "0" * 64
-_SEAL = re.compile(rb', "sha256": "([0-9a-f]{64})"\}\Z')
-_TAIL = 1 << 20
-"""Bytes from the end in which the last line is looked for."""
+_SEAL = "sha256"
+"""A field with which earlier versions ended each line."""
 
 
 class AuditLine(NamedTuple):
@@ -55,7 +51,7 @@ class AuditLine(NamedTuple):
     Attributes:
         number: From 1.
         fields: As they were written; None where the line cannot be read.
-        fault: Empty where the line is what was written, after the lines before it.
+        fault: Empty where it can.
     """
 
     number: int
@@ -85,9 +81,8 @@ def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
         # Where a file system has no locks, lines are still written in one go.
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
-        before, torn = _last_seal(file.fileno())
-        line = _sealed(before, {"at": utc_now(), "event": event, **_who(person), **facts})
-        content = b"\n" * torn + line + b"\n"
+        line = json.dumps({"at": utc_now(), "event": event, **_who(person), **facts})
+        content = b"\n" * _is_torn(file.fileno()) + line.encode() + b"\n"
         with named_in_errors(run / AUDIT):
             if os.write(file.fileno(), content) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -144,7 +139,7 @@ def record_end(run: Path, status: str, cases: int, hosts: Mapping[str, Traffic])
 
 
 def read_audit(run: Path) -> Iterator[AuditLine]:
-    """The lines of the log, each held against those before it; none where there is no log.
+    """The lines of the log; none where there is no log.
 
     Raises:
         RunError: It cannot be read.
@@ -159,35 +154,25 @@ def _read_log(path: Path) -> Iterator[AuditLine]:
         return
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
-    before = _FIRST
-    for number, raw in enumerate(content.splitlines(keepends=True), start=1):
-        line = raw.removesuffix(b"\n")
-        fields, stated = _opened(line)
-        if fields is None:
-            fault = "it is no line of this log" if raw.endswith(b"\n") else "it breaks off"
-        elif stated != _seal(before, fields):
-            fault = "it was changed, or lines before it were changed, added or taken out"
-        else:
-            fault = "" if raw.endswith(b"\n") else "its end is missing"
-        yield AuditLine(number, fields, fault)
-        before = stated
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
+        fields = _fields(line)
+        fault = "it is no line of this log" if line.endswith(b"\n") else "it breaks off"
+        yield AuditLine(number, fields, "" if fields is not None else fault)
 
 
-def record_merge(
-    run: Path, shards: Sequence[str], logs: Mapping[str, str], hosts: Mapping[str, Traffic]
-) -> None:
+def record_merge(run: Path, shards: Sequence[str], logs: Sequence[str], hosts: Mapping[str, Traffic]) -> None:
     """Record that a run was made of shards.
 
     Args:
         run: Its folder.
         shards: Theirs.
-        logs: The last seal of each log that is kept in `SHARD_LOGS`, by its name there.
+        logs: Names of the logs that are kept in `SHARD_LOGS`.
         hosts: What all their sessions sent where.
 
     Raises:
         OSError: It cannot be written.
     """
-    record(run, "merged", shards=[*shards], logs={**logs}, hosts=_as_fields(hosts))
+    record(run, "merged", shards=[*shards], logs=[*logs], hosts=_as_fields(hosts))
 
 
 def sent_by(run: Path) -> dict[str, Traffic]:
@@ -195,14 +180,8 @@ def sent_by(run: Path) -> dict[str, Traffic]:
     return _recorded([line.fields for line in read_audit(run) if line.fields is not None])
 
 
-def last_seal(log: Path) -> str:
-    """What the next line of a log would follow."""
-    with log.open("rb") as file:
-        return _last_seal(file.fileno())[0]
-
-
 def kept_logs(run: Path, lines: Iterable[AuditLine]) -> Iterator[tuple[Path, int, str]]:
-    """Hold the logs of shards that a merged run keeps against what its own log says of them.
+    """The logs of shards that a merged run keeps.
 
     Args:
         run: Its folder.
@@ -217,17 +196,11 @@ def kept_logs(run: Path, lines: Iterable[AuditLine]) -> Iterator[tuple[Path, int
     for line in lines:
         if line.fields is None or line.fields.get("event") != "merged":
             continue
-        for name, seal in line.fields["logs"].items():
+        for name in line.fields["logs"]:
             path = run / SHARD_LOGS / name
             found = list(_read_log(path))
-            broken = next((one for one in found if one.fault), None)
-            if not found:
-                yield path, 0, "it is missing"
-            elif broken is not None:
-                yield path, len(found), f"line {broken.number}: {broken.fault}"
-            else:
-                whole = last_seal(path) == seal
-                yield path, len(found), "" if whole else "lines at its end were added or taken out"
+            broken = next((f"line {one.number}: {one.fault}" for one in found if one.fault), "")
+            yield path, len(found), broken if found else "it is missing"
 
 
 def _who(person: str) -> dict[str, str]:
@@ -240,34 +213,21 @@ def _who(person: str) -> dict[str, str]:
     return {"user": user, "machine": platform.node(), **({"person": named[:200]} if named else {})}
 
 
-def _seal(before: str, fields: Mapping[str, Any]) -> str:
-    return hashlib.sha256(before.encode() + json.dumps(fields).encode()).hexdigest()
-
-
-def _sealed(before: str, fields: Mapping[str, Any]) -> bytes:
-    return b'%s, "sha256": "%s"}' % (json.dumps(fields).encode()[:-1], _seal(before, fields).encode())
-
-
-def _opened(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """The fields of a line, and the seal that the next line follows."""
-    found = _SEAL.search(line)
-    if found is None:
-        return None, hashlib.sha256(line).hexdigest()
+def _fields(line: bytes) -> dict[str, Any] | None:
     try:
-        fields = json.loads(line[: found.start()] + b"}")
+        fields = json.loads(line)
     except (ValueError, RecursionError):
-        fields = None
-    return fields if isinstance(fields, dict) else None, found[1].decode()
+        return None
+    if not isinstance(fields, dict) or "event" not in fields:
+        return None
+    fields.pop(_SEAL, None)
+    return fields
 
 
-def _last_seal(file: int) -> tuple[str, bool]:
-    """The seal that the next line follows, and whether the last line breaks off."""
+def _is_torn(file: int) -> bool:
+    """Whether the last line breaks off, as after a power cut."""
     length = os.fstat(file).st_size
-    tail = os.pread(file, min(length, _TAIL), max(0, length - _TAIL))
-    if not tail:
-        return _FIRST, False
-    torn = not tail.endswith(b"\n")
-    return _opened(tail.removesuffix(b"\n").rpartition(b"\n")[2])[1], torn
+    return length > 0 and os.pread(file, 1, length - 1) != b"\n"
 
 
 def _recorded(earlier: list[dict[str, Any]]) -> dict[str, Traffic]:

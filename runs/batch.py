@@ -196,9 +196,7 @@ async def run_batch(
                     keep_going=options.keep_going,
                     only=only,
                 )
-                async with shown_while_running(
-                    folder.home, progress, watcher, expected, client.dispatcher.sent
-                ):
+                async with shown_while_running(folder.home, progress, watcher, client.dispatcher.sent):
                     if rounds is None:
                         finished = await batch.run(_cases_at_once(assembly, options, cluster), stop)
                     else:

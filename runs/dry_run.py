@@ -7,14 +7,12 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from cases.records import Case, InvalidCase
 from runs.assemble import Assembly, Request, assemble
 from runs.batch import MAX_NOTICES, Options
 from runs.case_run import CaseResult, invalid_case, successors
-from runs.dry_rounds import REHEARSED, rehearse_rounds, sizes
 from runs.estimate import Correction, Estimate
 from runs.rehearsal import rehearse, writer
 from runs.servers import Servers
@@ -22,7 +20,7 @@ from runs.trace_file import Successors
 from runs.watcher import Progress, Watcher
 from serving.backends import Backend
 from serving.client import ModelClient
-from serving.dry_run import Tallies, Tally, TokenCounter, added, without_model
+from serving.dry_run import Tallies, TokenCounter, added, without_model
 from serving.journal import Journal
 from serving.limits import Limits
 from serving.messages import Message
@@ -77,10 +75,6 @@ async def _count_calls(
         journal.close()
     inputs, whole = assembly.manifest.inputs, assembly.source.selection.takes_all
     limits_of = [one.batches.provider.limits for one in assembly.backends.values() if one.batches]
-    rounds: list[Tally] = []
-    if limits_of:
-        first = (case for case in assembly.source if isinstance(case, Case))
-        rounds = sizes(await rehearse_rounds(assembly, [*islice(first, REHEARSED)]), tallies)
     return Estimate(
         system=assembly.recipe.system,
         cases=inputs.cases,
@@ -97,7 +91,6 @@ async def _count_calls(
         budget=options.budget,
         correction=correction,
         batched=frozenset(role for role, one in assembly.backends.items() if one.batches is not None),
-        rounds=tuple(rounds),
         price_share=max((one.price_share for one in limits_of), default=1.0),
         hours=max((one.hours for one in limits_of), default=0.0),
         not_sent=tuple(dict.fromkeys(text for one in backends.values() for text in one.abilities.not_sent)),

@@ -35,9 +35,8 @@ class Estimate:
         budget: What the user allows, and prices.
         correction: None where the recipe asks for no answer, or corrects none.
         batched: Roles whose models answer in batches.
-        rounds: What goes into batches together, in the order in which one round waits for another.
         price_share: Price of a call in a batch as a share of that online.
-        hours: After which a provider gives a batch up.
+        hours: After which a provider gives a batch up, and so the most that a round of batches takes.
         not_sent: Sentences on values of the recipe that the models do not take.
     """
 
@@ -52,7 +51,6 @@ class Estimate:
     budget: BudgetCaps = field(default_factory=BudgetCaps)
     correction: Correction | None = None
     batched: frozenset[Role] = frozenset()
-    rounds: tuple[Tally, ...] = ()
     price_share: float = 1.0
     hours: float = 0.0
     not_sent: tuple[str, ...] = ()

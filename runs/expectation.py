@@ -19,8 +19,6 @@ from serving.budget import Prices
 
 _SHOW_EVERY_S = 0.5
 _WRITE_EVERY_S = 2.0
-_REHEARSE_AFTER_S = 2.0
-"""Where the first case has ended by then, no rehearsal is needed."""
 
 LATE_S = 120.0
 """A request without a reply for so long is reported."""
@@ -30,7 +28,7 @@ _PRIOR_CASES = 2
 
 
 class Expectation:
-    """Calls that a case takes: a rehearsal of the first ones, then ever more what cases took."""
+    """Calls that a case takes: what cases took, beside a rehearsal of the first ones where there was one."""
 
     def __init__(
         self, assembly: Assembly, skipped: Collection[str], progress: Progress, prices: Prices
@@ -90,30 +88,20 @@ class LateReplies:
 
 @asynccontextmanager
 async def shown_while_running(
-    folder: Path, progress: Progress, watcher: Watcher, expected: Expectation, sent: Collection[float] = ()
+    folder: Path, progress: Progress, watcher: Watcher, sent: Collection[float] = ()
 ) -> AsyncIterator[None]:
     """Show progress while cases are under way, and leave it in the run's folder for the page.
 
     `sent` holds when each request left that has no reply yet, on the monotonic clock.
     """
-    tasks = [asyncio.create_task(_show(folder / PROGRESS, progress, watcher, sent))]
-    if progress.calls_a_case is None:
-        tasks.append(asyncio.create_task(_look_ahead(progress, expected)))
+    shown = asyncio.create_task(_show(folder / PROGRESS, progress, watcher, sent))
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        shown.cancel()
+        await asyncio.gather(shown, return_exceptions=True)
         with contextlib.suppress(OSError):
             (folder / PROGRESS).unlink(missing_ok=True)
-
-
-async def _look_ahead(progress: Progress, expected: Expectation) -> None:
-    await asyncio.sleep(_REHEARSE_AFTER_S)
-    if not progress.cases_ended:
-        # Without a forecast there is no time left, and nothing else is lost.
-        await expected.forecast()
 
 
 async def _show(path: Path, progress: Progress, watcher: Watcher, sent: Collection[float]) -> None:

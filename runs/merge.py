@@ -20,7 +20,7 @@ from cases.disks import writable
 from cases.selection import Shard, shard_index
 from cases.texts import plural
 from graph.system import find_system
-from runs.audit import AUDIT, SHARD_LOGS, last_seal, record_merge, sent_by
+from runs.audit import AUDIT, SHARD_LOGS, record_merge, sent_by
 from runs.check import check
 from runs.folder import (
     CALLS,
@@ -397,10 +397,10 @@ def _end_of_trace(shard: _Shard) -> int:
 
 
 def _keep_audits(shards: Sequence[_Shard], build: Path) -> None:
-    """Copy the logs of the shards, and begin the log of the run with what they end with."""
+    """Copy the logs of the shards, and begin the log of the run with what all of them sent."""
     folder = build / SHARD_LOGS
     folder.mkdir(mode=0o700)
-    logs: dict[str, str] = {}
+    logs: list[str] = []
     hosts: dict[str, Traffic] = {}
     for shard in shards:
         log = shard.run.path / AUDIT
@@ -408,7 +408,7 @@ def _keep_audits(shards: Sequence[_Shard], build: Path) -> None:
             continue
         name = f"{shard.part.index:04}.jsonl"
         _join(folder / name, [log])
-        logs[name] = last_seal(folder / name)
+        logs.append(name)
         for host, traffic in sent_by(shard.run.path).items():
             hosts[host] = hosts.get(host, Traffic()).plus(traffic)
     folders = [str(shard.run.path.resolve()) for shard in shards]

@@ -16,27 +16,14 @@ Report = Callable[[str], None]
 BENCHMARKS = {
     "overhead": "processor time of a model call in a batch run, over that of OpenAI's own client",
     "latency": "time of an ideal scheduler for a batch of slow calls, over the time that a run takes",
-    "batches": "processor time of a model call in a provider's batches, over that of the same call online",
     "ray": "time of a batch of slow calls in one process, over that on two workers of a Ray cluster",
     "saturation": "time of a run against a live server, over that of a bare replay of its requests",
     "naive": "time of serial calls with restated prompts against a live server, over that of a run",
-    "replies": "tokens that votes write as full maps of labels, over those of the essential ids alone",
-    "evaluation": "time of scoring a large run, over that of reading it; the other commands beside it",
     "memory": "growth of resident memory over a long batch",
-    "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
-    "merge": "time to merge eight shards into one run, over that of copying their files",
     "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
-    "truncation": "time of four rules that cut rankings by their scores, over one pass over those scores",
-    "corpus": "queries a second of a corpus, over those of rank_bm25 with the same formula; cost by size",
-    "index": "time to build an index of vectors, over that of the bare encoder; stores by size",
     "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
-    "service": "status requests a second of `evigraph api`, over those of its bare server; submits, streams",
-    "precision": "tokens a second of the embedded engine with weights in int8, over those in bf16",
 }
-"""Name to what it measures. `evals/bench/NAME.py` holds `Options`, `TINY` and `measure`."""
-
-FLAGS = ("model", "cases", "repeats", "max_connections", "seconds", "data", "curve")
-"""Options that the command line can set; the others of a benchmark belong to what it is."""
+"""Benchmarks of an installation: name to what it measures."""
 
 
 class BenchError(Exception):
@@ -123,21 +110,45 @@ class Benchmark(NamedTuple):
     measure: Callable[[Any, Report], Result]
 
 
-def load(name: str) -> Benchmark:
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Benchmarks that one command runs.
+
+    Attributes:
+        package: Has a module of each name, with `Options`, `TINY` and `measure`.
+        command: Begins messages about a benchmark's options.
+        benchmarks: Name to what it measures.
+        flags: Options that the command line can set; the others of a benchmark belong to what it is.
+    """
+
+    package: str
+    command: str
+    benchmarks: Mapping[str, str]
+    flags: tuple[str, ...]
+
+
+INSTALLATION = Suite(
+    "evals.bench", "bench", BENCHMARKS, ("model", "cases", "repeats", "max_connections", "seconds")
+)
+
+
+def load(name: str, suite: Suite = INSTALLATION) -> Benchmark:
     """Import a benchmark.
 
     Raises:
         BenchError: There is none of this name.
     """
-    if name not in BENCHMARKS:
-        near = difflib.get_close_matches(name, BENCHMARKS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BENCHMARKS)}"
+    if name not in suite.benchmarks:
+        near = difflib.get_close_matches(name, suite.benchmarks, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(suite.benchmarks)}"
         raise BenchError(f"no benchmark {name!r}; {hint}")
-    module = importlib.import_module(f"evals.bench.{name}")
+    module = importlib.import_module(f"{suite.package}.{name}")
     return Benchmark(module.Options, module.TINY, module.measure)
 
 
-def run(name: str, given: Mapping[str, Any], *, tiny: bool, report: Report) -> Result:
+def run(
+    name: str, given: Mapping[str, Any], *, tiny: bool, report: Report, suite: Suite = INSTALLATION
+) -> Result:
     """Run a benchmark.
 
     Args:
@@ -145,18 +156,19 @@ def run(name: str, given: Mapping[str, Any], *, tiny: bool, report: Report) -> R
         given: Options that the user set, by the names of its `Options`.
         tiny: Whether to use the options of the smallest run for all others.
         report: Called with a line about anything that takes long.
+        suite: Where it belongs.
 
     Raises:
         BenchError: It has no such option, lacks a required one, or could not measure.
     """
-    benchmark = load(name)
+    benchmark = load(name, suite)
     known = option_names(benchmark)
     if unknown := [option for option in given if option not in known]:
-        takes = ", ".join(_flag(option) for option in known if option in FLAGS)
-        raise BenchError(f"bench {name} takes no {_flag(unknown[0])}; its options: {takes}")
+        takes = ", ".join(_flag(option) for option in known if option in suite.flags)
+        raise BenchError(f"{suite.command} {name} takes no {_flag(unknown[0])}; its options: {takes}")
     values = {**(benchmark.tiny if tiny else {}), **given}
     if missing := [field.name for field in _required(benchmark) if field.name not in values]:
-        raise BenchError(f"bench {name} needs {_flag(missing[0])}")
+        raise BenchError(f"{suite.command} {name} needs {_flag(missing[0])}")
     return benchmark.measure(benchmark.options(**values), report)
 
 

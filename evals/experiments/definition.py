@@ -17,11 +17,10 @@ from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 from serving.fetched import InputPath
 
-Table = Literal["evidence", "3", "4", "6", "7", "bioasq-4", "bioasq-5"]
+Table = Literal["evidence", "3", "4", "6", "7"]
 """`evidence` compares recipes of any system by the evidence they find and what that costs.
 
-Or a table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence. Or of Verma et
-al. 2025 on BioASQ: 4 exact answers, 5 ideal answers."""
+Or a table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence."""
 
 CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{0,79}$")]
 """Also the name of the cell's folder."""

@@ -11,7 +11,6 @@ from cases.submissions.archehr import Prediction
 from cases.texts import plural
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
-from evals.bioasq.answer_tables import make_answer_table
 from evals.experiments.definition import Experiment, Table
 from evals.experiments.evidence import EvidenceRow, evidence_row, make_evidence_table
 from evals.experiments.render import as_csv, as_markdown, as_page
@@ -50,16 +49,12 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
     tables = []
     notes_of_rows: list[str] = []
     for table, names in experiment.tables.items():
-        match table:
-            case "bioasq-4" | "bioasq-5":
-                runs = {name: cells.reported[name] for name in names if name in cells.reported}
-                made = make_answer_table(table, runs)
-            case "evidence":
-                made = _evidence_table(names, cells, resources, notes_of_rows)
-            case _:
-                scored = _scored(table, names, cells, resources, notes_of_rows)
-                made = make_table(table, scored)
-                notes_of_rows += [note for scores in scored.values() for note in scores.notes]
+        if table == "evidence":
+            made = _evidence_table(names, cells, resources, notes_of_rows)
+        else:
+            scored = _scored(table, names, cells, resources, notes_of_rows)
+            made = make_table(table, scored)
+            notes_of_rows += [note for scores in scored.values() for note in scores.notes]
         if made is not None:
             tables.append(made)
     notes = (*_notes(experiment, cells, tables), *dict.fromkeys(notes_of_rows))

@@ -29,8 +29,6 @@ TITLES: Mapping[Table, str] = {
     "4": "Evidence by model, strict micro",
     "6": "Answers by choice of demonstrations",
     "7": "Answers by recall of their evidence",
-    "bioasq-4": "Exact answers by shots, style and model",
-    "bioasq-5": "Ideal answers by shots, style and model",
 }
 
 _TEXT_COLUMNS = {"Overall": "overall_score", **COLUMNS}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +24,6 @@ from runs.folder import RunFolder
 from runs.manifest import recorded_recipe, recorded_source
 
 Classes = Literal[2, 3]
-
-Keep = Callable[[Sequence[EvidencePassage]], list[EvidencePassage]]
-"""Which of the passages that were read are counted."""
 
 NAMES: Mapping[Classes, tuple[Verdict, ...]] = {3: ("yes", "no", "unknown"), 2: ("yes", "no")}
 """The answers that there are."""
@@ -106,11 +103,6 @@ class Questions:
     answered: tuple[Question, ...]
     unanswered: tuple[str, ...]
     recipe: Recipe
-
-    def keeping(self, keep: Keep) -> Questions:
-        """The same with fewer passages."""
-        kept = (replace(one, passages=tuple(keep(one.passages))) for one in self.answered)
-        return replace(self, answered=tuple(kept))
 
     def vote(self, question: Question, classes: Literal[2, 3]) -> Verdict:
         """Count the passages of a question by the rule of the recipe, for two answers or three."""

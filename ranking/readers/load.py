@@ -149,16 +149,6 @@ def load_examples(paths: Sequence[Path], reader: ReaderOptions | ReaderName | No
     return examples
 
 
-def are_archehr(paths: Sequence[Path]) -> bool:
-    """Whether all files are ArchEHR cases, by their names and fields.
-
-    Raises:
-        InputError: A path is missing, or of no known format.
-    """
-    _check_there(paths)
-    return all(isinstance(options, ArchehrOptions) for path in paths for _, options in _recognised(path))
-
-
 def _check_evidence(paths: Sequence[Path], examples: Sequence[Example]) -> None:
     names = ", ".join(map(str, paths))
     if not examples:

@@ -48,7 +48,7 @@ def windows(largest: int, least: int) -> list[int]:
     return [largest - place * (count - 1) // (MAX_WINDOWS - 1) for place in range(MAX_WINDOWS)]
 
 
-def autocut(ranked: RankedScores, jumps: int = 1, *, strict_compat: bool = False) -> int:
+def autocut(ranked: RankedScores, jumps: int = 1) -> int:
     """How many scores stand before the `jumps`-th jump.
 
     Scores and places are both scaled to 0 to 1. A jump is a place where the scores run further ahead of a
@@ -57,16 +57,12 @@ def autocut(ranked: RankedScores, jumps: int = 1, *, strict_compat: bool = False
     Args:
         ranked: Descending scores, shape (sentences,).
         jumps: Which jump cuts; with fewer, all are kept.
-        strict_compat: Give the value of the released code, where rounding makes jumps too.
 
     Raises:
         ValueError: A score is not finite.
-        ZeroDivisionError: With `strict_compat`, all of two or more scores are equal.
     """
     values = checked_scores(ranked)
     size = values.size
-    if strict_compat:
-        return _released_autocut(values.tolist(), jumps)
     range_ = float(values[-1]) - float(values[0]) if size else 0.0
     if range_ == 0 or size <= 2:
         return size
@@ -82,51 +78,30 @@ def autocut(ranked: RankedScores, jumps: int = 1, *, strict_compat: bool = False
     return size
 
 
-def _released_autocut(values: list[float], jumps: int) -> int:
-    size = len(values)
-    if size <= 1:
-        return size
-    first, last = values[0], values[-1]
-    ahead = [(value - first) / (last - first) - place / (size - 1) for place, value in enumerate(values)]
-    for place in range(1, size):
-        before = ahead[place - 1]
-        beside = ahead[place + 1] if place < size - 1 else ahead[place - 2]
-        if ahead[place] > before and ahead[place] > beside:
-            jumps -= 1
-            if jumps == 0:
-                return place
-    return size
-
-
-def autocut_star(ranked: RankedScores, *, strict_compat: bool = False) -> int:
+def autocut_star(ranked: RankedScores) -> int:
     """Everything before the first gap that is more than a standard deviation wider than the mean gap.
 
     Without such a gap, the best score alone.
 
     Args:
         ranked: Descending scores, shape (sentences,).
-        strict_compat: Give the value of the released code, where rounding makes gaps too.
 
     Raises:
-        ValueError: A score is not finite; with `strict_compat`, also where there are no gaps.
+        ValueError: A score is not finite.
     """
     values = checked_scores(ranked)
     size = values.size
     if size < 2:
-        if strict_compat:
-            raise ValueError(f"no gap between {size} scores")
         return size
     gaps = values[1:] - values[:-1]
     mean = float(values[-1] - values[0]) / (size - 1)
     apart = gaps - mean
     deviation = math.sqrt(float(apart @ apart) / (size - 1))
-    if strict_compat:
-        return 1 + int(np.argmax(gaps < np.mean(gaps) - np.std(gaps)))
     # Of no true value, argmax is 0.
     return 1 + int((apart < -deviation - rounding(values)).argmax())
 
 
-def elbow(ranked: RankedScores, *, strict_compat: bool = False) -> int:
+def elbow(ranked: RankedScores) -> int:
     """Everything before the point furthest from the line through the first and the last score.
 
     The point itself is not kept, and of equally far ones the first cuts. Distances count on both sides of the
@@ -134,16 +109,12 @@ def elbow(ranked: RankedScores, *, strict_compat: bool = False) -> int:
 
     Args:
         ranked: Descending scores, shape (sentences,).
-        strict_compat: Give the value of the released code: 0 where all points are on the line, or wherever
-            rounding puts one beside it.
 
     Raises:
         ValueError: A score is not finite.
     """
     values = checked_scores(ranked)
     size = values.size
-    if strict_compat:
-        return _released_elbow(values)
     if size <= 2:
         return min(size, 1)
     first, last = float(values[0]), float(values[-1])
@@ -151,19 +122,6 @@ def elbow(ranked: RankedScores, *, strict_compat: bool = False) -> int:
     # Distances that differ by rounding alone are equal, as all are where every point is on the line.
     furthest = int((away >= away.max() - rounding(values)).argmax())
     return at_least_one(furthest, size)
-
-
-def _released_elbow(values: Floats) -> int:
-    """Distances by projection: which of equal ones is the largest depends on the order of the operations."""
-    size = values.size
-    if size < 2:
-        return 0
-    points = np.column_stack([np.arange(size), values])
-    line = points[-1] - points[0]
-    line = line / np.sqrt((line**2).sum())
-    from_first = points - points[0]
-    away = from_first - np.outer(from_first @ line, line)
-    return int(np.argmax(np.sqrt((away**2).sum(axis=1))))
 
 
 Fit = Callable[[Floats], float]
@@ -193,7 +151,7 @@ class Fitted(NamedTuple):
     below: int
 
 
-def surprise(ranked: RankedScores, *, strict_compat: bool = False) -> int:
+def surprise(ranked: RankedScores) -> int:
     """Window minus the scores in it that are not surprising; 1 where every window fits.
 
     The threshold of surprise is the lowest score over the highest one, as released: it is no probability.
@@ -202,25 +160,19 @@ def surprise(ranked: RankedScores, *, strict_compat: bool = False) -> int:
 
     Args:
         ranked: Descending scores, shape (sentences,).
-        strict_compat: Give the value of the released code, which can be 0 or less.
 
     Raises:
-        ValueError: A score is not finite; with `strict_compat`, also where the highest is not above 0.
-        IndexError: With `strict_compat`, there are fewer than two scores.
+        ValueError: A score is not finite.
     """
     values = checked_scores(ranked)
     size = values.size
-    if strict_compat and size < 2:
-        raise IndexError(f"no window of {size} scores")
     if size < 2:
         return size
     if values[0] <= 0:
-        if strict_compat:
-            raise ValueError("the highest score is not above 0")
         return size
     found = released_fit(values)
     kept = 1 if found.window is None else found.window - found.below
-    return kept if strict_compat else at_least_one(kept, size)
+    return at_least_one(kept, size)
 
 
 def released_fit(ranked: Floats, fit: Fit = released_theta) -> Fitted:

@@ -126,13 +126,12 @@ def test_rows_that_fail_are_asked_again_online(service: Service) -> None:
     assert recorded == "batch:openai:gpt-4o-mini"
 
 
-def test_a_dry_run_tells_rounds_and_half_the_price(service: Service) -> None:
+def test_a_dry_run_tells_half_the_price_and_the_hours_of_a_round(service: Service) -> None:
     (service.folder / "prices.yaml").write_text('models: {"openai:gpt-4o-mini": {input: 1, output: 2}}\n')
     dry = service.run("batch:openai:gpt-4o-mini", "never", "--dry-run", "--prices", "prices.yaml", "--json")
     found = dry.summary
-    assert [one["calls"] for one in found["rounds"]] == [4 * CASES, 3 * CASES, CASES]
-    assert sum(one["calls"] for one in found["rounds"]) == found["calls"]
-    assert found["cost"] == pytest.approx(found["online_cost"] / 2) and found["most_hours"] == 72
+    assert found["calls"] == 8 * CASES
+    assert found["cost"] == pytest.approx(found["online_cost"] / 2) and found["hours_a_round"] == 24
     assert not service.ledger.exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.evigraph import evigraph
 
 
-@pytest.mark.parametrize("name", ["overhead", "latency", "batches"])
+@pytest.mark.parametrize("name", ["overhead", "latency"])
 def test_a_ratio_follows_from_its_printed_parts(tmp_path: Path, name: str) -> None:
     given = evigraph("bench", name, "--tiny", "--json", folder=tmp_path).summary
     parts = given["numerator"]["value"] / given["denominator"]["value"]
@@ -25,13 +25,6 @@ def test_memory_growth_follows_from_its_printed_parts(tmp_path: Path) -> None:
     assert given["growth_mb"] == pytest.approx(difference, abs=0.001)
 
 
-def test_a_merge_is_measured_beside_a_copy(tmp_path: Path) -> None:
-    given = evigraph("bench", "merge", "--tiny", "--repeats", "1", "--json", folder=tmp_path).summary
-    parts = given["numerator"]["value"] / given["denominator"]["value"]
-    assert given["ratio"] == pytest.approx(parts, rel=0.1)
-    assert (given["details"]["cases"], given["details"]["shards"]) == (24, 8)
-
-
 def test_without_json_a_table_names_both_sides(tmp_path: Path) -> None:
     ended = evigraph("bench", "latency", "--tiny", folder=tmp_path)
     assert ended.code == 0
@@ -44,22 +37,12 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
     assert set(listed) == {
         "overhead",
         "latency",
-        "batches",
         "ray",
         "saturation",
         "naive",
-        "replies",
         "memory",
-        "evaluation",
-        "trace",
-        "merge",
         "fusion",
-        "truncation",
-        "index",
-        "corpus",
         "embedded",
-        "service",
-        "precision",
     }
 
 
@@ -67,19 +50,3 @@ def test_an_unknown_benchmark_is_one_line(tmp_path: Path) -> None:
     ended = evigraph("bench", "overhed", folder=tmp_path)
     assert ended.code == 2
     assert ended.line == "no benchmark 'overhed'; did you mean 'overhead'?"
-
-
-def test_evaluation_is_timed_for_each_command(tmp_path: Path) -> None:
-    details = evigraph("bench", "evaluation", "--tiny", "--json", folder=tmp_path).summary["details"]
-    assert details["cases"] == 40
-    assert {"score_seconds", "compare_seconds", "analyse_seconds", "export_seconds"} < details.keys()
-
-
-def test_the_service_is_measured_by_what_it_answers(tmp_path: Path) -> None:
-    given = evigraph("bench", "service", "--tiny", "--json", folder=tmp_path, timeout=900).summary
-    assert given["stream_errors"] == 0
-    assert given["submit_p99_ms"] > 0
-    assert given["details"]["stream_events"] > given["details"]["cases"]
-    assert given["ratio"] == pytest.approx(
-        given["numerator"]["value"] / given["denominator"]["value"], rel=0.01
-    )

@@ -134,14 +134,14 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 WITHOUT_A_HOST = {
     # They read files and print, or write files beside them.
-    *("card", "cases import", "merge", "plan kubernetes", "plan slurm"),
+    *("card", "cases import", "merge"),
     "purge",
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
     *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),
     "status",
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
-    *("demos label", "rank", "retrieval", "study", "submit", "train", "validate", "verify"),
+    *("demos label", "rank", "study", "submit", "train", "validate", "verify"),
     # They take the server that an index was built with, which `index build` was refused.
     *("index plan", "index recall", "index search", "index show", "pairs", "rankings"),
     # No texts of the user's: invented cases, weights, what a server can do, a server without requests.

@@ -39,3 +39,10 @@ def test_what_cannot_be_a_submission_is_refused_in_one_line(tmp_path: Path) -> N
     ended = evigraph("rank", "bm25", "plain.jsonl", "--submission", "s.zip", folder=tmp_path)
     assert (ended.code, ended.out) == (2, "")
     assert "no case of ArchEHR-QA" in ended.line
+
+
+def test_every_cut_off_is_scored_in_one_table(tmp_path: Path) -> None:
+    ended = evigraph("rank", "bm25", SAMPLES, "--by-cutoff", "--json", folder=tmp_path)
+    found = {one["cutoff"]: one["scores"]["micro_f1"]["value"] for one in ended.summary["by_cutoff"]}
+    assert len(found) == 15
+    assert found["top_k=3"] == ended.summary["scores"]["micro_f1"]["value"]

@@ -1,4 +1,4 @@
-"""Health questions from a corpus to verdicts, scores and tables, as a user types it."""
+"""Health questions from a corpus to verdicts and scores, as a user types it."""
 
 from __future__ import annotations
 
@@ -113,14 +113,9 @@ def test_verdicts_are_scored_with_three_answers_and_with_two(folder: Path) -> No
     assert "verdict: yes or no" in evigraph("score", "run", folder=folder).out
 
 
-def test_the_papers_tables_are_counted_from_one_run(folder: Path) -> None:
-    ended = evigraph("analyse", "run", "--html", "page.html", "--json", folder=folder)
-    tables = ended.summary["tables"]
-    assert [one["table"] for one in tables] == ["2", "4", "5"]
-    assert [row["name"] for row in tables[0]["rows"]] == ["k = 1", "k = 5", "k = 10", "k = 15", "k = 20"]
-    assert tables[0]["left_out"] == ["k = 50", "k = 100"]
-    assert "24 documents" in ended.summary["caption"]
-    assert "Table 4: Earliest year of publication" in (folder / "page.html").read_text()
+def test_a_run_without_votes_on_sentences_is_not_analysed(folder: Path) -> None:
+    ended = evigraph("analyse", "run", folder=folder)
+    assert (ended.code, ended.line) == (2, "run: no case of this run is done and has votes")
 
 
 def test_one_case_can_be_run_again_from_its_readings(folder: Path) -> None:

@@ -12,6 +12,8 @@ import yaml
 from tests.evigraph import program
 
 ROOT = Path(__file__).parents[2]
+USER = 1000
+"""Account of the image, which pods run under."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
@@ -33,12 +35,14 @@ def test_compose_names_what_is_there() -> None:
 
 
 def test_the_image_has_a_python_that_evigraph_takes_and_the_user_of_the_jobs() -> None:
-    from runs.shard_jobs import USER
-
     text = (ROOT / "deploy" / "Dockerfile").read_text()
     versions = [tuple(map(int, one)) for one in re.findall(r"^FROM python:(\d+)\.(\d+)", text, re.MULTILINE)]
     assert versions and min(versions) >= (3, 11)
     assert f"USER {USER}\n" in text and f"--uid {USER} " in text
+    for job in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "job.yaml").read_text()):
+        pod = job["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsUser"] == USER
+        assert pod["containers"][0]["image"] == f"evigraph:{PROJECT['project']['version']}"
 
 
 RAY_CLUSTER = {
@@ -51,8 +55,6 @@ RAY_CLUSTER = {
 
 def test_the_ray_cluster_has_the_fields_of_kuberay_and_pods_of_kubernetes() -> None:
     from kubernetes.client import V1PodTemplateSpec
-
-    from runs.shard_jobs import USER
 
     manifest = yaml.safe_load((ROOT / "deploy" / "raycluster.yaml").read_text())
     assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", "RayCluster")

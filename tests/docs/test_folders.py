@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
-PACKAGES: list[str] = PROJECT["hatch"]["build"]["targets"]["wheel"]["packages"]
+INSTALLED: list[str] = PROJECT["hatch"]["build"]["targets"]["wheel"]["packages"]
+PACKAGES = ["benchmarks", *INSTALLED]
 LAYERS = [
     package.strip()
     for layer in PROJECT["importlinter"]["contracts"][0]["layers"]

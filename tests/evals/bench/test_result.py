@@ -18,7 +18,7 @@ from evals.bench.overhead import result as overhead_result
 from evals.bench.saturation import Options as SaturationOptions
 from evals.bench.saturation import result as saturation_result
 
-LIGHT = [name for name in BENCHMARKS if name not in {"embedded", "fusion", "precision"}]
+LIGHT = [name for name in BENCHMARKS if name not in {"embedded", "fusion"}]
 
 
 def sent(*times: tuple[float, float], tokens: int = 10) -> list[Sent]:

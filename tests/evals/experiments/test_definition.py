@@ -79,7 +79,7 @@ def test_faults_are_named(text: str, fault: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_names_the_packaged_ones(tmp_path: Path) -> None:
-    with pytest.raises(ExperimentError, match="packaged experiments: ablations, bioasq, demo"):
+    with pytest.raises(ExperimentError, match="packaged experiments: ablations, demo"):
         load_experiment(str(tmp_path / "none.yaml"))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -97,15 +98,13 @@ def test_a_terminal_shows_intervals_in_a_line_of_their_own(capsys: pytest.Captur
 
 
 def test_a_page_shows_every_part_of_a_table() -> None:
-    page = render_page("verdicts.html", found=_Found(), score_table=lambda one: TABLE)
+    found = SimpleNamespace(
+        run="run", cases=9, labelled_cases=9, threshold=0.5, weights="1/0/0", own_rows=(), rows=(1,)
+    )
+    page = render_page("attribution.html", found=found, curve=lambda *_: "", scores=lambda _: TABLE)
     assert "<h2>Scores</h2>" in page
     assert '<tr class="groups"><th colspan="2"></th><th colspan="1">F1</th></tr>' in page
     assert "[b]first\N{REPLACEMENT CHARACTER}[0m (the recipe" in page
     assert '50.00<br><span class="muted">[25.00, 75.00]</span>' in page
     assert '<td class="n up">+1.00</td>' in page
     assert "3 more of 5 are not shown." in page
-
-
-class _Found:
-    run, caption, questions = "run", "<i>caption</i>", 100
-    tables = (type("Part", (), {"left_out": (), "note": ""})(),)

@@ -62,7 +62,6 @@ def test_lists_are_cut_at_their_lengths(
 )
 def test_autocut_counts_jumps_as_weaviate_does(scores: list[float], jumps: int, length: int) -> None:
     assert autocut(scores, jumps) == length
-    assert autocut(scores, jumps, strict_compat=True) == length
 
 
 def test_autocut_takes_distances_as_well() -> None:
@@ -85,36 +84,6 @@ def test_clean_surprise_counts_what_lies_beyond_a_tail_that_ends(alpha: float, l
 
 def test_clean_surprise_fits_nothing_to_seven_scores() -> None:
     assert surprise_clean(LISTS["far-off last"]) == 7
-
-
-@pytest.mark.parametrize(
-    ("name", "rule", "released"),
-    [
-        ("line", autocut_star, 2),
-        ("line", elbow, 4),
-        ("equal", elbow, 0),
-        ("one", elbow, 0),
-        ("one", autocut, 1),
-        ("steps", surprise, 5),
-    ],
-)
-def test_the_released_value_is_there_on_demand(name: str, rule: Callable[..., int], released: int) -> None:
-    assert rule(LISTS[name], strict_compat=True) == released
-
-
-@pytest.mark.parametrize(
-    ("name", "rule", "fault"),
-    [
-        ("equal", autocut, ZeroDivisionError),
-        ("one", autocut_star, ValueError),
-        ("one", surprise, IndexError),
-    ],
-)
-def test_the_released_fault_is_there_on_demand(
-    name: str, rule: Callable[..., int], fault: type[Exception]
-) -> None:
-    with pytest.raises(fault):
-        rule(LISTS[name], strict_compat=True)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.trace import Stored, UntracedWriter, result, stored, untraced, varied_cases
 from cases.plain_jsonl import write_jsonl
-from evals.bench.trace import Stored, UntracedWriter, result, stored, untraced, varied_cases
 from evals.bench.workload import ready, run_cases, six_calls
 from runs import RunFolder
 from runs.folder import CALLS

@@ -1,6 +1,6 @@
 """How long eight shards take to become one run, beside a bare copy of their files.
 
-Scripted cases are run in eight shards. They are merged in a process of its own, `python -m evals.bench.merge
+Scripted cases are run in eight shards. They are merged in a process of its own, `python -m benchmarks.merge
 OUT SHARDS...`, which says how long that took and how much memory it needed; the result is checked once.
 """
 
@@ -54,7 +54,7 @@ def measure(options: Options, report: Report) -> Result:
         for _, side in turns((merging, copying), options.repeats, report):
             out = folder / "out"
             if side is merging:
-                child = run_child("the merge", "-m", "evals.bench.merge", str(out), *map(str, shards))
+                child = run_child("the merge", "-m", "benchmarks.merge", str(out), *map(str, shards))
                 said = json.loads(child.output)
                 side.append(said["seconds"])
                 processor.append(said["processor_seconds"])

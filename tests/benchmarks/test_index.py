@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.index import Copies, draw, run
 from evals.bench.benchmark import run as run_benchmark
-from evals.bench.index import Copies, draw, run
 from retrieval.embeddings import normalise
 
 

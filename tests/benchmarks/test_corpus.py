@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evals.bench import corpus
-from evals.bench.abstracts import base_documents, questions, repeated
+from benchmarks import corpus
+from benchmarks.abstracts import base_documents, questions, repeated
+from benchmarks.corpus import AIM, draw, extrapolated
 from evals.bench.benchmark import BenchError
-from evals.bench.corpus import AIM, draw, extrapolated
 
 QUANTITIES = ("processor_seconds", "peak_mb", "disk_bytes", "query_processor_ms")
 

@@ -1,7 +1,7 @@
 """Time to build an index of abstracts, over the time of the bare encoder for the same texts.
 
 With `--curve`, stores of growing size are filled and queried too, each in a process of its own:
-`python -m evals.bench.index BASE STORE SIZE FOLDER`.
+`python -m benchmarks.index BASE STORE SIZE FOLDER`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def measure(options: Options, report: Report) -> Result:
         ModelError, WeightsError: The embedding cannot be used.
     """
     # Not above: the measured process imports this file too, and its memory is to be that of the store.
-    from evals.bench.abstracts import base_documents, repeated, write_abstracts
+    from benchmarks.abstracts import base_documents, repeated, write_abstracts
     from retrieval.corpus.build import build
     from retrieval.index.build import BuildOptions, build_index
 
@@ -158,7 +158,7 @@ def curve(vectors: Vectors, sizes: Sequence[int], path: Path, report: Report) ->
 def _measured(base: Path, store: str, size: int) -> dict[str, Any]:
     with scratch_folder() as folder:
         given = [str(base), store, str(size), str(folder)]
-        child = run_child(f"the measured process of {store}", "-m", "evals.bench.index", *given)
+        child = run_child(f"the measured process of {store}", "-m", "benchmarks.index", *given)
     measured: dict[str, Any] = json.loads(child.output)
     return measured
 

@@ -2,7 +2,7 @@
 
 rank_bm25's BM25Okapi differs from ours in its idf alone, so here it gets ours; k1, b and the terms are the
 same, and so are the rankings. With `--curve`, corpora of growing size are built and queried too, each in a
-process of its own: `python -m evals.bench.corpus SOURCE FOLDER PART_SIZE QUESTIONS`.
+process of its own: `python -m benchmarks.corpus SOURCE FOLDER PART_SIZE QUESTIONS`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.abstracts import base_documents, questions, repeated, write_abstracts
 from cases.documents import Document
 from cases.files import write_atomically
 from cases.texts import plural
-from evals.bench.abstracts import base_documents, questions, repeated, write_abstracts
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
 from evals.pages.plots import INK, MUTED, UP, drawing, standalone
@@ -208,7 +208,7 @@ def _measured(base: Sequence[Document], size: int) -> dict[str, Any]:
         asked = folder / "questions.json"
         asked.write_text(json.dumps(questions(base, _QUESTIONS)), "utf-8")
         given = [str(source), str(folder / "corpus"), str(_PART_SIZE), str(asked)]
-        child = run_child("the measured build", "-m", "evals.bench.corpus", *given)
+        child = run_child("the measured build", "-m", "benchmarks.corpus", *given)
     measured: dict[str, Any] = json.loads(child.output)
     return measured
 

@@ -1,0 +1,23 @@
+"""Benchmarks of our own code, for those who change it: `python -m benchmarks NAME` in a checkout.
+
+Those that say something about an installation are `evigraph bench`.
+"""
+
+from __future__ import annotations
+
+from evals.bench.benchmark import Suite
+
+SUITE = Suite(
+    "benchmarks",
+    "python -m benchmarks",
+    {
+        "batches": "processor time of a call in a provider's batches, over that of the same call online",
+        "corpus": "queries a second of a corpus, over those of rank_bm25 with the same formula; cost by size",
+        "evaluation": "time of scoring a large run, over that of reading it; the other commands beside it",
+        "index": "time to build an index of vectors, over that of the bare encoder; stores by size",
+        "merge": "time to merge eight shards into one run, over that of copying their files",
+        "service": "status requests a second of `evigraph api`, over those of `healthz`; streams",
+        "trace": "processor time of a scripted batch, over that without a trace; bytes stored a byte of text",
+    },
+    ("cases", "repeats", "max_connections", "data", "curve"),
+)

@@ -1,0 +1,91 @@
+"""One ranking cut by many rules: the rows of heiDS's table 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from evals.pages.tables import POINTS, Column, Table, columns, interval_object
+from evals.rankings.scores import RankingScores, score_rows
+from ranking.cutoffs import (
+    Autocut,
+    AutocutStar,
+    Cutoff,
+    Elbow,
+    Surprise,
+    SurpriseClean,
+    TopK,
+    cutoff_text,
+    select,
+)
+from ranking.rank_file import RankedRow
+
+_TRUNCATIONS = (Autocut, AutocutStar, Elbow, Surprise, SurpriseClean)
+_FLOOR = 3
+
+RULES: tuple[Cutoff, ...] = (
+    *(TopK(k=size) for size in (3, 10, 15, 20, 54)),
+    *(rule() for rule in _TRUNCATIONS),
+    *(rule(minimum=_FLOOR) for rule in _TRUNCATIONS),
+)
+"""Fixed sizes, truncations, and truncations that keep at least three."""
+
+_COLUMNS = {
+    "P": "micro_precision",
+    "R": "micro_recall",
+    "F1": "micro_f1",
+    "macro F1": "macro_f1",
+    "AP": "average_precision",
+}
+_WITH_INTERVAL = "F1"
+
+Scored = Sequence[tuple[Cutoff, RankingScores]]
+
+
+def score_by_cutoff(rows: Iterable[RankedRow]) -> Scored:
+    """Cut the same rankings by every rule and score each selection.
+
+    Args:
+        rows: Their scores are cut; what they selected is not used.
+    """
+    kept = list(rows)
+    return [(rule, score_rows(_cut(rule, kept))) for rule in RULES]
+
+
+def _cut(rule: Cutoff, rows: Sequence[RankedRow]) -> Iterator[RankedRow]:
+    for row in rows:
+        ids = list(row.scores)
+        yield replace(row, selected=tuple(ids[place] for place in select(rule, [*row.scores.values()])))
+
+
+def cutoff_table(scored: Scored) -> Table:
+    """The values that matter most, and the interval of F1 beside it."""
+    heads = columns("cut-off", "selected", *_COLUMNS)
+    place = 3 + list(_COLUMNS).index(_WITH_INTERVAL)
+    heads.insert(place, Column("95 %", "text"))
+    rows = []
+    for rule, scores in scored:
+        cells = [_name(rule), f"{scores.selected / scores.examples:.1f}"]
+        cells += [POINTS.cell(scores.values.get(name)).text for name in _COLUMNS.values()]
+        cells.insert(place, POINTS.bracket(scores.values.get(_COLUMNS[_WITH_INTERVAL])))
+        rows.append(cells)
+    return Table(heads, rows)
+
+
+def _name(rule: Cutoff) -> str:
+    if isinstance(rule, TopK):
+        return cutoff_text(rule)
+    return rule.rule if getattr(rule, "minimum", 1) == 1 else f"{rule.rule}, min {_FLOOR}"
+
+
+def as_json(scored: Scored) -> list[dict[str, Any]]:
+    """An object for each rule; intervals are null where there is none."""
+    return [
+        {
+            "cutoff": cutoff_text(rule),
+            "selected": scores.selected,
+            "scores": {name: interval_object(its) for name, its in scores.values.items()},
+        }
+        for rule, scores in scored
+    ]
