@@ -33,9 +33,9 @@ def graph(
 
     Example: evigraph graph tamu > tamu.mmd
     """
-    from graph.system import draw_mermaid, find_system
+    from graph.system import find_system
 
-    sys.stdout.write(draw_mermaid(find_system(system).build()))
+    sys.stdout.write(find_system(system).build().get_graph().draw_mermaid())
 
 
 def recipes(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 from importlib import resources
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
@@ -21,34 +21,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 from graph.resource import Resource
 from nodes.core.context import Context
-from nodes.core.node import Column, NodeSpec
+from nodes.core.node import Column, NodeRole, NodeSpec
 from nodes.core.recipe import Recipe, RecipeError
 from nodes.core.state import CaseInput
 from prompts import Contract
-
-_HANDLER = "__error_handler__"
-
-
-def draw_mermaid(graph: CompiledStateGraph[Any, Any, Any, Any]) -> str:
-    """Mermaid text. LangGraph draws no edges of error handlers, so their routes are added here."""
-    drawable = graph.get_graph()
-    for name, spec in graph.builder.nodes.items():
-        if not name.startswith(_HANDLER):
-            continue
-        failing = name.removeprefix(_HANDLER)
-        drawable.add_edge(drawable.nodes[failing], drawable.nodes[name], "fails", conditional=True)
-        for target in _targets(spec.runnable):
-            drawable.add_edge(drawable.nodes[name], drawable.nodes[target], conditional=True)
-    # The id stays; the label says what the handler does.
-    return drawable.draw_mermaid().replace(f"({_HANDLER}", "(on failure: ")
-
-
-def _targets(handler: Any) -> list[str]:
-    """The `Literal` of the handler's `Command[...]` annotation."""
-    function = getattr(handler, "afunc", None) or handler.func
-    (names,) = get_args(get_type_hints(function)["return"])
-    return list(get_args(names))
-
 
 Builder = StateGraph[Any, Any, Any, Any]
 CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
@@ -108,7 +84,7 @@ class System:
         """
         builder: Builder = StateGraph(self.state, context_schema=context_schema, input_schema=CaseInput)
         for node in self.nodes:
-            builder.add_node(node.name, node.run, error_handler=node.on_failure)
+            builder.add_node(node.name, node.run)
         self.wire(builder)
         return builder.compile(checkpointer, name=self.name)
 
@@ -179,6 +155,12 @@ def find_node(name: str) -> NodeSpec | None:
     """A node of any system by its name."""
     found = (find_system(system).node(name) for system in systems())
     return next((node for node in found if node is not None), None)
+
+
+def node_role(name: str) -> NodeRole | None:
+    """The part of a node in a vote; None for any other, and for a node that no system has."""
+    node = find_node(name)
+    return None if node is None else node.role
 
 
 def inline(router: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -35,11 +35,7 @@ from nodes.evidence.choose_answer_evidence import CHOOSE_ANSWER_EVIDENCE
 from nodes.evidence.disagreement import needs_review
 from nodes.evidence.label_evidence import LABEL_EVIDENCE
 from nodes.evidence.rank_evidence import RANK_EVIDENCE
-from nodes.evidence.reflect_on_labels import (
-    REFLECT_ON_LABELS,
-    ReflectOnLabelsInput,
-    after_reflection,
-)
+from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS, ReflectOnLabelsInput
 from nodes.evidence.settings import EvidenceSettings, ReviewSettings
 from nodes.evidence.widen_evidence import WIDEN_EVIDENCE
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
@@ -277,22 +273,28 @@ def after_ranking(state: TamuState, runtime: TamuRuntime) -> list[Literal["aggre
     return [] if runtime.context.settings.evidence.asks_model else ["aggregate_votes"]
 
 
-def after_labelling(
-    state: TamuState, runtime: TamuRuntime
-) -> list[Send] | Literal["check_votes", "aggregate_votes"]:
+Counting = Literal["check_votes", "aggregate_votes"]
+
+
+def counting(settings: EvidenceSettings) -> Counting:
+    """The node that counts final votes: a fixed number of them is counted at once."""
+    return "check_votes" if settings.adaptive else "aggregate_votes"
+
+
+def after_labelling(state: TamuState, runtime: TamuRuntime) -> list[Send] | Counting:
     """Each new vote is reflected on by itself; without reflection the votes are counted as they are."""
     settings = runtime.context.settings.evidence
     reflected = {vote["vote"] for vote in state.get("reflected_votes", ())}
     new = [vote for vote in state["votes"] if vote["vote"] not in reflected]
     # A fan-out of nothing would end the graph: all further votes may have failed.
     if not settings.reflection or not new:
-        return after_reflection(settings)
+        return counting(settings)
     return [Send("reflect_on_labels", _reflection(state, vote)) for vote in new]
 
 
-def after_reflected_vote(state: TamuState, runtime: TamuRuntime) -> Literal["check_votes", "aggregate_votes"]:
-    """A fixed number of votes is counted at once."""
-    return after_reflection(runtime.context.settings.evidence)
+def after_reflected_vote(state: TamuState, runtime: TamuRuntime) -> Counting:
+    """All reflections of a round end together."""
+    return counting(runtime.context.settings.evidence)
 
 
 def after_vote_check(state: TamuState) -> Literal["label_evidence", "aggregate_votes"]:
@@ -368,9 +370,9 @@ def wire(builder: Builder) -> None:
         ["label_evidence", "rank_evidence", "classify_intent", "interpret_question", "align_answer"],
     )
     builder.add_conditional_edges("rank_evidence", inline(after_ranking), ["aggregate_votes"])
-    counting = ["check_votes", "aggregate_votes"]
-    builder.add_conditional_edges("label_evidence", inline(after_labelling), ["reflect_on_labels", *counting])
-    builder.add_conditional_edges("reflect_on_labels", inline(after_reflected_vote), counting)
+    counts = get_args(Counting)
+    builder.add_conditional_edges("label_evidence", inline(after_labelling), ["reflect_on_labels", *counts])
+    builder.add_conditional_edges("reflect_on_labels", inline(after_reflected_vote), list(counts))
     builder.add_conditional_edges(
         "check_votes", inline(after_vote_check), ["label_evidence", "aggregate_votes"]
     )

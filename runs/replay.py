@@ -163,7 +163,7 @@ class _Taken:
             self.names.append(task["name"])
         else:
             self.ended.add(task["id"])
-            if task.get("error") is not None:
+            if _failed(task):
                 self.failed.add(task["id"])
         self.events.append(event)
         return True
@@ -187,6 +187,13 @@ class _Taken:
     def stays(self, event: Event, tasks: frozenset[str]) -> bool:
         """Whether an event is of an execution that is inherited; `tasks` are those of the last superstep."""
         return event["step"] < self.last or event["payload"]["id"] in tasks
+
+
+def _failed(task: Mapping[str, Any]) -> bool:
+    """Whether a task raised, or its node went on without the reply that it had asked for."""
+    result = task.get("result")
+    decisions = result.get("decisions", ()) if isinstance(result, dict) else ()
+    return task.get("error") is not None or any("error_class" in one["facts"] for one in decisions)
 
 
 def _demand_equal(

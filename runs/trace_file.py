@@ -233,8 +233,6 @@ def _read_member(path: Path, file: IO[bytes], place: Place) -> list[Line]:
 Successors = Mapping[str, frozenset[str]]
 """Node to the nodes that may follow it."""
 
-_HANDLER = "__error_handler__"
-
 
 @dataclass(slots=True)
 class _Execution:
@@ -284,10 +282,7 @@ class CaseTrace:
             reads = sorted(task["input"]) if isinstance(task["input"], dict) else []
             begun = self._executions[task["id"]] = _Execution(task["name"], superstep, reads, started=now)
             return begun.told(task["id"])
-        # LangGraph announces the end of an error handler whose start it never announced.
-        execution = self._executions.setdefault(
-            task["id"], _Execution(task["name"], superstep, [], started=now)
-        )
+        execution = self._executions[task["id"]]
         execution.seconds = now - execution.started
         error = task.get("error")
         execution.error = None if error is None else f"{type(error).__name__}: {error}"
@@ -309,18 +304,8 @@ class CaseTrace:
 
     def lines(self, failure: NodeFailure | None) -> list[Line]:
         """Trace lines in order of start; the calls of a failed node come from its failure."""
-        executions = self._with_handlers_folded_in()
+        executions = list(self._executions.values())
         return [self._line(step, executions, failure) for step in range(len(executions))]
-
-    def _with_handlers_folded_in(self) -> list[_Execution]:
-        """An error handler's decision belongs to the execution that failed; the two are one line."""
-        kept = [one for one in self._executions.values() if not one.name.startswith(_HANDLER)]
-        for handler in self._executions.values():
-            name = handler.name.removeprefix(_HANDLER)
-            failed = (one for one in kept if one.name == name and one.error and one.decision is None)
-            if handler.name.startswith(_HANDLER) and (execution := next(failed, None)) is not None:
-                execution.decision, execution.writes = handler.decision, handler.writes
-        return kept
 
     def _line(self, step: int, executions: Sequence[_Execution], failure: NodeFailure | None) -> Line:
         execution = executions[step]

@@ -11,6 +11,7 @@ import krippendorff
 import numpy as np
 
 from evals.scoring.gold import GoldCase
+from graph.system import node_role
 from nodes.evidence.settings import VoteSettings
 from runs.folder import Line, RunFolder
 from runs.manifest import recorded_recipe
@@ -102,9 +103,10 @@ def votes_of_pass(lines: list[Line]) -> Iterator[tuple[int, LabelledVote]]:
     reflected: dict[int, frozenset[str]] = {}
     for line in lines:
         facts: dict[str, Any] = line.get("facts") or {}
-        if "votes" in facts:
+        role = node_role(line["node"]) if facts else None
+        if role == "votes":
             first |= {vote["vote"]: frozenset(vote["essential"]) for vote in facts.get("votes", ())}
-        elif {"vote", "after"} <= facts.keys():
+        elif role == "reflection":
             reflected[facts["vote"]] = frozenset(facts["after"])
     for number, before in first.items():
         yield number, LabelledVote(before, reflected.get(number, before))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from cases.records import Case
 from nodes.core.context import Tool
@@ -13,6 +13,9 @@ from nodes.core.facts import Fact, Facts, Row
 from nodes.core.recipe import Recipe, RecipeSection
 from prompts import Contract, PromptSet
 from serving.model_name import Role
+
+NodeRole = Literal["votes", "reflection", "ranker_vote", "vote_count"]
+"""The part that a node has in a vote, for those who read votes out of traces."""
 
 CaseKey = tuple[str, ...]
 CaseKeys = Callable[[Sequence[Case]], Awaitable[list[CaseKey]]]
@@ -52,7 +55,6 @@ class NodeSpec:
 
     Attributes:
         run: The node itself; its name is the node's.
-        on_failure: Handles a failure of the node, so that one branch of a fan-out takes no other with it.
         sections: Sections of the recipe that it reads.
         tools: What it uses beside models and prompts.
         prompts: Contracts of the prompts that it fills.
@@ -63,6 +65,7 @@ class NodeSpec:
         quotes: Flags whose decisions quote a reply in their reason.
         impairs: Flags that say that something asked for failed, and the case went on without it.
         kind: What a span of it is called in a tracing viewer.
+        role: Its part in a vote, if it has one.
         is_off: Whether a recipe does without it.
         demonstrations: What the demonstrations that it chooses are for, and the node that shows them.
         dry_replies: What a dry run replies, by the name of the reply's format; one with a schema needs none.
@@ -77,7 +80,6 @@ class NodeSpec:
     """
 
     run: Callable[..., Any]
-    on_failure: Callable[..., Any] | None = None
     sections: tuple[type[RecipeSection], ...] = ()
     tools: tuple[Tool[Any], ...] = ()
     prompts: tuple[Contract, ...] = ()
@@ -88,6 +90,7 @@ class NodeSpec:
     quotes: Sequence[str] = ()
     impairs: Sequence[str] = ()
     kind: str = "CHAIN"
+    role: NodeRole | None = None
     is_off: Callable[[Recipe], bool] = never
     demonstrations: tuple[str, str] | None = None
     dry_replies: Mapping[str, MadeUp] = field(default_factory=dict)

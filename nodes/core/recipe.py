@@ -109,12 +109,17 @@ class Recipe(Section):
         return found
 
     def find_section(self, kind: type[AnySection]) -> AnySection | None:
-        """The section of a kind, None where the system has none."""
-        for name in type(self).model_fields:
-            value = getattr(self, name)
-            if isinstance(value, kind):
-                return value
-        return None
+        """The section of a kind, None if the system has none.
+
+        Raises:
+            LookupError: Several sections are of the kind, and none is of exactly this type.
+        """
+        values = (getattr(self, name) for name in type(self).model_fields)
+        found = [value for value in values if isinstance(value, kind)]
+        exact = [value for value in found if type(value) is kind]
+        if len(exact or found) > 1:
+            raise LookupError(f"recipes of {self.system!r} have several sections of {kind.__name__}")
+        return next(iter(exact or found), None)
 
     @property
     def labels_evidence(self) -> bool:

@@ -170,6 +170,7 @@ def _by_id(values: Floats, sentence_ids: Sequence[str]) -> dict[str, float]:
 
 AGGREGATE_VOTES = NodeSpec(
     run=aggregate_votes,
+    role="vote_count",
     sections=(VoteSettings,),
     results={"vote_counts": whole, "usable_votes": whole, "label_confidence": whole, "evidence": whole},
     facts={

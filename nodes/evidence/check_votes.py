@@ -93,6 +93,7 @@ def _because(asked: int, most: int, undecided: int, more: int) -> str:
 
 CHECK_VOTES = NodeSpec(
     run=check_votes,
+    role="vote_count",
     sections=(EvidenceSettings,),
     facts={
         "undecided": id_list("open"),

@@ -201,6 +201,7 @@ def _weighing_role(recipe: Recipe) -> tuple[Role, str] | None:
 
 LABEL_EVIDENCE = NodeSpec(
     run=label_evidence,
+    role="votes",
     sections=(EvidenceSettings,),
     tools=(POOL,),
     prompts=(

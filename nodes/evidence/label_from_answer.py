@@ -155,6 +155,7 @@ def _messages(context: Context, case: Case, statements: Sequence[str]) -> tuple[
 
 LABEL_FROM_ANSWER = NodeSpec(
     run=label_from_answer,
+    role="votes",
     sections=(VoteSettings,),
     prompts=(
         Contract(

@@ -121,6 +121,7 @@ CUT_BY_RANKER = {
 
 RANK_EVIDENCE = NodeSpec(
     run=rank_evidence,
+    role="ranker_vote",
     sections=(EvidenceSettings,),
     tools=(RANKER,),
     results={"ranker_scores": whole, "ranker_vote": whole},

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
-from langgraph.errors import NodeError
 from langgraph.runtime import Runtime
-from langgraph.types import Command
 
 from nodes.core.context import Context
 from nodes.core.facts import INCOMPLETE, Fact, in_brackets, plain
@@ -19,7 +17,7 @@ from nodes.evidence.reply_forms import REPLY_FORMS, lacks_reply_form, read_vote
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
-from serving.ask import Ask, Failure
+from serving.ask import Ask, Failure, Reply
 from serving.errors import CallError
 from serving.messages import Message
 
@@ -42,39 +40,22 @@ class ReflectOnLabelsUpdate(TypedDict):
 
 async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Context]) -> ReflectOnLabelsUpdate:
     """Ask the `reflect` model; without a usable reply the vote keeps its first labels."""
-    context = runtime.context
-    case = context.cases[state["case_id"]]
     vote = state["vote"]
-    question = state.get("patient_question", case.question)
-    prompt = context.prompts["reflect_on_labels"]
-    form = REPLY_FORMS[context.section(EvidenceSettings).reply]
-    labels = form.write(case.sentence_ids, vote["essential"])
-    turns = prompt.render(
-        {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
-    )
-    earlier: tuple[Message, ...] = ()
-    if prompt.file.continues is not None:
-        conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
-        earlier = (*conversation, Message("assistant", labels))
-    (outcome,) = await context.client.ask(
-        Ask(
-            role="reflect",
-            case_id=case.id,
-            messages=(*earlier, *(Message(role, text) for role, text in turns)),
-            reply=form.reply(case.sentence_ids, vote["essential"]),
-            samples=(vote["vote"],),
-            temperature=context.section(EvidenceSettings).reflection_temperature,
-            max_tokens=form.tokens(case.sentence_ids),
-            seed=context.settings.seed,
-            logprobs=context.section(EvidenceSettings).confidence,
-        )
-    )
+    try:
+        outcome = await _ask(state, runtime.context)
+    except (NodeFailure, CallError) as error:
+        # Handled here, so that one vote of the fan-out takes no other with it.
+        return _first_labels(vote, as_failure(error))
     if isinstance(outcome, Failure):
-        raise NodeFailure.of(outcome)
+        return _first_labels(vote, NodeFailure.of(outcome))
+    context = runtime.context
+    form = REPLY_FORMS[context.section(EvidenceSettings).reply]
     added = [id_ for id_ in outcome.value if id_ not in vote["essential"]]
     removed = [id_ for id_ in vote["essential"] if id_ not in outcome.value]
     return {
-        "reflected_votes": [read_vote(form, vote["vote"], outcome, case.sentence_ids)],
+        "reflected_votes": [
+            read_vote(form, vote["vote"], outcome, context.cases[state["case_id"]].sentence_ids)
+        ],
         "decisions": decision(
             "reflect_on_labels",
             _because(added, removed),
@@ -92,40 +73,55 @@ async def reflect_on_labels(state: ReflectOnLabelsInput, runtime: Runtime[Contex
     }
 
 
-def after_reflection(settings: EvidenceSettings) -> Literal["check_votes", "aggregate_votes"]:
-    """Where a vote goes once it is final."""
-    return "check_votes" if settings.adaptive else "aggregate_votes"
-
-
-async def keep_first_labels(
-    state: ReflectOnLabelsInput, error: NodeError, runtime: Runtime[Context]
-) -> Command[Literal["check_votes", "aggregate_votes"]]:
-    """Keep the vote as it was after a failed call, so that its siblings go on."""
-    if not isinstance(error.error, (NodeFailure, CallError)):
-        # LangGraph also reports the faults of the router after this node here.
-        raise error.error
+async def _ask(state: ReflectOnLabelsInput, context: Context) -> Reply[list[str]] | Failure:
+    case = context.cases[state["case_id"]]
     vote = state["vote"]
-    failure = as_failure(error.error)
-    return Command(
-        update={
-            "reflected_votes": [vote],
-            "decisions": decision(
-                "reflect_on_labels",
-                f"no usable reflection ({failure.error_class}: {failure}); the first labels stand",
-                {
-                    "vote": vote["vote"],
-                    "before": vote["essential"],
-                    "after": vote["essential"],
-                    "added": [],
-                    "removed": [],
-                    "error_class": failure.error_class,
-                },
-                failure.calls,
-                flags=["failed_reflections"],
-            ),
-        },
-        goto=after_reflection(runtime.context.section(EvidenceSettings)),
+    settings = context.section(EvidenceSettings)
+    question = state.get("patient_question", case.question)
+    prompt = context.prompts["reflect_on_labels"]
+    form = REPLY_FORMS[settings.reply]
+    labels = form.write(case.sentence_ids, vote["essential"])
+    turns = prompt.render(
+        {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
     )
+    earlier: tuple[Message, ...] = ()
+    if prompt.file.continues is not None:
+        conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
+        earlier = (*conversation, Message("assistant", labels))
+    (outcome,) = await context.client.ask(
+        Ask(
+            role="reflect",
+            case_id=case.id,
+            messages=(*earlier, *(Message(role, text) for role, text in turns)),
+            reply=form.reply(case.sentence_ids, vote["essential"]),
+            samples=(vote["vote"],),
+            temperature=settings.reflection_temperature,
+            max_tokens=form.tokens(case.sentence_ids),
+            seed=context.settings.seed,
+            logprobs=settings.confidence,
+        )
+    )
+    return outcome
+
+
+def _first_labels(vote: Vote, failure: NodeFailure) -> ReflectOnLabelsUpdate:
+    return {
+        "reflected_votes": [vote],
+        "decisions": decision(
+            "reflect_on_labels",
+            f"no usable reflection ({failure.error_class}: {failure}); the first labels stand",
+            {
+                "vote": vote["vote"],
+                "before": vote["essential"],
+                "after": vote["essential"],
+                "added": [],
+                "removed": [],
+                "error_class": failure.error_class,
+            },
+            failure.calls,
+            flags=["failed_reflections"],
+        ),
+    }
 
 
 def _because(added: list[str], removed: list[str]) -> str:
@@ -138,7 +134,7 @@ def _because(added: list[str], removed: list[str]) -> str:
 
 REFLECT_ON_LABELS = NodeSpec(
     run=reflect_on_labels,
-    on_failure=keep_first_labels,
+    role="reflection",
     sections=(EvidenceSettings,),
     tools=(POOL,),
     prompts=(
@@ -162,6 +158,7 @@ REFLECT_ON_LABELS = NodeSpec(
         **INCOMPLETE,
         "failed_reflections": "a vote could not be reflected on; its first labels stand",
     },
+    quotes=("failed_reflections",),
     impairs=("failed_reflections",),
     check=lambda recipe, prompts: (
         lacks_reply_form(recipe.section(EvidenceSettings), prompts["reflect_on_labels"], prompts.version)

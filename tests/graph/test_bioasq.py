@@ -18,7 +18,7 @@ from graph.bioasq import (
     begin,
 )
 from graph.recipe import load_recipe
-from graph.system import draw_mermaid, systems
+from graph.system import systems
 from nodes.core.context import Context
 from runs.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
@@ -157,7 +157,7 @@ def test_phase_a_ends_with_snippets_and_summaries_have_no_exact_answer(
 
 def test_every_route_of_the_graph_is_drawn() -> None:
     assert "bioasq" in systems()
-    drawn = set(EDGE.findall(draw_mermaid(GRAPH)))
+    drawn = set(EDGE.findall(GRAPH.get_graph().draw_mermaid()))
     assert {
         ("adopt_snippets", "answer_exactly"),
         ("adopt_snippets", "answer_ideally"),

@@ -9,7 +9,6 @@ import pytest
 from cases.records import Case
 from graph.heids import SYSTEM, HeidsRecipe
 from graph.recipe import load_recipe
-from graph.system import draw_mermaid
 from nodes.core.context import Context
 from nodes.retrieval.retrieve_sentences import RETRIEVER
 from ranking.bm25 import Bm25Ranker
@@ -106,7 +105,7 @@ async def test_a_case_with_nothing_to_ask_fails(bench: Bench) -> None:
 
 
 def test_every_route_is_drawn() -> None:
-    drawn = draw_mermaid(GRAPH)
+    drawn = GRAPH.get_graph().draw_mermaid()
     for edge in (
         "__start__ -.-> adopt_patient_question",
         "retrieve_sentences -.-> __end__",

@@ -9,7 +9,7 @@ import pytest
 
 from cases.records import Case
 from graph.recipe import load_recipe
-from graph.system import draw_mermaid, systems
+from graph.system import systems
 from graph.timeaware import SYSTEM, TimeawareRecipe
 from nodes.core.context import Context
 from runs.case_run import run_case, successors
@@ -159,7 +159,7 @@ async def test_fewer_documents_ask_nothing_that_more_have_not_asked(bench: Bench
 
 def test_every_route_of_the_graph_is_drawn() -> None:
     assert "timeaware" in systems()
-    drawn = set(EDGE.findall(draw_mermaid(GRAPH)))
+    drawn = set(EDGE.findall(GRAPH.get_graph().draw_mermaid()))
     assert {
         ("filter_documents", "aggregate_verdict"),
         ("select_passages", "aggregate_verdict"),

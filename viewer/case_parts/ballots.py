@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from graph.system import node_role
 from runs.trace_file import Line
 
 
@@ -58,24 +59,32 @@ def read_ballots(trace: Sequence[Line]) -> list[Ballot]:
         return found.setdefault(int(vote), Ballot(int(vote)))
 
     for step in trace:
-        facts = step.get("facts") or {}
-        if "before" in facts and "after" in facts:
+        facts = step.get("facts")
+        if not facts:
+            continue
+        role = node_role(step["node"])
+        if role == "reflection":
             _read_reflection(of(facts["vote"]), step)
-        elif "ranker" in facts and "essential" in facts:
+        elif role == "ranker_vote":
             ballot = of(facts["vote"])
             ballot.before, ballot.ranker = frozenset(facts["essential"]), facts["ranker"]
-        elif isinstance(facts.get("votes"), list):
-            for vote in facts["votes"]:
-                _read_vote(of(vote["vote"]), vote, step)
-            for kind in ("rescued_votes", "failed_votes"):
-                for vote, fault in facts.get(kind, {}).items():
-                    of(vote).fault = fault
-            for call in step["calls"]:
-                of(call["sample"]).first_calls.append(call["key"])
-        if facts.get("ranker_votes"):
+        elif role == "votes":
+            _read_votes(of, step)
+        elif role == "vote_count" and facts.get("ranker_votes"):
             for ballot in found.values():
                 ballot.weight = facts["ranker_votes"] if ballot.ranker else 1
     return [found[vote] for vote in sorted(found)]
+
+
+def _read_votes(of: Callable[[int | str], Ballot], step: Line) -> None:
+    facts = step["facts"]
+    for vote in facts["votes"]:
+        _read_vote(of(vote["vote"]), vote, step)
+    for kind in ("rescued_votes", "failed_votes"):
+        for vote, fault in facts.get(kind, {}).items():
+            of(vote).fault = fault
+    for call in step["calls"]:
+        of(call["sample"]).first_calls.append(call["key"])
 
 
 def _read_vote(ballot: Ballot, vote: Mapping[str, Any], step: Line) -> None:
@@ -105,8 +114,7 @@ def _read_reflection(ballot: Ballot, step: Line) -> None:
 def read_threshold(trace: Sequence[Line]) -> int | None:
     """Votes that an essential sentence needs (T), as last counted; None where none were counted."""
     for step in reversed(trace):
-        facts = step.get("facts") or {}
-        if "counts" in facts and "threshold" in facts:
-            threshold: int = facts["threshold"]
+        if step.get("facts") and node_role(step["node"]) == "vote_count":
+            threshold: int | None = step["facts"].get("threshold")
             return threshold
     return None

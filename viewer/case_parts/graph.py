@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from runs.manifest import GraphShape
-from viewer.case_parts.timeline import END, START, Route, Visit, drawable
+from viewer.case_parts.timeline import END, START, Route, Visit
 
 Edge = tuple[str, str]
 Slot = tuple[str, int]
@@ -231,11 +231,10 @@ class Drawing:
 
 def draw_graph(graph: GraphShape, route: Route) -> Drawing:
     """Draw a graph with the route of a case highlighted."""
-    shape = drawable(graph)
-    edges = [(edge.source, edge.target) for edge in shape.edges]
-    inner = [name for name in shape.nodes if name not in _TERMINALS]
+    edges = [(edge.source, edge.target) for edge in graph.edges]
+    inner = [name for name in graph.nodes if name not in _TERMINALS]
     # The start comes first and the end last, wherever the graph lists them.
-    nodes = [name for name in (START, *inner, END) if name in shape.nodes]
+    nodes = [name for name in (START, *inner, END) if name in graph.nodes]
     layout = lay_out(nodes, edges, route.edges)
     taken = set(route.edges)
     ends = {name for edge in taken for name in edge if name in _TERMINALS}

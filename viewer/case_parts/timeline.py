@@ -64,7 +64,6 @@ WIDTH = 1000
 _MIN_WIDTH = 4.0
 
 START, END = "__start__", "__end__"
-_HANDLER = "__error_handler__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +207,6 @@ class Route:
 
     visits: dict[str, Visit]
     edges: list[tuple[str, str]]
-
-
-def drawable(graph: GraphShape) -> GraphShape:
-    """The graph without error handlers: their decision is shown with the node that failed."""
-    nodes = [name for name in graph.nodes if not name.startswith(_HANDLER)]
-    edges = [edge for edge in graph.edges if edge.source in nodes and edge.target in nodes]
-    return GraphShape(nodes=nodes, edges=edges)
 
 
 def read_route(steps: Sequence[Line], graph: GraphShape | None) -> Route:
