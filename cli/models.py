@@ -138,7 +138,8 @@ def check(
         if as_json:
             print_json({"model": name, "reachable": False, "error": str(error)})
         else:
-            print_line(f"{name} cannot be used: {error}", "red", soft_wrap=True)
+            fault = str(error).removeprefix(f"model {name!r} cannot be used: ")
+            print_line(f"{name} cannot be used: {fault}", "red", soft_wrap=True)
         raise typer.Exit(1) from None
     recipes = dict(_recipes(backend))
     works = [recipe for recipe, reason in recipes.items() if reason is None]
