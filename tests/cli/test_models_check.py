@@ -83,3 +83,12 @@ def test_the_package_of_a_provider_is_named(tmp_path: Path) -> None:
     (line,) = ended.out.splitlines()
     assert line.startswith(f"{name} cannot be used: ") and line.count(name) == 1
     assert "langchain-fireworks" in line
+
+
+def test_a_limit_that_is_not_ours_to_name_is_left_out(tmp_path: Path) -> None:
+    ended = evigraph("models", "check", "scripted:auto", folder=tmp_path)
+    assert ended.code == 0
+    assert "limit" not in [line.partition(" ")[0] for line in ended.out.splitlines()]
+    assert (
+        "limit_field" not in evigraph("models", "check", "scripted:auto", "--json", folder=tmp_path).summary
+    )
