@@ -92,14 +92,16 @@ def test_an_address_with_a_secret_is_refused_and_the_secret_not_shown(provider: 
 
 @pytest.mark.parametrize(
     ("typo", "nearest"),
-    [("vlm", "vllm"), ("antropic", "anthropic"), ("opena", "openai"), ("scripte", "scripted")],
+    [("vlm", "vllm"), ("antropic", "anthropic"), ("opena", "openai"), ("olama", "ollama")],
 )
 def test_a_misspelt_provider_gets_the_nearest(typo: str, nearest: str) -> None:
     assert refused(f"{typo}:model@http://host/v1").endswith(f"did you mean {nearest!r}?")
 
 
 def test_an_unknown_provider_gets_all() -> None:
-    assert f"known: {', '.join(PROVIDERS)}" in refused("xyz:model")
+    message = refused("xyz:model")
+    assert f"known: {', '.join(PROVIDERS)}, ollama, lmstudio; " in message
+    assert message.endswith("OpenRouter, Together and Azure are openai:NAME@ADDRESS")
 
 
 def test_a_recorded_name_is_read_though_its_provider_is_gone() -> None:
