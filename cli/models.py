@@ -138,18 +138,24 @@ def check(
         if as_json:
             print_json({"model": name, "reachable": False, "error": str(error)})
         else:
-            print_line(f"{name} cannot be used: {error}", "red", soft_wrap=True)
+            fault = str(error).removeprefix(f"model {name!r} cannot be used: ")
+            print_line(f"{name} cannot be used: {fault}", "red", soft_wrap=True)
         raise typer.Exit(1) from None
     recipes = dict(_recipes(backend))
     works = [recipe for recipe, reason in recipes.items() if reason is None]
+    # Elsewhere it is LangChain's class that names the limit, or there is no protocol.
+    names_limit = backend.name.provider in ("openai", "vllm") and backend.name.base_urls
     if as_json:
         found = {"model": name, "reachable": True, **asdict(findings), "recipes": recipes}
+        if not names_limit:
+            del found["limit_field"]
         print_json(found | ({} if price is None else {"price": price.model_dump(mode="json")}))
     else:
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_column(style="bold")
         table.add_column(overflow="fold")
         rows = [("model", name), ("reachable", "yes"), *findings.as_full_rows()]
+        rows = [row for row in rows if names_limit or row[0] != "limit"]
         if price is not None:
             rows.append(("price", f"{price.input:g} read, {price.output:g} written, per million tokens"))
         for reason in dict.fromkeys(recipes.values()):

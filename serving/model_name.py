@@ -40,6 +40,12 @@ ALIASES = {
 }
 """Local programs that serve OpenAI's protocol at an address of theirs."""
 
+_KNOWN = (
+    f"{', '.join((*PROVIDERS, *ALIASES))}; llama.cpp, SGLang, TGI, OpenRouter, Together and Azure are"
+    " openai:NAME@ADDRESS"
+)
+"""The end of a message about a provider that is not known."""
+
 _FAMILIES = {
     "gpt-": "openai",
     "chatgpt-": "openai",
@@ -110,12 +116,12 @@ def parse_model_name(text: str) -> ModelName:
         hint = _suggestion(text.strip())
         raise ModelError(
             f"model {shown!r} is not of the form provider:name or provider:name@http://host:port/v1; "
-            + (f"did you mean {hint!r}?" if hint else f"providers: {', '.join(PROVIDERS)}")
+            + (f"did you mean {hint!r}?" if hint else f"providers: {_KNOWN}")
         )
     name = ModelName(**match.groupdict(), batched=text.strip().startswith(BATCHED))
     if name.provider not in PROVIDERS:
-        near = difflib.get_close_matches(name.provider, PROVIDERS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PROVIDERS)}"
+        near = difflib.get_close_matches(name.provider, (*PROVIDERS, *ALIASES), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {_KNOWN}"
         raise ModelError(f"unknown provider {name.provider!r} in model {shown!r}; {hint}")
     if name.base_url is None and _ADDRESS.search(name.name):
         raise ModelError(f"model {shown!r}: an address begins with http:// or https://, in lower case")

@@ -43,6 +43,8 @@ _SHORT = 64
 _TEMPERATURE = 0.7
 """Not the default of any service, so that a model with a fixed one refuses it."""
 _LETTERS = (Message("user", "Write ten random letters."),)
+_BUSY = (408, 429)
+"""Statuses that do not depend on what was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +308,8 @@ class _Asked:
         except CallError as error:
             if error.error_class in ("connection", "timeout", "rate_limit"):
                 place = f"server {self.server.endpoint}"
-                raise _Silent(f"{place} does not answer a small request: {error}") from error
+                is_busy = error.status in _BUSY
+                raise _Silent(f"{place} does not answer a small request: {error}", is_busy=is_busy) from error
             if error.error_class == "auth":
                 raise ModelError(str(error)) from error
             raise
@@ -316,7 +319,7 @@ class _Asked:
         """The answers to a request with optional parts, or None if the server cannot give them.
 
         A server that fails at such a request and answers the plainest one just after lacks the ability; some
-        answer with status 500 to fields that they do not know.
+        answer with status 500 to fields that they do not know. One that is busy lacks nothing.
 
         Raises:
             _Silent: As `ask`.
@@ -325,13 +328,23 @@ class _Asked:
             return await self.ask(messages, call, min(1, self.max_retries))
         except CallError:
             return None
-        except _Silent:
-            await self.ask(_PLAIN, _call((0,), plain=True))
-            return None
+        except _Silent as silent:
+            if not silent.is_busy:
+                await self.ask(_PLAIN, _call((0,), plain=True))
+                return None
+        return await self.ask(messages, call)
 
 
 class _Silent(ModelError):
-    """A server gives no answer to a small request."""
+    """A server gives no answer to a small request.
+
+    Attributes:
+        is_busy: Whether that says nothing about the request.
+    """
+
+    def __init__(self, message: str, *, is_busy: bool) -> None:
+        super().__init__(message)
+        self.is_busy = is_busy
 
 
 async def _probe(backend: Backend, asked: _Asked) -> Findings:

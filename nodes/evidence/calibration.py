@@ -71,7 +71,10 @@ def settled_reply(recipe: Recipe, label_model: str) -> dict[str, Any]:
     if evidence is None or evidence.reply != AUTO:
         return {}
     made = recipe.find_section(CalibrationSettings)
-    if made is None or evidence.rule is None or made.models.get("label") != label_model:
+    # The record names the revision as well, which is not known before the model is reached; a run with
+    # another revision is warned.
+    calibrated = made is not None and made.models.get("label", "").startswith(f"{label_model} ")
+    if not calibrated or evidence.rule is None:
         return {"evidence.reply": "labels", "evidence.rule": None}
     beside = evidence.ranker_votes if evidence.voters == "both" else 0
     values = {"reply": POINTWISE, "threshold": (1 + beside) // 2 + 1, **POINTWISE_VALUES}

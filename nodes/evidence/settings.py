@@ -62,7 +62,8 @@ class VoteSettings(RecipeSection):
             those asked.
         reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
             essential sentences alone, which takes a fraction of the tokens; `pointwise` for each sentence by
-            itself, which gives every sentence a probability.
+            itself, which gives every sentence a probability; `auto` for `pointwise` if the recipe has a rule
+            that was calibrated for the model, else for `labels`.
         confidence: Whether to ask for the log-probabilities of replies, and show how sure labels are. Replies
             get several times larger. Only replies in `labels` show it.
     """

@@ -57,7 +57,10 @@ OPENAI_FACTS = HostedProvider(
     service_variables=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
 )
 OPENAI = hosted(
-    OPENAI_FACTS, Entry("openai:NAME@http://HOST:8000/v1", "ready", "any OpenAI-compatible server")
+    OPENAI_FACTS,
+    Entry("openai:NAME@http://HOST:8000/v1", "ready", "any server with OpenAI's protocol, such as llama.cpp"),
+    Entry("ollama:NAME", "ready", "the same, of Ollama on this machine"),
+    Entry("lmstudio:NAME", "ready", "the same, of LM Studio on this machine"),
 )
 
 

@@ -131,7 +131,8 @@ def test_models_list_names_every_provider(tmp_path: Path) -> None:
     listed = evigraph("models", "list", "--json", folder=tmp_path).summary["models"]
     providers = {entry["model"].split(":")[0] for entry in listed}
     hosted = {"openai", "anthropic", "google_genai", "deepseek"}
-    assert providers == {"embedded", "vllm", "python", "langchain", "scripted", *hosted}
+    programs = {"ollama", "lmstudio"}
+    assert providers == {"embedded", "vllm", "python", "langchain", "scripted", *hosted, *programs}
 
 
 def test_models_list_says_size_licence_and_whether_weights_are_here(tmp_path: Path) -> None:

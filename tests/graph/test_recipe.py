@@ -19,6 +19,7 @@ from graph.recipe import (
 )
 from graph.system import find_system
 from graph.tamu import SYSTEM, TamuRecipe
+from nodes.evidence.calibration import settled_reply
 from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
@@ -310,3 +311,17 @@ def test_the_recipe_of_all_subtasks_is_the_submitted_system() -> None:
     evidence, answer = tamu("tamu-submitted").evidence, tamu("tamu-submitted").answer
     assert (evidence.demonstrations, evidence.all_votes, evidence.reflects) == (5, 1, True)
     assert (answer.demonstrations, answer.selection, answer.evidence) == (3, "tiered", "high_recall")
+
+
+@pytest.mark.parametrize("recipe", ["laptop", "ask"])
+@pytest.mark.parametrize("model", ["embedded:qwen2.5-coder-1.5b", "embedded:qwen2.5-coder-0.5b"])
+def test_auto_is_one_question_a_sentence_only_with_a_rule_that_was_calibrated_for_the_model(
+    recipe: str, model: str
+) -> None:
+    chosen = override(load_recipe(recipe), {"evidence.reply": "auto"}, recipe)
+    settled = override(chosen, settled_reply(chosen, model), recipe).section(EvidenceSettings)
+    if recipe == "laptop" and model.endswith("1.5b"):
+        assert settled == load_recipe(recipe).section(EvidenceSettings)
+    else:
+        assert (settled.reply, settled.rule) == ("labels", None)
+    assert settled_reply(load_recipe("laptop"), model) == {}

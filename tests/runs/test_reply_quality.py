@@ -75,6 +75,16 @@ def test_the_first_five_cases_decide(
     assert found == stops_after
 
 
+def test_a_round_with_a_usable_reply_goes_on_though_no_case_of_it_has_ended() -> None:
+    first = FirstCases(9, in_rounds=True)
+    first.add([], ended=False)
+    first.add(["label_evidence"], ended=False)
+    assert first.fault() is None
+    first.begin_round()
+    first.add(["label_evidence"], ended=False)
+    assert first.fault() is not None
+
+
 def run(folder: Path, *more: str, model: str = "scripted:script.py:reply") -> Ended:
     command = ("run", "tamu", "cases.jsonl", "--recipe", "lexical.yaml", "--model", model, "--out", "run")
     return evigraph(*command, "--concurrency", "1", *more, folder=folder)

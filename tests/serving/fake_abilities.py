@@ -21,7 +21,9 @@ class Abilities:
         repeats: Whether the same seed brings the same reply.
         thinks: It uses up its tokens before it says anything.
         status: It answers every request with this error, if it is not 200.
+        sick_after: How many requests it answers before that.
         sick_for: How many requests it answers so before it is well; None for all.
+        refuses_with: Status of the error with which it answers the fields of `refuses`.
         choices: How many choices come back, if not as many as were asked for.
     """
 
@@ -31,7 +33,9 @@ class Abilities:
     repeats: bool = False
     thinks: bool = False
     status: int = 200
+    sick_after: int = 0
     sick_for: int | None = None
+    refuses_with: int = 400
     choices: int | None = None
 
 

@@ -242,12 +242,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _probed(self, body: dict[str, Any]) -> Act:
         able = self.fake.abilities
-        sick = able.sick_for is None or len(self.fake.probes) <= able.sick_for
+        number = len(self.fake.probes) - able.sick_after
+        sick = number > 0 and (able.sick_for is None or number <= able.sick_for)
         if able.status != 200 and sick:
             return Refuse(able.status, "EngineDeadError")
         unknown = refused_field(body, able)
         if unknown is not None:
-            return Refuse(400, f"unknown field {unknown}")
+            return Refuse(able.refuses_with, f"unknown field {unknown}")
         text = probe_text(body, able, len(self.fake.probes))
         reasons = ("length",) if able.thinks else ("stop",)
         return Say((text,), reasons, choices=able.choices, logprobs=able.logprobs)

@@ -92,14 +92,40 @@ def test_an_address_with_a_secret_is_refused_and_the_secret_not_shown(provider: 
 
 @pytest.mark.parametrize(
     ("typo", "nearest"),
-    [("vlm", "vllm"), ("antropic", "anthropic"), ("opena", "openai"), ("scripte", "scripted")],
+    [("vlm", "vllm"), ("antropic", "anthropic"), ("opena", "openai"), ("olama", "ollama")],
 )
 def test_a_misspelt_provider_gets_the_nearest(typo: str, nearest: str) -> None:
     assert refused(f"{typo}:model@http://host/v1").endswith(f"did you mean {nearest!r}?")
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ollama:llama3.2:3b", ModelName("openai", "llama3.2:3b", "http://127.0.0.1:11434/v1")),
+        ("lmstudio:qwen3", ModelName("openai", "qwen3", "http://127.0.0.1:1234/v1")),
+        ("ollama:llama3.2@http://gpu:11434/v1", ModelName("openai", "llama3.2", "http://gpu:11434/v1")),
+    ],
+)
+def test_a_local_program_is_its_address(text: str, name: ModelName) -> None:
+    assert parse_model_name(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("gpt-4o", "openai:gpt-4o"),
+        ("claude-opus-4-5", "anthropic:claude-opus-4-5"),
+        ("gemini-2.5-pro", "google_genai:gemini-2.5-pro"),
+    ],
+)
+def test_a_hosted_model_without_its_provider_is_recognised(text: str, meant: str) -> None:
+    assert refused(text).endswith(f"did you mean {meant!r}?")
+
+
 def test_an_unknown_provider_gets_all() -> None:
-    assert f"known: {', '.join(PROVIDERS)}" in refused("xyz:model")
+    message = refused("xyz:model")
+    assert f"known: {', '.join(PROVIDERS)}, ollama, lmstudio; " in message
+    assert message.endswith("OpenRouter, Together and Azure are openai:NAME@ADDRESS")
 
 
 def test_a_recorded_name_is_read_though_its_provider_is_gone() -> None:

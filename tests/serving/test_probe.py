@@ -70,6 +70,63 @@ async def test_a_constraint_that_is_refused_is_not_used(server: FakeServer, back
     assert (findings.constraint, findings.many_samples, findings.logprobs) == ("json_schema", True, True)
 
 
+async def test_an_error_of_the_server_means_that_an_ability_is_missing_if_it_answers_without(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"structured_outputs", "n"}), refuses_with=500)
+    _, findings = await probe(backend, max_retries=4)
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("json_schema", False, True)
+
+
+@pytest.mark.parametrize("status", [429, 500])
+async def test_a_server_that_answers_once_and_then_no_more_is_not_used(
+    server: FakeServer, backend: Backend, status: int
+) -> None:
+    server.abilities = Abilities(status=status, sick_after=1)
+    with pytest.raises(ModelError, match=rf"does not answer a small request: .*status {status}"):
+        await probe(backend)
+
+
+@pytest.mark.parametrize("status", [408, 429])
+async def test_a_server_that_is_busy_for_a_while_lacks_nothing(
+    server: FakeServer, backend: Backend, status: int
+) -> None:
+    server.abilities = Abilities(status=status, sick_after=1, sick_for=2)
+    _, findings = await probe(backend, max_retries=1)
+    assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", True, True)
+
+
+async def test_a_server_that_stays_busy_is_not_taken_to_lack_anything(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"n"}), refuses_with=429)
+    with pytest.raises(ModelError, match=r"does not answer a small request: .*status 429"):
+        await probe(backend)
+
+
+async def test_a_key_that_is_refused_at_an_optional_part_ends_it(
+    server: FakeServer, backend: Backend
+) -> None:
+    server.abilities = Abilities(refuses=frozenset({"logprobs"}), refuses_with=401)
+    with pytest.raises(ModelError, match="VLLM_API_KEY"):
+        await probe(backend)
+
+
+async def test_a_model_that_the_list_lacks_is_used_with_a_warning_if_it_answers(
+    server: FakeServer, reach: Reach
+) -> None:
+    said: list[str] = []
+    unlisted = reach(ModelName("openai", "tini", server.url))
+    _, findings = await probe(unlisted, report=said.append)
+    assert findings.tried
+    (warning,) = said
+    assert warning.endswith("does not list 'tini'; it lists: tiny, other; it answers all the same")
+
+    server.abilities = Abilities(status=404)
+    with pytest.raises(ModelError, match=r"does not list 'tini'.*refuses a request to it"):
+        await probe(unlisted)
+
+
 async def test_a_server_without_any_constraint_is_left_to_the_parser(
     server: FakeServer, backend: Backend
 ) -> None:

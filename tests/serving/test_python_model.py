@@ -187,3 +187,28 @@ async def test_a_class_that_binds_tools_is_held_to_a_schema(
 async def test_the_probe_finds_out_that_tools_are_ignored(chat_backend: Backend) -> None:
     able, findings = await probe(chat_backend)
     assert (findings.constraint, able.constraints) == ("none", ("none",))
+
+
+async def test_a_provider_of_langchain_goes_through_gate_and_probe(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with pytest.raises(PolicyError, match=r"would go to api\.openai\.com, and no policy"):
+        connect(parse_model_name("langchain:openai:gpt-4o"))
+    backend = connect(parse_model_name(f"langchain:openai:{MODEL}@{server.url}"))
+    _, findings = await probe(backend)
+    assert findings.tried and server.probes
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("openai", "is not of the form langchain:PROVIDER:NAME"),
+        ("nonsense:x", "Unsupported provider='nonsense'"),
+        ("fireworks:x", "langchain-fireworks"),
+    ],
+)
+def test_a_provider_that_langchain_cannot_make_is_named(name: str, fault: str) -> None:
+    with pytest.raises(ModelError, match=fault) as caught:
+        connect(ModelName("langchain", name))
+    assert f"'langchain:{name}'" in str(caught.value)
