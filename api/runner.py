@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -296,7 +297,10 @@ class Runner:
                 )
             if folder.manifest.status != "finished" and (spent := folder.manifest.sessions[-1].stopped_by):
                 self._close(job, "stopped", spent)
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
+                raise
+            # Chroma panics where it gets no descriptor, and its panics are no `Exception`.
             session.lacks_descriptors = _lacks_descriptors(error)
             if isinstance(error, _EXPECTED) or session.lacks_descriptors:
                 session.fault = _line(error)
@@ -322,6 +326,8 @@ def _lacks_descriptors(error: BaseException | None) -> bool:
     if error is None:
         return False
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return True
+    if not isinstance(error, Exception) and os.strerror(errno.EMFILE) in str(error):
         return True
     causes = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return any(map(_lacks_descriptors, (*causes, error.__cause__ or error.__context__)))

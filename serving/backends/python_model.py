@@ -16,11 +16,12 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableBinding
 
+from serving.addresses import environment_proxy, proxy_of
 from serving.backends.backend import Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.hosted import TOOL_DESCRIPTION, profile_abilities
 from serving.backends.langchain_model import completer
 from serving.errors import ModelError
-from serving.gate import demand_consent, demand_route
+from serving.gate import demand_consent, demand_route, host_name
 from serving.messages import Answer, Message
 from serving.model_name import ModelName
 
@@ -101,10 +102,17 @@ def backend_of(name: ModelName, chat_model: BaseChatModel) -> Backend:
 
     Raises:
         PolicyError: No text may go to one of its addresses, or it shows none and the user has not agreed.
+        ModelError: Its client would go by a proxy to this machine.
     """
     addresses = dict.fromkeys((*name.base_urls, *addresses_of(chat_model)))
     for address in addresses:
         demand_route(address, f"model {str(name)!r}")
+        if environment_proxy(address) and proxy_of(address) is None:
+            host = host_name(address)
+            raise ModelError(
+                f"model {str(name)!r}: its own client would ask the proxy of the environment for {host}; name"
+                f" {host} in no_proxy"
+            )
     if not addresses:
         demand_consent(f"model {str(name)!r}")
     takes_tools = type(chat_model).bind_tools is not BaseChatModel.bind_tools

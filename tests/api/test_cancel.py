@@ -7,11 +7,13 @@ import os
 import resource
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from api import runner
 from api.offer import Limits
+from runs.folder import RunFolder
 from tests.api.services import HELD, QUESTION, Place, until
 
 CASES = {
@@ -99,3 +101,24 @@ def test_a_job_without_descriptors_waits_and_goes_on(place: Place, monkeypatch: 
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         found = client.ended(id_)
         assert (found["status"], found["cases"]["done"]) == ("finished", 1)
+
+
+def test_a_panic_for_want_of_descriptors_leaves_no_job_running(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_DESCRIPTORS_WAIT", 0.0)
+    panics = ['`Err` value: Os { code: 24, message: "Too many open files" }']
+    start = runner.start
+
+    async def panicking(*given: Any, **named: Any) -> RunFolder:
+        if panics:
+            raise BaseException(panics.pop())
+        return await start(*given, **named)
+
+    monkeypatch.setattr(runner, "start", panicking)
+    with place.client() as client:
+        found = client.ended(client.submitted())
+        assert (found["status"], found["cases"]["done"]) == ("finished", 1)
+        panics.append("index out of bounds")
+        found = client.ended(client.submitted())
+        assert (found["status"], found["fault"]) == ("failed", "internal error: BaseException")

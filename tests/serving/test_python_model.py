@@ -28,6 +28,7 @@ from serving.policy import PolicyError
 from serving.probe import probe
 from tests.serving.asks import PROMPT, SCHEMA, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer
+from tests.serving.forward_proxy import forward_proxy
 
 HERE = "http://127.0.0.1:9/v1"
 
@@ -165,6 +166,29 @@ def test_a_model_without_an_address_needs_consent() -> None:
 def test_an_address_behind_the_factory_counts_as_well() -> None:
     with pytest.raises(PolicyError, match=r"would go to models\.example\.com"):
         connect(ModelName("python", f"{__name__}:make", "https://models.example.com"))
+
+
+@pytest.mark.parametrize("given", ["object", "string"])
+async def test_no_client_goes_to_this_machine_by_a_proxy(
+    given: str, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected() -> Backend:
+        if given == "object":
+            return connect(name_of(openai_at(server.url)))
+        return connect(parse_model_name(f"langchain:openai:{MODEL}@{server.url}"))
+
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    with forward_proxy(server.port) as proxy:
+        for variable in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(variable, proxy.url)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        call = CallParameters("label", "7", (0,), 0.7, 40, None, "")
+        await connected().servers[0].complete(PROMPT, call)
+        assert proxy.hosts == [] and len(server.chats) == 1
+        for variable in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(variable, raising=False)
+        with pytest.raises(ModelError, match=r"proxy of the environment for 127\.0\.0\.1; name 127\.0\.0\.1"):
+            connected()
 
 
 @pytest.fixture
