@@ -15,7 +15,6 @@ from ranking.cutoffs import Cutoff, FixedThreshold
 from ranking.device import autocast, choose_placement, resolve_precision
 from ranking.encoders import Encoder
 from ranking.errors import RankerError
-from ranking.logistic import LogisticRanker
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 from ranking.ranker import Ranked
@@ -44,7 +43,6 @@ class NeuralRanker:
         self._tokenizer = encoder.tokenizer
         limit = manifest.recipe.model.max_sentence_tokens
         self._cache = SourceCache(self._model, encoder.tokenizer, limit)
-        self._logistic = None if manifest.stack is None else LogisticRanker(manifest.stack.logistic)
         self._device = choose_placement().device
         self._precision = resolve_precision(precision, self._device)
         self._lock = threading.Lock()
@@ -82,8 +80,8 @@ class NeuralRanker:
 
     @property
     def identity(self) -> str:
-        """Name of the recipe and hash of all weights."""
-        return f"{self.manifest.name}@{self.manifest.scoring_sha256[:_IDENTITY_DIGITS]}"
+        """Name of the recipe and hash of the weights."""
+        return f"{self.manifest.name}@{self.manifest.weights_sha256[:_IDENTITY_DIGITS]}"
 
     @property
     def cutoff(self) -> Cutoff:
@@ -111,9 +109,6 @@ class NeuralRanker:
             document = self._cache.encode(sentences)
             asked = tokenize(self._tokenizer, queries, limit)
             scores = self._model.score(document.source, asked.ids).float().cpu().numpy()
-        if self._logistic is not None and self.manifest.stack is not None:
-            others = np.stack([other.scores for other in self._logistic.rank_many(queries, sentences)])
-            scores = self.manifest.stack.weights.combine(scores, others)
         if not np.isfinite(scores).all():
             raise RankerError(f"{self.identity} gives scores that are not finite: train it anew")
         return [

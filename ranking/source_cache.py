@@ -44,7 +44,7 @@ class SourceCache:
 
     An entry belongs to the sentences, the weights, the limit of tokens and the data type; any other of these
     is another entry, so training on between two uses gives no stale vectors. Where a model knows nothing
-    before the query (`early`, `window`), documents are tokenized and nothing is kept. Not for several
+    before the query (`early`), documents are tokenized and nothing is kept. Not for several
     threads.
 
     Attributes:

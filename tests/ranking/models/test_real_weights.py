@@ -45,7 +45,7 @@ def test_cached_logits_equal_uncached_ones(minilm: Encoder, fusion: str) -> None
     assert torch.allclose(cached, uncached, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("fusion", ["early", "mid", "late", "window"])
+@pytest.mark.parametrize("fusion", ["early", "mid", "late"])
 def test_the_logits_of_a_query_do_not_depend_on_the_other_queries(minilm: Encoder, fusion: str) -> None:
     model = build(minilm, fusion)
     sentences, queries = (tokenize(minilm.tokenizer, texts, 64).ids for texts in (NOTE, QUESTIONS))
