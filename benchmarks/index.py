@@ -19,14 +19,14 @@ import numpy as np
 from cases.files import write_atomically
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
-from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, standalone
+from evals.pages.plots import DOWN, INK, MUTED, drawing, standalone
 from retrieval.embeddings import Embedder, Vectors, connect_embedder, normalise
 from retrieval.index import figures
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.vectors import passage
 
-STORES = ("numpy", "numpy int8", "chroma", "qdrant")
+STORES = ("numpy", "chroma", "qdrant")
 MAX_LOCAL_QDRANT = 5_000
 """Qdrant's local mode compares every vector in Python, and syncs to disk for each one that it stores."""
 _PANELS = {
@@ -35,8 +35,8 @@ _PANELS = {
     "query_processor_p95_ms": ("processor time of a query, p95", "ms", 1.0),
     "recall@100": ("recall@100 against exact", "", 1.0),
 }
-_COLOURS = {"numpy": INK, "numpy int8": UP, "chroma": DOWN, "qdrant": MUTED}
-_MARKERS = {"numpy": "o", "numpy int8": "s", "chroma": "^", "qdrant": "D"}
+_COLOURS = {"numpy": INK, "chroma": DOWN, "qdrant": MUTED}
+_MARKERS = {"numpy": "o", "chroma": "^", "qdrant": "D"}
 
 QUERIES = 200
 _CHUNK = 1024
@@ -217,13 +217,11 @@ class Copies:
 def run(base: Path, store_name: str, size: int, folder: Path) -> dict[str, Any]:
     """Fill a store and query it, in the measured process: seconds, MB of 2**20 bytes, bytes."""
     copies = Copies(np.load(base))
-    name, _, quantised = store_name.partition(" ")
     manifest = Manifest(
-        store=name,
+        store=store_name,
         embedding="",
         embedder="",
         dimensions=np.load(base, mmap_mode="r").shape[1],
-        quantisation="int8" if quantised else None,
         corpus=IndexedCorpus(folder="", identity="", documents=size, sources=[]),
     )
     store = connect_store(folder, manifest)
@@ -249,7 +247,6 @@ def run(base: Path, store_name: str, size: int, folder: Path) -> dict[str, Any]:
         "query_p95_ms": found.query_p95_ms,
         "query_processor_p95_ms": found.processor_p95_ms,
         **{f"recall@{depth}": share for depth, share in found.recall.items()},
-        **{f"recall@{depth}_by_bytes": share for depth, share in found.by_bytes.items()},
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -15,7 +15,6 @@ from cli.terminal import output, plural, print_json, print_line, safe
 from retrieval.index.connect_store import store_help
 
 if TYPE_CHECKING:
-    from retrieval.index.figures import Plan
     from retrieval.index.index import Index
     from retrieval.index.manifest import Manifest
 
@@ -48,12 +47,6 @@ def build(
             help="embedded:minilm, embedded:FOLDER of a sentence encoder, lexical:N, or openai:NAME@URL."
         ),
     ] = "embedded:minilm",
-    quantise: Annotated[
-        Literal["int8"] | None,
-        typer.Option(
-            help="Compare bytes first, then the floats of the best: a quarter of the memory. Only for numpy."
-        ),
-    ] = None,
     vectors_of: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +71,7 @@ def build(
     from cli.progress import progress
     from retrieval.index.build import BuildOptions, build_index
 
-    options = BuildOptions(store=store, embedding=embedding, quantisation=quantise, vectors_of=vectors_of)
+    options = BuildOptions(store=store, embedding=embedding, vectors_of=vectors_of)
     with progress() as shown:
         built = asyncio.run(build_index(corpus, out, options, report=build_report(shown)))
     if as_json:
@@ -150,7 +143,7 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
     rate = f", {effort.documents / effort.seconds:,.1f} a second" if effort.seconds else ""
     rows = (
         ("store", manifest.store),
-        ("vectors", f"{manifest.dimensions} dimensions, quantised: {manifest.quantisation or 'no'}"),
+        ("vectors", f"{manifest.dimensions} dimensions"),
         ("embedder", manifest.embedder),
         ("corpus", f"{manifest.corpus.folder} ({manifest.corpus.identity})"),
         ("on disk", size(summary["bytes"])),
@@ -198,32 +191,9 @@ def recall(
         f"{plural(found.queries, 'title')}, {plural(len(opened), 'document')}, store {opened.manifest.store}"
     )
     for depth, share in found.recall.items():
-        alone = f" (by bytes alone {found.by_bytes[depth]:.4f})" if found.by_bytes else ""
-        print_line(f"recall@{depth} {share:.4f}{alone}")
+        print_line(f"recall@{depth} {share:.4f}")
     print_line(f"a query: median {found.query_ms:,.2f} ms, p95 {found.query_p95_ms:,.2f} ms")
     print_line(f"processor time of a query: p95 {found.processor_p95_ms:,.2f} ms")
-
-
-@index.command("plan")
-def plan(
-    folder: FolderArgument,
-    documents: Annotated[int, typer.Option(min=1, help="Documents of the planned index.")] = 34_000_000,
-    as_json: JsonOption = False,
-) -> None:
-    """Estimate what an index of many documents would take, from what this one took.
-
-    Example: evigraph index plan indexes/sample --documents 34000000
-    """
-    from retrieval.index.figures import plan as planned
-    from retrieval.index.manifest import finished_manifest
-
-    manifest = finished_manifest(folder)
-    found = planned(folder, manifest, documents)
-    if as_json:
-        print_json({"folder": str(folder), **found._asdict()})
-        return
-    for line in _words(found, manifest):
-        print_line(line, soft_wrap=True)
 
 
 def span(seconds: float) -> str:
@@ -232,22 +202,6 @@ def span(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:,.1f} seconds"
-
-
-def _words(found: Plan, manifest: Manifest) -> list[str]:
-    lines = [
-        f"{plural(found.documents, 'document')} in {manifest.store}, by a build of {found.measured:,} here:",
-        f"time: {span(found.seconds)}, {span(found.encoding_seconds)} of them to encode the texts",
-    ]
-    if found.disk_bytes is not None:
-        beside = "" if found.corpus_bytes is None else f", beside {size(found.corpus_bytes)} of the corpus"
-        lines.append(f"disk: {size(found.disk_bytes)}{beside}")
-    if found.query_bytes is not None:
-        lines.append(f"memory: a query reads {size(found.query_bytes)} and is slow where less is free")
-    if found.query_ms is not None:
-        seconds = found.query_ms / 1000
-        lines.append(f"a query: {found.query_ms:,.1f} ms" if seconds < 2 else f"a query: {span(seconds)}")
-    return lines
 
 
 def _open(folder: Path, corpus: Path | None) -> Index:

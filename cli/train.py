@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ranking.training.progress import TrainingProgress
 
 _RECIPES = (
-    "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise, stacked,"
-    " early, mid, late, window, reranker, reranker-stacked"
+    "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise,"
+    " early, mid, late, reranker"
 )
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from cases.definitions import Section
 from cases.files import file_sha256, json_bytes, write_atomically
 from ranking.cutoffs import Cutoff
 from ranking.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
-from ranking.logistic import LogisticWeights
 from ranking.models.fusions import build_model
 from ranking.tensor_files import load_weights, save_weights
 from ranking.training.recipe import TrainingRecipe
-from ranking.training.stack import StackWeights
 from ranking.training.validation import Validation
 
 if TYPE_CHECKING:
@@ -89,13 +86,6 @@ class EncoderRecord(Section):
     fingerprint: str
 
 
-class Stack(Section):
-    """A logistic ranker beside the model, and what the scores of both count for."""
-
-    logistic: LogisticWeights
-    weights: StackWeights
-
-
 class RankerManifest(Section):
     """`ranker.json`, whose presence says that the folder is complete.
 
@@ -110,7 +100,6 @@ class RankerManifest(Section):
         split: The held-out examples.
         data: The training examples.
         pretraining: What came before.
-        stack: What joins the model's scores; None leaves them as they are.
         precision: Of the training.
         weights_sha256: Of `weights.safetensors`.
         versions: Of the libraries.
@@ -127,23 +116,18 @@ class RankerManifest(Section):
     data: DataRecord
     pretraining: DataRecord | None = None
     encoder: EncoderRecord
-    stack: Stack | None = None
     precision: str
     weights_sha256: str
     versions: dict[str, str] = Field(default_factory=dict)
     history: tuple[str, ...] = ()
 
-    @property
-    def scoring_sha256(self) -> str:
-        """Of everything that shapes a score: the weights, and a stack over them."""
-        if self.stack is None:
-            return self.weights_sha256
-        parts = [
-            self.weights_sha256,
-            self.stack.logistic.sha256,
-            self.stack.weights.model_dump_json(),
-        ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    @model_validator(mode="before")
+    @classmethod
+    def _without_stack(cls, values: Any) -> Any:
+        """Older versions record that nothing changes the scores; a ranker with a stack is refused."""
+        if isinstance(values, dict) and values.get("stack", ...) is None:
+            return {name: value for name, value in values.items() if name != "stack"}
+        return values
 
 
 def save_checkpoint(

@@ -78,8 +78,6 @@ class Row(Section):
         set: Values of the recipe by dotted field, such as `model.fusion`; they come after those of the study.
         pretrain: Whether it is pre-trained.
         train_on: A domain that it is trained and tuned on alone.
-        stack: Two other rows whose scores are put together by a regression over those of the tuning part, as
-            `evigraph train stacked` does; nothing is trained for it.
     """
 
     label: str = ""
@@ -88,15 +86,11 @@ class Row(Section):
     pretrain: bool = False
     train_on: Name | None = None
     baseline: Baseline | None = None
-    stack: tuple[Name, Name] | None = None
 
     @model_validator(mode="after")
     def _what_is_not_trained_has_no_recipe(self) -> Row:
-        trains = bool(self.recipe or self.set or self.pretrain)
-        if self.baseline is not None and trains:
+        if self.baseline is not None and (self.recipe or self.set or self.pretrain):
             raise ValueError("a baseline takes neither a recipe nor values of one nor pre-training")
-        if self.stack is not None and (trains or self.baseline is not None or self.train_on is not None):
-            raise ValueError("a stack takes nothing but two rows: what they learn from is their own")
         return self
 
 
@@ -137,10 +131,6 @@ class Study(Section):
         for name, row in self.rows.items():
             if row.train_on is not None:
                 _require(row.train_on, self.domains, f"row {name} trains on domain")
-            for part in row.stack or ():
-                _require(part, self.rows, f"row {name} stacks row")
-                if self.rows[part].stack is not None:
-                    raise ValueError(f"row {name} stacks {part!r}, which is a stack itself")
         if "abridge-3" in self.tables and not self.domains:
             raise ValueError("table abridge-3 compares domains, and the study has none")
         return self

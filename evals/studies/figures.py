@@ -12,7 +12,6 @@ from evals.studies.layouts import Rule, Tuned
 from evals.studies.measures import LabelledCase, case_numbers
 from ranking.cutoffs import Cutoff
 from ranking.ranker import Scores
-from ranking.training.stack import fit_stack
 from ranking.tuning import ScoredCase, best_cutoff, tune
 
 SetScores = Mapping[str, Mapping[str, Scores]]
@@ -74,44 +73,3 @@ class Figures:
                 [case_numbers(case, scores[case_id], cutoff) for case_id, case in self._cases[name].items()]
             )
         return self._numbers[key]
-
-
-def stacked_scores(
-    tuning: Mapping[str, LabelledCase], model: Mapping[int, SetScores], other: Mapping[int, SetScores]
-) -> dict[int, SetScores]:
-    """Scores of a row made of two others, put together by a regression over those of the tuning part.
-
-    By seed and set.
-
-    Args:
-        tuning: Labels, by the id of the case.
-        model: Scores of the first row by seed.
-        other: Of the second row; what has the one seed 0 is the same at each seed of the first.
-
-    Raises:
-        RankerError: All sentences of the tuning part are evidence, or none is.
-    """
-    found = {}
-    for seed, first in model.items():
-        second = other.get(seed, other.get(0, {}))
-        if TUNING in first and TUNING in second:
-            found[seed] = _stacked(tuning, first, second)
-    return found
-
-
-def _stacked(tuning: Mapping[str, LabelledCase], first: SetScores, second: SetScores) -> SetScores:
-    ids = [case_id for case_id in first[TUNING] if case_id in second[TUNING]]
-    stack = fit_stack(
-        [first[TUNING][case_id] for case_id in ids],
-        [second[TUNING][case_id] for case_id in ids],
-        [tuning[case_id].labels for case_id in ids],
-    )
-    return {
-        name: {
-            case_id: stack.combine(scores, second[name][case_id])
-            for case_id, scores in first[name].items()
-            if case_id in second[name]
-        }
-        for name in first
-        if name in second
-    }

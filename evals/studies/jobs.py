@@ -107,9 +107,6 @@ def plan(study: Study, data: StudyData, out: Path) -> Plan:
     trained_on: dict[str, int] = {}
     for name, row in study.rows.items():
         train, tuning = training_part(data, study, row)
-        if row.stack is not None:
-            owner[name], trained_on[name] = name, len(train)
-            continue
         recipe = None if row.baseline is not None else _recipe(study, row, name, train, tuning)
         pretraining = data.pretraining if row.pretrain else ()
         identity = _identity(row, recipe, train, tuning, pretraining)

@@ -13,9 +13,9 @@ from evals.pages.plots import standalone
 from evals.rankings.scores import Curve, curves_plot, read_curve
 from evals.studies.data import HELD_OUT, TUNING, domain_set
 from evals.studies.definition import TableName
-from evals.studies.figures import Scored, SetScores, stacked_scores
+from evals.studies.figures import Scored, SetScores
 from evals.studies.jobs import Job, Plan, cases_file, scores_file
-from evals.studies.measures import LabelledCase, read_cases, read_scores
+from evals.studies.measures import read_cases, read_scores
 from evals.studies.render import as_csv, as_markdown, as_object, as_page
 from evals.studies.tables import StudyTable, make_table
 
@@ -135,7 +135,7 @@ def report(plan: Plan) -> StudyReport:
         InputError: A file cannot be written.
     """
     cases = {name: read_cases(cases_file(plan.out, name)) for name in plan.counts if name != "train"}
-    scored = _read(plan, cases[TUNING])
+    scored = _read(plan)
     tables = tuple(
         table
         for name in plan.study.tables
@@ -161,20 +161,15 @@ def report(plan: Plan) -> StudyReport:
     return made
 
 
-def _read(plan: Plan, tuning: Mapping[str, LabelledCase]) -> Scored:
-    """Scores by row. Rows that share their jobs share their scores; a stack is made of those of others."""
+def _read(plan: Plan) -> Scored:
+    """Scores by row. Rows that share their jobs share their scores."""
     found: dict[str, dict[int, SetScores]] = {}
     for job in plan.jobs:
         sets = {
             name: read_scores(scores_file(job.scores, name)) for name in job.sets if name not in job.missing
         }
         found.setdefault(job.row, {})[job.seed] = sets
-    scored = {row: found.get(owner, {}) for row, owner in plan.owner.items()}
-    return scored | {
-        name: stacked_scores(tuning, *(scored[part] for part in row.stack))
-        for name, row in plan.study.rows.items()
-        if row.stack is not None
-    }
+    return {row: found.get(owner, {}) for row, owner in plan.owner.items()}
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:

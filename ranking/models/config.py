@@ -8,7 +8,7 @@ from pydantic import Field
 
 from cases.definitions import Section
 
-Fusion = Literal["early", "mid", "late", "window"]
+Fusion = Literal["early", "mid", "late"]
 DocumentContext = Literal["none", "lstm", "transformer"]
 Pooling = Literal["cls", "mean"]
 
@@ -19,7 +19,7 @@ class ModelConfig(Section):
     Attributes:
         fusion: Where query and sentence meet (Abridge 2025, section 3): `early` in the backbone, one pair at
             a time; `mid` in one further layer over the cached tokens of both; `late` after the backbone, as
-            two vectors. `window` reads the query with as many whole neighbouring sentences as fit.
+            two vectors.
         encoder: `minilm`, the packaged one, or the folder of a transformers model.
         context: What looks at the sequence of sentence vectors before the head. `none` with `early` is the
             plain cross-encoder (TAMU 2026, section 4.1.1).
@@ -27,7 +27,6 @@ class ModelConfig(Section):
         position: Whether the head sees where in the document a sentence stands.
         max_query_tokens: Longer queries are cut, and reported.
         max_sentence_tokens: Longer sentences are cut, and reported.
-        max_window_tokens: Of `window` alone: query, sentences and separators.
         dropout: Before the head.
     """
 
@@ -38,5 +37,4 @@ class ModelConfig(Section):
     position: bool = False
     max_query_tokens: int = Field(64, ge=4)
     max_sentence_tokens: int = Field(128, ge=4)
-    max_window_tokens: int = Field(512, ge=32)
     dropout: float = Field(0.1, ge=0, lt=1)

@@ -15,7 +15,6 @@ from ranking.models.config import Fusion, ModelConfig
 from ranking.models.head import Head, TransformerLayer
 from ranking.models.model import EvidenceModel, TensorSource, TokenModel
 from ranking.models.tokens import TokenIds
-from ranking.models.window import WindowFusion
 
 
 class EarlyFusion(TokenModel):
@@ -247,10 +246,6 @@ def _behind(query: Tensor, tokens: Tensor, piece: _Piece) -> Tensor:
     return torch.cat([query.expand(sentences, -1, -1), padded], dim=1)
 
 
-_MIN_ROOM = 16
-"""Tokens that a window has for sentences beside the longest query."""
-
-
 def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
     """Put the model together; what lies above the backbone is initialised at random.
 
@@ -266,7 +261,6 @@ def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
         "early": EarlyFusion,
         "mid": MidFusion,
         "late": LateFusion,
-        "window": WindowFusion,
     }
     return kinds[config.fusion](config, backbone)
 
@@ -279,9 +273,4 @@ def _check_limits(config: ModelConfig, backbone: Backbone) -> None:
             f"max_query_tokens {config.max_query_tokens}, max_sentence_tokens {config.max_sentence_tokens}"
             f" and {special} special tokens are more than the {backbone.max_positions}"
             " positions of the encoder: lower one of them"
-        )
-    if config.fusion == "window" and config.max_window_tokens < config.max_query_tokens + special + _MIN_ROOM:
-        raise ValueError(
-            f"max_window_tokens {config.max_window_tokens} leaves no room for sentences beside"
-            f" max_query_tokens {config.max_query_tokens}: raise the one or lower the other"
         )

@@ -49,18 +49,9 @@ class Layout:
 
     def two(self, first: TokenIds, second: TokenIds) -> Row:
         """Two texts with their special tokens."""
-        return self.many(first, [second])
-
-    def many(self, first: TokenIds, others: Sequence[TokenIds]) -> Row:
-        """A text and several others, each closed by the tokens that close a pair."""
         before, between, after = self.pair
-        ids = [*before, *first, *between]
-        types = [self.pair_types[0]] * len(ids)
-        for other in others:
-            ids += other
-            ids += after
-        types += [self.pair_types[1]] * (len(ids) - len(types))
-        return Row(ids, types)
+        head, tail = [*before, *first, *between], [*second, *after]
+        return Row(head + tail, [self.pair_types[0]] * len(head) + [self.pair_types[1]] * len(tail))
 
     @property
     def pair_overhead(self) -> int:

@@ -71,8 +71,6 @@ class TrainingRecipe(Section):
 
     Attributes:
         model: The architecture.
-        stack: `logistic` fits that ranker on the training examples, and a regression over both scores on the
-            held-out ones, once the model is trained.
         objective: What is minimised (TAMU 2026, section 4.1.2); its `pos_weight` is that below.
         pos_weight: Weight of evidence in pointwise classification: `auto` is negatives over positives of
             the training examples, `off` is 1.
@@ -95,7 +93,6 @@ class TrainingRecipe(Section):
     """
 
     model: ModelConfig = ModelConfig()
-    stack: Literal["none", "logistic"] = "none"
     objective: ObjectiveSettings = ObjectiveSettings()
     pos_weight: Literal["auto", "off"] | Annotated[float, Field(gt=0)] = "auto"
     epochs: int = Field(10, ge=1)
@@ -114,6 +111,17 @@ class TrainingRecipe(Section):
     cutoff: CutoffRule = "best"
     pretrain: Pretraining | None = None
     seed: int = 42
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed_fields(cls, values: Any) -> Any:
+        """Rankers of older versions record that they have no stack, and the limit of another architecture."""
+        if not isinstance(values, dict):
+            return values
+        kept = {name: value for name, value in values.items() if (name, value) != ("stack", "none")}
+        if isinstance(model := kept.get("model"), dict):
+            kept["model"] = {name: value for name, value in model.items() if name != "max_window_tokens"}
+        return kept
 
     @field_validator("pos_weight", mode="before")
     @classmethod

@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cases.texts import plural
-from ranking.checkpoint import (
-    DataRecord,
-    EncoderRecord,
-    RankerManifest,
-    SplitRecord,
-    Stack,
-    save_checkpoint,
-)
+from ranking.checkpoint import DataRecord, EncoderRecord, RankerManifest, SplitRecord, save_checkpoint
 from ranking.device import choose_placement, resolve_precision
 from ranking.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
@@ -54,9 +47,8 @@ from ranking.training.loop import (
 from ranking.training.losses import balanced_pos_weight
 from ranking.training.progress import Phase, SilentWatcher, TrainingWatcher
 from ranking.training.recipe import ObjectiveSettings, Pretraining, TrainingRecipe
-from ranking.training.stack import stack_on_logistic
 from ranking.training.state import Position, read_position
-from ranking.training.validation import score_documents, validate
+from ranking.training.validation import validate
 from weights.registry import fingerprint
 
 if TYPE_CHECKING:
@@ -139,9 +131,6 @@ def train(
                 max_pairs=recipe.max_pairs,
                 precision=session.precision,
             )
-            stacking = None
-            if recipe.stack != "none":
-                stacking = partial(_stacked, train=divided.train, held_out=held_out, session=session)
             try:
                 model = _learn(session, parts, model.to(device), encoder, validation)
             except TrainingInterrupted:
@@ -152,12 +141,12 @@ def train(
                 if session.position.best is None:
                     raise
                 manifest = _manifest(job, parts, divided, path, session, history=(str(error),))
-                _finish(folder, manifest, model, encoder, session, stacking)
+                _finish(folder, manifest, model, encoder, session)
                 raise TrainingDiverged(
                     f"{error}. The ranker of epoch {manifest.held_out.epoch} is in {folder}"
                 ) from None
             manifest = _manifest(job, parts, divided, path, session)
-            return _finish(folder, manifest, model, encoder, session, stacking)
+            return _finish(folder, manifest, model, encoder, session)
 
 
 def _split(examples: Sequence[Example], recipe: TrainingRecipe) -> Split:
@@ -288,36 +277,11 @@ def _finish(
     model: EvidenceModel[Any],
     encoder: Encoder,
     session: Session,
-    stacking: Callable[[RankerManifest, EvidenceModel[Any]], RankerManifest] | None,
 ) -> RankerManifest:
     load_weights(session.folder / BEST, model)
-    if stacking is not None:
-        manifest = stacking(manifest, model)
     written = save_checkpoint(folder, manifest, model, encoder, session.position.curve)
     shutil.rmtree(session.folder, ignore_errors=True)
     return written
-
-
-def _stacked(
-    manifest: RankerManifest,
-    model: EvidenceModel[Any],
-    *,
-    train: Sequence[Example],
-    held_out: Prepared,
-    session: Session,
-) -> RankerManifest:
-    recipe = session.recipe
-    scored = score_documents(model, held_out.documents, recipe.max_pairs, session.precision)
-    stacked = stack_on_logistic(scored, train, manifest.held_out, recipe.cutoff)
-    alone, together = (one.average_precision for one in (manifest.held_out, stacked.held_out))
-    session.watcher.notify(f"stacked: held-out average precision {alone:.3f} -> {together:.3f}")
-    return manifest.model_copy(
-        update={
-            "stack": Stack(logistic=stacked.logistic.weights, weights=stacked.weights),
-            "held_out": stacked.held_out,
-            "cutoff": stacked.held_out.cutoff,
-        }
-    )
 
 
 def _manifest(

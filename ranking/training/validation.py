@@ -19,7 +19,6 @@ from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 
 if TYPE_CHECKING:
     from ranking.models.model import EvidenceModel
-    from ranking.ranker import Scores
 
 
 class TunedCutoff(Section):
@@ -57,35 +56,6 @@ class Validation(Section):
         return self.average_precision if name == "average_precision" else self.micro_f1
 
 
-def score_documents(
-    model: EvidenceModel[Any],
-    documents: Sequence[Document],
-    max_pairs: int,
-    precision: Literal["float32", "bfloat16"] = "float32",
-) -> list[tuple[Document, list[Scores]]]:
-    """Scores of every query of every document, in evaluation mode.
-
-    Raises:
-        RankerError: A score is not finite; names the example.
-    """
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    found = []
-    with torch.inference_mode():
-        for document in documents:
-            of_document: list[Scores] = []
-            for group in query_groups(document, max_pairs, model):
-                with autocast(precision, device):
-                    logits = model(document.sentences, [document.queries[query] for query in group])
-                of_document += [np.asarray(row, dtype=np.float32) for row in logits.float().cpu().numpy()]
-            for example, scores in zip(document.examples, of_document, strict=True):
-                if not np.isfinite(scores).all():
-                    raise RankerError(f"a score of held-out example {example.id!r} is not finite")
-            found.append((document, of_document))
-    model.train(was_training)
-    return found
-
-
 def validate(
     model: EvidenceModel[Any],
     epoch: int,
@@ -95,29 +65,32 @@ def validate(
     max_pairs: int,
     precision: Literal["float32", "bfloat16"] = "float32",
 ) -> Validation:
-    """Score the held-out documents once; from the scores come all figures and cut-offs.
+    """Score the held-out documents once, in evaluation mode; from the scores come all figures and cut-offs.
 
     Raises:
         RankerError: A score is not finite, or no held-out example has evidence.
     """
-    cases = [
-        ScoredCase(scores, document.labels(query))
-        for document, of_document in score_documents(model, documents, max_pairs, precision)
-        for query, scores in enumerate(of_document)
-    ]
-    return validation_of(cases, epoch, rule)
-
-
-def validation_of(cases: Sequence[ScoredCase], epoch: int, rule: CutoffRule) -> Validation:
-    """Figures and cut-offs from scores.
-
-    Raises:
-        RankerError: No example has evidence.
-    """
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    cases: list[ScoredCase] = []
+    with torch.inference_mode():
+        for document in documents:
+            for group in query_groups(document, max_pairs, model):
+                with autocast(precision, device):
+                    logits = model(document.sentences, [document.queries[query] for query in group])
+                for query, row in zip(group, logits.float().cpu().numpy(), strict=True):
+                    scores = np.asarray(row, dtype=np.float32)
+                    if not np.isfinite(scores).all():
+                        example = document.examples[query]
+                        raise RankerError(f"a score of held-out example {example.id!r} is not finite")
+                    cases.append(ScoredCase(scores, document.labels(query)))
+    model.train(was_training)
     tuned = tune_cutoffs(cases)
-    chosen = _best_rule(tuned) if rule == "best" else tuned[rule]
+    # The first of the best: rules come from the simplest on.
+    best = max(tuned.values(), key=lambda one: round(one.left_out_micro_f1, 12))
+    chosen = best if rule == "best" else tuned[rule]
     precisions = [average_precision_of_scores(case.scores, case.labels) for case in cases]
-    with_evidence = [precision for precision in precisions if precision is not None]
+    with_evidence = [value for value in precisions if value is not None]
     if not with_evidence:
         raise RankerError("no held-out example has a sentence of evidence: hold more out, or give more data")
     return Validation(
@@ -137,8 +110,3 @@ def tune_cutoffs(cases: Sequence[ScoredCase]) -> dict[RuleKind, TunedCutoff]:
         assert tuned.held_out_f1 is not None
         found[kind] = TunedCutoff(cutoff=tuned.cutoff, micro_f1=tuned.f1, left_out_micro_f1=tuned.held_out_f1)
     return found
-
-
-def _best_rule(tuned: dict[RuleKind, TunedCutoff]) -> TunedCutoff:
-    """The first of the best: rules come from the simplest on."""
-    return max(tuned.values(), key=lambda one: round(one.left_out_micro_f1, 12))

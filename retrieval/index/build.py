@@ -19,13 +19,7 @@ from retrieval.building import Built, Progress, building, versions, write_manife
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, Vectors, connect_embedder
 from retrieval.index.connect_store import STORES, check_store, connect_store
-from retrieval.index.manifest import (
-    MANIFEST,
-    IndexedCorpus,
-    Manifest,
-    Quantisation,
-    read_index_manifest,
-)
+from retrieval.index.manifest import MANIFEST, IndexedCorpus, Manifest, read_index_manifest
 from retrieval.index.store import VectorStore
 from retrieval.index.vectors import VectorSource, encode, passage
 from serving.gate import hold_for
@@ -45,14 +39,12 @@ class BuildOptions:
     Attributes:
         store: Where vectors lie; `retrieval.index.connect_store` knows the names.
         embedding: What makes them, as `retrieval.embeddings.connect_embedder` has it.
-        quantisation: Of the store `numpy`.
         chunk: Documents between two marks of progress on disk.
         vectors_of: A finished index whose vectors are taken; what it lacks is encoded.
     """
 
     store: str = "numpy"
     embedding: str = DEFAULT_EMBEDDING
-    quantisation: Quantisation | None = None
     chunk: int = 1024
     vectors_of: Path | None = None
 
@@ -83,7 +75,7 @@ async def build_index(
     """
     options = options or BuildOptions()
     hold_for([corpus_folder, folder])
-    check_store(options.store, options.quantisation)
+    check_store(options.store)
     corpus = Corpus.open(corpus_folder)
     embedder = embedder or connect_embedder(options.embedding)
     with building(folder, "index", MANIFEST):
@@ -137,7 +129,6 @@ async def _begun(corpus: IndexedCorpus, options: BuildOptions, embedder: Embedde
         embedding=options.embedding,
         embedder=embedder.identity,
         dimensions=dimensions,
-        quantisation=options.quantisation,
         corpus=corpus,
     )
 
@@ -153,7 +144,6 @@ def refuse_others(
     pairs = (
         ("embedder", manifest.embedder, embedder.identity),
         ("store", manifest.store, options.store),
-        ("quantisation", manifest.quantisation or "none", options.quantisation or "none"),
     )
     for name, before, now in pairs:
         if before != now:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from retrieval.index.manifest import Manifest, Quantisation
+    from retrieval.index.manifest import Manifest
     from retrieval.index.store import VectorStore
 
 _PLACE = "vectors"
@@ -28,25 +28,20 @@ class StoreKind:
         about: For help, in a few words.
         packages: Whose versions are recorded with an index.
         extra: Of this distribution, which brings a package that others do without.
-        quantises: Whether it compares quantised vectors.
         server: URL of a server as an example; None where vectors lie in the index's own folder alone.
         key_variable: Environment variable with the key of a server that wants one.
-        link_bytes: Of each vector in a graph that a query walks; 0 where a query reads every vector.
     """
 
     about: str
     packages: tuple[str, ...] = ()
     extra: str | None = None
-    quantises: bool = False
     server: str | None = None
     key_variable: str = ""
-    link_bytes: int = 0
 
 
 STORES: Mapping[str, StoreKind] = {
-    "numpy": StoreKind("exact, mapped files", quantises=True),
-    # Two dozen neighbours twice at the lowest level of its graph, and a label.
-    "chroma": StoreKind("embedded HNSW", ("chromadb",), link_bytes=2 * 24 * 4 + 12),
+    "numpy": StoreKind("exact, mapped files"),
+    "chroma": StoreKind("embedded HNSW", ("chromadb",)),
     "qdrant": StoreKind(
         "its client's local mode",
         ("qdrant-client",),
@@ -58,21 +53,19 @@ STORES: Mapping[str, StoreKind] = {
 
 
 class StorePlace(NamedTuple):
-    """Where a store lies, and of what kind its vectors are.
+    """Where a store lies, and the width of its vectors.
 
     Attributes:
         folder: Of the store alone, inside of the index's; it may not be there yet.
         url: Of a server; None for the folder.
         collection: Name of the index's collection on a server.
         dimensions: Of a vector.
-        quantised: Whether quantised vectors are compared.
     """
 
     folder: Path
     url: str | None
     collection: str
     dimensions: int
-    quantised: bool
 
 
 def store_names() -> str:
@@ -89,11 +82,11 @@ def store_help() -> str:
     return f"{', '.join(forms[:-1])}, or {forms[-1]}."
 
 
-def check_store(name: str, quantisation: Quantisation | None = None) -> None:
+def check_store(name: str) -> None:
     """Refuse what no store can do, before anything is opened.
 
     Raises:
-        ModelError: There is no such store, its URL is none or holds a secret, or it does not quantise.
+        ModelError: There is no such store, or its URL is none or holds a secret.
         PolicyError: No text may go to its server.
     """
     from serving.addresses import redacted
@@ -111,9 +104,6 @@ def check_store(name: str, quantisation: Quantisation | None = None) -> None:
         raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as {example}")
     if at:
         demand_route(url, f"store {name!r}")
-    if quantisation and not STORES[kind].quantises:
-        quantising = " or ".join(name for name, one in STORES.items() if one.quantises)
-        raise ModelError(f"the store {kind} takes no quantised vectors; use {quantising}, or leave that out")
 
 
 def kind_of(store: str) -> StoreKind:
@@ -136,7 +126,7 @@ def connect_store(folder: Path, manifest: Manifest) -> VectorStore:
     """
     from serving.errors import ModelError
 
-    check_store(manifest.store, manifest.quantisation)
+    check_store(manifest.store)
     name, extra = manifest.store.partition("@")[0], kind_of(manifest.store).extra
     try:
         # Each kind brings packages that the others do without.
@@ -151,7 +141,6 @@ def connect_store(folder: Path, manifest: Manifest) -> VectorStore:
         url=server_of(manifest.store),
         collection=manifest.collection,
         dimensions=manifest.dimensions,
-        quantised=manifest.quantisation is not None,
     )
     store: VectorStore = module.open_store(place)
     return store

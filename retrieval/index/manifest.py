@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from retrieval.building import Fields, read_manifest, require_finished
 from retrieval.corpus.corpus import Corpus
@@ -13,8 +13,6 @@ from retrieval.corpus.corpus import Corpus
 MANIFEST = "index.json"
 PASSAGES = "title, full stop, text"
 """Whoever changes what of a document becomes its vector changes this too: it tells indexes apart."""
-
-Quantisation = Literal["int8"]
 
 
 class IndexedCorpus(Fields):
@@ -93,12 +91,19 @@ class Manifest(Fields):
     embedding: str
     embedder: str
     dimensions: int
-    quantisation: Quantisation | None = None
     corpus: IndexedCorpus
     documents: int = 0
     effort: Effort = Effort()
     query_ms: float | None = None
     versions: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_quantisation(cls, values: Any) -> Any:
+        """Older versions compared bytes beside the floats, which are still what a search reads."""
+        if isinstance(values, dict):
+            return {name: value for name, value in values.items() if name != "quantisation"}
+        return values
 
 
 def read_index_manifest(folder: Path) -> Manifest | None:

@@ -1,11 +1,11 @@
-"""Vectors in mapped files, compared one by one: the exact reference, and a quantised scan beside it."""
+"""Vectors in mapped files, compared one by one: the exact reference."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,51 +14,10 @@ from cases.errors import InputError
 from cases.texts import hash64
 from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace
-from retrieval.index.store import DIGITS, NONE, Nearest, VectorStore, best, exact, merge, products
-
-_ROWS = 2048
-"""Vectors that become floats at once: they stay in the processor's cache."""
-
-_MAX_INT8 = 127
-
-
-class Quantised(NamedTuple):
-    """Vectors of `values * scales`.
-
-    Attributes:
-        values: Shape (vectors, dimensions).
-        scales: Shape (vectors,).
-    """
-
-    values: NDArray[np.int8]
-    scales: Vectors
-
-
-def quantise(vectors: Vectors) -> Quantised:
-    """The largest value of each vector becomes 127; shape (vectors, dimensions)."""
-    scales = np.abs(vectors).max(axis=1, initial=0.0) / _MAX_INT8
-    divided = np.divide(vectors, scales[:, None], out=np.zeros_like(vectors), where=scales[:, None] > 0)
-    return Quantised(np.rint(divided).astype(np.int8), scales.astype(np.float32))
-
-
-def scan(parts: Iterable[tuple[int, Quantised]], queries: Vectors, k: int) -> list[Nearest]:
-    """The `k` nearest of each query by bytes, over parts with their first numbers, ascending."""
-    found = [NONE] * len(queries)
-    for first, part in parts:
-        similarities = np.empty((len(queries), len(part.values)), dtype=np.float32)
-        for start in range(0, len(part.values), _ROWS):
-            rows = slice(start, start + _ROWS)
-            similarities[:, rows] = products(part.values[rows].astype(np.float32), queries)
-        similarities *= part.scales
-        merge(found, first, similarities, k)
-    return found
-
+from retrieval.index.store import NONE, Nearest, VectorStore, exact
 
 ROWS = 50_000
 """Vectors of a part."""
-
-RESCORED = 4
-"""So many times the wanted documents are found by bytes and compared by their floats."""
 
 _PRODUCTS = 4_000_000
 """Similarities that are in memory at once."""
@@ -66,26 +25,24 @@ _PRODUCTS = 4_000_000
 
 def open_store(place: StorePlace) -> VectorStore:
     """Open or begin a store."""
-    return NumpyStore(place.folder, place.dimensions, quantised=place.quantised)
+    return NumpyStore(place.folder, place.dimensions)
 
 
 class NumpyStore:
-    """Float vectors in parts of `ROWS`; with `quantised`, a byte a dimension is scanned instead of four.
+    """Float vectors in parts of `ROWS`.
 
-    A part is files of equal rows: `.f32` the vectors, `.ids` a hash of each document's id, and if quantised
-    `.i8` and `.scale`. A row that a kill has torn is cut off when the store is opened for writing.
+    A part is two files of equal rows: `.f32` the vectors, `.ids` a hash of each document's id. A row that a
+    kill has torn is cut off when the store is opened for writing.
     """
 
-    def __init__(self, folder: Path, dimensions: int, *, quantised: bool = False, rows: int = ROWS) -> None:
+    def __init__(self, folder: Path, dimensions: int, *, rows: int = ROWS) -> None:
         """Open or begin a store."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._dimensions, self._rows, self.quantised = folder, dimensions, rows, quantised
+        self._folder, self._dimensions, self._rows = folder, dimensions, rows
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
             "f32": (np.dtype("<f4"), (dimensions,)),
             "ids": (np.dtype("<u8"), ()),
         }
-        if quantised:
-            self._kinds |= {"i8": (np.dtype("i1"), (dimensions,)), "scale": (np.dtype("<f4"), ())}
         self._parts: list[dict[str, NDArray[Any]]] = []
         self._map()
 
@@ -119,12 +76,8 @@ class NumpyStore:
         hashes = np.array([hash64(id_) for id_ in ids], dtype=np.uint64)
         for start, end in self._pieces(first, len(ids)):
             rows = slice(start - first, end - first)
-            columns: dict[str, NDArray[Any]] = {"f32": vectors[rows], "ids": hashes[rows]}
-            if self.quantised:
-                small = quantise(vectors[rows])
-                columns |= {"i8": small.values, "scale": small.scales}
-            for kind, values in columns.items():
-                self._append(start, kind, values)
+            self._append(start, "f32", vectors[rows])
+            self._append(start, "ids", hashes[rows])
         self._map(first // self._rows)
 
     def vectors(self, first: int, count: int) -> Vectors:
@@ -133,29 +86,12 @@ class NumpyStore:
         return np.concatenate([empty, *self._slices("f32", first, count)])
 
     def search(self, queries: Vectors, k: int) -> list[Nearest]:
-        """Exact; quantised, the best `RESCORED` k by bytes are compared again by their floats."""
-        if k < 1:
-            return [NONE] * len(queries)
-        if not self.quantised:
-            return exact(self._blocks(len(queries)), queries, k)
-        rough = scan(self._small(), queries, RESCORED * k)
-        return [self._rescored(query, one, k) for query, one in zip(queries, rough, strict=True)]
+        """Exact."""
+        return exact(self._blocks(len(queries)), queries, k) if k > 0 else [NONE] * len(queries)
 
     def close(self) -> None:
         """Let go of the mappings."""
         self._parts = []
-
-    def rough(self, queries: Vectors, k: int) -> list[Nearest]:
-        """What bytes alone find: for those who measure what the floats are worth."""
-        return scan(self._small(), queries, k)
-
-    def _rescored(self, query: Vectors, found: Nearest, k: int) -> Nearest:
-        numbers = np.sort(found.numbers)
-        parts, rows = np.divmod(numbers, self._rows)
-        vectors = np.empty((numbers.size, self._dimensions), dtype=np.float32)
-        for part in np.unique(parts).tolist():
-            vectors[parts == part] = self._parts[part]["f32"][rows[parts == part]]
-        return best(Nearest(numbers, np.round(vectors @ query, DIGITS)), k)
 
     def _blocks(self, queries: int) -> Sequence[tuple[int, Vectors]]:
         size = max(1, _PRODUCTS // max(1, queries))
@@ -164,10 +100,6 @@ class NumpyStore:
             for number, part in enumerate(self._parts)
             for start in range(0, len(part["f32"]), size)
         ]
-
-    def _small(self) -> Iterator[tuple[int, Quantised]]:
-        for number, part in enumerate(self._parts):
-            yield number * self._rows, Quantised(part["i8"], part["scale"])
 
     def _slices(self, kind: str, first: int, count: int) -> list[NDArray[Any]]:
         return [

@@ -89,7 +89,7 @@ async def test_everything_that_sends_asks_first() -> None:
     with refused:
         await open_embedder.aembed(["a text"])
     with refused:
-        open_store(StorePlace(folder=None, url=url, collection="c", dimensions=2, quantised=False))  # type: ignore[arg-type]
+        open_store(StorePlace(folder=None, url=url, collection="c", dimensions=2))  # type: ignore[arg-type]
     with refused:
         Collector(url)
 

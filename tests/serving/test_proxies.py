@@ -221,7 +221,7 @@ async def test_nothing_goes_to_a_proxy_that_is_not_allowed(
 
 def test_qdrant_takes_the_proxy_from_the_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("http_proxy", "http://203.0.113.7:8080")
-    place = StorePlace(tmp_path, "http://gpu01:6333", collection="c", dimensions=2, quantised=False)
+    place = StorePlace(tmp_path, "http://gpu01:6333", collection="c", dimensions=2)
     hold("gpu01")
     with pytest.raises(PolicyError, match=r"203\.0\.113\.7 may see no text"):
         open_store(place)

@@ -111,7 +111,7 @@ async def test_nor_does_an_embedder(pair: Redirecting) -> None:
 
 
 def test_nor_does_a_store_of_vectors(pair: Redirecting) -> None:
-    place = StorePlace(Path(), pair.url, "documents", 8, quantised=False)
+    place = StorePlace(Path(), pair.url, "documents", 8)
     with pytest.raises(CallError) as caught:
         open_store(place)
     check(pair, caught.value)

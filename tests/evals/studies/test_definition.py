@@ -19,8 +19,7 @@ def test_packaged_studies_are_sound(name: str) -> None:
     study = load_study(name)
     assert study.about
     named = {row for rows in study.tables.values() for row in rows}
-    stacked = {part for row in study.rows.values() for part in row.stack or ()}
-    assert {name for name, row in study.rows.items() if row.baseline is None} <= named | stacked
+    assert {name for name, row in study.rows.items() if row.baseline is None} <= named
 
 
 def test_the_fusion_study_trains_a_row_once_for_all_its_tables() -> None:
@@ -38,19 +37,6 @@ def test_a_baseline_with_values_of_a_recipe_is_refused(tmp_path: Path) -> None:
     text = "{recipe: pointwise, rows: {x: {baseline: bm25, set: {epochs: 2}}}, tables: {abridge-2: [x]}}"
     with pytest.raises(StudyError, match="a baseline takes neither"):
         load_study(written(tmp_path, text))
-
-
-@pytest.mark.parametrize(
-    ("rows", "fault"),
-    [
-        ("x: {stack: [y, z]}, y: {baseline: bm25}", "row x stacks row 'z', which is not there"),
-        ("x: {stack: [y, y]}, y: {stack: [z, z]}, z: {baseline: bm25}", "stacks 'y', which is a stack"),
-        ("x: {stack: [y, y], recipe: mid}, y: {baseline: bm25}", "a stack takes nothing but two rows"),
-    ],
-)
-def test_a_stack_is_of_two_rows_that_are_none(tmp_path: Path, rows: str, fault: str) -> None:
-    with pytest.raises(StudyError, match=fault):
-        load_study(written(tmp_path, f"{{rows: {{{rows}}}, tables: {{abridge-2: [x]}}}}"))
 
 
 def test_unknown_fields_are_refused(tmp_path: Path) -> None:

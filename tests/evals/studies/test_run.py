@@ -38,9 +38,8 @@ def planned(folder: Path) -> Plan:
                 "cross": {},
                 "broken": {"set": {"model.encoder": str(folder / "nowhere")}},
                 "bm25": {"baseline": "bm25"},
-                "both": {"stack": ["cross", "bm25"]},
             },
-            "tables": {"tamu-1": ["cross", "broken", "both", "bm25"]},
+            "tables": {"tamu-1": ["cross", "broken", "bm25"]},
         }
     )
     return plan(study, read_study_data(study, [folder / "a.jsonl"], []), folder / "out")
@@ -76,7 +75,7 @@ def test_a_training_that_fails_is_named_and_the_others_go_on(outcome: Outcome) -
 def test_tables_come_from_the_scores_alone(folder: Path, outcome: Outcome) -> None:
     made = report(planned(folder))
     (table,) = made.tables
-    assert [row.label for row in table.blocks[0].rows] == ["cross", "both", "bm25"]
+    assert [row.label for row in table.blocks[0].rows] == ["cross", "bm25"]
     assert table.unfinished == ("broken",)
     assert "Seeds" in table.caption or "seeds 1, 2" in table.caption
     assert "broken, seed 1" in made.notes[0]

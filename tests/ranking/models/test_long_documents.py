@@ -8,7 +8,7 @@ from ranking.models.fusions import build_model
 from tests.ranking.models.tiny import encoder, texts
 
 
-@pytest.mark.parametrize("fusion", ["early", "mid", "late", "window"])
+@pytest.mark.parametrize("fusion", ["early", "mid", "late"])
 def test_ten_thousand_sentences_are_scored(fusion: str) -> None:
     model = build_model(ModelConfig.model_validate({"fusion": fusion, "context": "lstm"}), encoder()).eval()
     with torch.inference_mode():
@@ -17,7 +17,7 @@ def test_ten_thousand_sentences_are_scored(fusion: str) -> None:
     assert logits.isfinite().all()
 
 
-@pytest.mark.parametrize("fusion", ["early", "mid", "late", "window"])
+@pytest.mark.parametrize("fusion", ["early", "mid", "late"])
 def test_one_sentence_and_none_are_scored(fusion: str) -> None:
     model = build_model(ModelConfig.model_validate({"fusion": fusion, "position": True}), encoder()).eval()
     with torch.inference_mode():

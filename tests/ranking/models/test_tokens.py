@@ -32,12 +32,6 @@ def test_one_text_is_what_the_tokenizer_makes_of_it() -> None:
     assert read_layout(known).one([4, 5]).ids == known("fever cough")["input_ids"]
 
 
-def test_several_texts_are_each_closed() -> None:
-    many = read_layout(tokenizer()).many([4], [[5], [6, 7]])
-    assert many.ids == [2, 4, 3, 5, 3, 6, 7, 3]
-    assert many.types == [0, 0, 0, 1, 1, 1, 1, 1]
-
-
 def test_long_texts_are_cut_and_named() -> None:
     tokenized = tokenize(tokenizer(), ["fever", "fever cough film", "lung scan"], 2)
     assert tokenized.ids == ([4], [4, 5], [7, 12])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,18 +34,44 @@ def test_moved_without_its_encoder_it_gives_the_same_scores(tiny_train: Train, t
     np.testing.assert_array_equal(before.scores, after.scores)
 
 
-@pytest.mark.parametrize("fusion", ["mid", "late", "window"])
+@pytest.mark.parametrize("fusion", ["mid", "late"])
 def test_every_fusion_type_trains_and_reopens(
     tiny_train: Train, tmp_path: Path, encoder_folder: str, fusion: str
 ) -> None:
     model = {"fusion": fusion, "context": "lstm", "encoder": encoder_folder, "pooling": "mean"}
-    limits = {"max_query_tokens": 8, "max_sentence_tokens": 8, "max_window_tokens": 32}
+    limits = {"max_query_tokens": 8, "max_sentence_tokens": 8}
     manifest = tiny_train(tmp_path / "r", epochs=1, model={**model, **limits})
     ranker = NeuralRanker.open(tmp_path / "r")
     first, from_cache = (ranker.rank("lung", SENTENCES).scores for _ in range(2))
     assert first.shape == (4,)
     np.testing.assert_allclose(first, from_cache, atol=1e-5)
     assert ranker.identity.endswith(manifest.weights_sha256[:12])
+
+
+def rewritten(trained: Path, folder: Path, **changes: Any) -> Path:
+    """A copy of a ranker with other values in its manifest, and those that older versions recorded."""
+    shutil.copytree(trained, folder)
+    values = json.loads((folder / "ranker.json").read_text())
+    recipe = {**values["recipe"], "stack": "none"}
+    recipe["model"] = {**recipe["model"], "max_window_tokens": 512, **changes.pop("model", {})}
+    (folder / "ranker.json").write_text(json.dumps({**values, "stack": None, "recipe": recipe, **changes}))
+    return folder
+
+
+def test_a_ranker_of_an_older_version_opens_under_its_identity(trained: Path, tmp_path: Path) -> None:
+    before, after = (NeuralRanker.open(path) for path in (trained, rewritten(trained, tmp_path / "older")))
+    assert after.identity == before.identity
+    np.testing.assert_array_equal(after.rank("lung", SENTENCES).scores, before.rank("lung", SENTENCES).scores)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"), [({"stack": {"weights": {}}}, "stack"), ({"model": {"fusion": "window"}}, "fusion")]
+)
+def test_a_ranker_of_a_removed_kind_is_refused(
+    trained: Path, tmp_path: Path, changes: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(RankerError, match=f"ranker.json: .*{field}"):
+        NeuralRanker.open(rewritten(trained, tmp_path / "older", **changes))
 
 
 def test_no_path_is_in_the_manifest(trained: Path, encoder_folder: str) -> None:

@@ -56,7 +56,6 @@ def stores(vectors: Vectors) -> Iterator[dict[str, VectorStore]]:
         made: dict[str, VectorStore] = {
             "numpy": NumpyStore(folder / "numpy", DIMENSIONS),
             "parts": NumpyStore(folder / "parts", DIMENSIONS, rows=32),
-            "int8": NumpyStore(folder / "int8", DIMENSIONS, quantised=True, rows=100),
             "chroma": ChromaStore(folder / "chroma"),
             "qdrant": QdrantStore(folder / "qdrant", "documents", DIMENSIONS),
             "server": QdrantStore(url, "one", DIMENSIONS),

@@ -13,13 +13,13 @@ from retrieval.embeddings import Vectors
 from retrieval.index.chroma_store import ChromaStore
 from retrieval.index.connect_store import STORES, check_store, connect_store, store_help
 from retrieval.index.manifest import IndexedCorpus, Manifest
-from retrieval.index.numpy_store import NumpyStore, quantise
+from retrieval.index.numpy_store import NumpyStore
 from retrieval.index.qdrant_store import QdrantStore
 from retrieval.index.store import VectorStore
 from serving.errors import CallError, ModelError
 from tests.retrieval.index.conftest import COUNT, DIMENSIONS, TWINS, ids
 
-KINDS = ("numpy", "parts", "int8", "chroma", "qdrant", "server")
+KINDS = ("numpy", "parts", "chroma", "qdrant", "server")
 Stores = dict[str, VectorStore]
 
 
@@ -82,13 +82,6 @@ def test_chromas_index_finds_nearly_all(stores: Stores, vectors: Vectors, querie
     assert sum(hits) >= 0.95 * 10 * len(queries)
 
 
-def test_bytes_are_within_half_a_step_of_their_floats(vectors: Vectors) -> None:
-    small = quantise(np.vstack([vectors, np.zeros((1, DIMENSIONS), dtype=np.float32)]))
-    back = small.values[:-1] * small.scales[:-1, None]
-    assert np.all(np.abs(back - vectors) <= small.scales[:-1, None] / 2 + 1e-7)
-    assert not small.values[-1].any()
-
-
 def test_a_row_that_a_kill_has_torn_is_written_anew(tmp_path: Path, vectors: Vectors) -> None:
     store = NumpyStore(tmp_path, DIMENSIONS, rows=32)
     store.add(0, ids(0, 40), vectors[:40])
@@ -110,12 +103,6 @@ def test_rows_have_no_gaps(tmp_path: Path, vectors: Vectors) -> None:
 def test_an_unknown_store_is_refused(name: str) -> None:
     with pytest.raises(ModelError, match=r"unknown store|no URL of a server"):
         check_store(name)
-
-
-def test_only_numpy_quantises() -> None:
-    check_store("numpy", "int8")
-    with pytest.raises(ModelError, match="chroma takes no quantised vectors"):
-        check_store("chroma", "int8")
 
 
 def test_a_server_that_is_away_is_named() -> None:
