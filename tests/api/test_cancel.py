@@ -13,6 +13,7 @@ import pytest
 
 from api import runner
 from api.offer import Limits
+from runs import sessions
 from runs.folder import RunFolder
 from tests.api.services import HELD, QUESTION, Place, until
 
@@ -108,7 +109,7 @@ def test_a_panic_for_want_of_descriptors_leaves_no_job_running(
 ) -> None:
     monkeypatch.setattr(runner, "_DESCRIPTORS_WAIT", 0.0)
     panics = ['`Err` value: Os { code: 24, message: "Too many open files" }']
-    start = runner.start
+    start = sessions.start
 
     async def panicking(*given: Any, **named: Any) -> RunFolder:
         if panics:
