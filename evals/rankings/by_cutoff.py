@@ -21,7 +21,8 @@ from ranking.cutoffs import (
 )
 from ranking.rank_file import RankedRow
 
-_TRUNCATIONS = (Autocut, AutocutStar, Elbow, Surprise, SurpriseClean)
+_Truncation = Autocut | AutocutStar | Elbow | Surprise | SurpriseClean
+_TRUNCATIONS: tuple[type[_Truncation], ...] = (Autocut, AutocutStar, Elbow, Surprise, SurpriseClean)
 _FLOOR = 3
 
 RULES: tuple[Cutoff, ...] = (

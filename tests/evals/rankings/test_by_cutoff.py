@@ -37,7 +37,7 @@ def test_every_rule_can_be_given_as_a_cut_off(scored: dict[str, RankingScores]) 
 def test_the_table_and_the_object_have_a_row_a_rule() -> None:
     scored = score_by_cutoff([row("1"), row("2")])
     table = cutoff_table(scored)
-    names = [cells[0].text for cells in table.cells()]
+    names = [cells[0].text for cells in table.cells]
     assert names[0] == "top_k=3" and names[-1] == "surprise_clean, min 3"
     assert len(names) == len({*names}) == len(as_json(scored)) == 15
     assert as_json(scored)[5]["scores"]["micro_f1"] == {"value": 100.0, "interval": [100.0, 100.0]}
