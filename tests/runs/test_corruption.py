@@ -18,10 +18,10 @@ from runs.trace_file import TRACE, pack
 from serving.journal import CallCount, Journal
 from serving.journal_tables import TABLES, CallRow
 from tests.evigraph import edit_manifest, evigraph
-from tests.runs.corruption import Outcome, make_runs, outcome
+from tools.corruption import Outcome, make_runs, outcome
 
 CORRUPTIONS = 30
-"""Of the suite; `python -m tests.runs.corruption 200` makes as many as wanted, and a table."""
+"""Of the suite; `python -m tools.corruption 200` makes as many as wanted, and a table."""
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from runs.check import check
 from runs.folder import CALLS, CASES, RunFolder
 from serving.journal import Journal
 from tests.evigraph import processes, run_command, write_cases, write_recipe
-from tests.runs.kills import SCRIPT
+from tools.kills import SCRIPT
 
 CASES_OF_A_RUN = 24
 CALLS_OF_A_CASE = 8

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
-from tests.faults.hostile import files, requests, servers
-from tests.faults.hostile.judging import Outcome
-from tests.faults.hostile.worker import Worker
+from tools.hostile import files, requests, servers
+from tools.hostile.judging import Outcome
+from tools.hostile.worker import Worker
 
 SHARES = {"files": 0.6, "servers": 0.15, "requests": 0.25}
 """Of all inputs; one to a server takes seconds, one to the viewer milliseconds."""

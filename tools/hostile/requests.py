@@ -20,8 +20,8 @@ import uvicorn
 
 from runs.folder import RunFolder
 from runs.reviewers import ReviewedRun
-from tests.faults.hostile.judging import Found, Outcome, markup_faults
-from tests.faults.hostile.texts import MB, TEXTS, Draw
+from tools.hostile.judging import Found, Outcome, markup_faults
+from tools.hostile.texts import MB, TEXTS, Draw
 from viewer.library import Library
 from viewer.listening import configured, listen
 from viewer.server import application
@@ -131,6 +131,7 @@ class Viewer:
 
     @property
     def cookie(self) -> str:
+        """The header of a browser that has the key."""
         return f"evigraph_{self.port}={KEY}"
 
     def send(self, request: bytes, wait_s: float = 2.0) -> bytes:

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 import yaml
 
-from tests.faults.hostile.texts import DEEP, TEXTS, VALUES, Draw, hostile_text, spoil_bytes
+from tools.hostile.texts import DEEP, TEXTS, VALUES, Draw, hostile_text, spoil_bytes
 
 _RAW = "@@RAW@@"
 _QUOTED = re.compile(r"""["']?@@RAW@@["']?""")

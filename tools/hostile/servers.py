@@ -16,10 +16,10 @@ from typing import Any
 
 from tests.faults.acts import Act, endless_white_space, flood, hang, reset_in_the_body, slow_loris
 from tests.faults.faulty_server import START_PROBES, Exchange, FaultyServer
-from tests.faults.hostile.files import Bench, record
-from tests.faults.hostile.judging import Found, Outcome, end_of, judge_files
-from tests.faults.hostile.texts import DEEP, MB, VALUES, Draw, hostile_text
-from tests.faults.hostile.worker import Worker
+from tools.hostile.files import Bench, record
+from tools.hostile.judging import Found, Outcome, end_of, judge_files
+from tools.hostile.texts import DEEP, MB, VALUES, Draw, hostile_text
+from tools.hostile.worker import Worker
 
 STAGES = ("list of models", "first requests", "requests", "all")
 """Of a run, in which a server is hostile."""

@@ -1,8 +1,8 @@
 """Gives hostile files, servers and requests to the commands and the viewer, and counts what came of them.
 
-    python -m tests.faults.hostile 1000
+    python -m tools.hostile 1000
 
-prints a table by kind, and each fault with the seed that repeats it: `python -m tests.faults.hostile 1 SEED`.
+prints a table by kind, and each fault with the seed that repeats it: `python -m tools.hostile 1 SEED`.
 A third argument draws only `files`, `servers` or `requests`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.faults.hostile.batch import main
+from tools.hostile.batch import main
 
 if __name__ == "__main__":
     count, first, only = [*sys.argv[1:], *("0", "")[len(sys.argv) - 2 :]]

@@ -20,10 +20,10 @@ from runs.sealed import seal_document, seal_line
 from runs.trace_file import TRACE
 from serving.journal import Journal
 from tests.evigraph import LEXICAL_RECIPE
-from tests.faults.hostile.judging import LIMIT_S, SECRET, Found, Outcome, end_of, judge_command, judge_files
-from tests.faults.hostile.spoiling import spoil_json, spoil_xml, spoil_yaml
-from tests.faults.hostile.texts import TEXTS, Draw, hostile_text, spoil_bytes
-from tests.faults.hostile.worker import ROOT, Ended, Worker
+from tools.hostile.judging import LIMIT_S, SECRET, Found, Outcome, end_of, judge_command, judge_files
+from tools.hostile.spoiling import spoil_json, spoil_xml, spoil_yaml
+from tools.hostile.texts import TEXTS, Draw, hostile_text, spoil_bytes
+from tools.hostile.worker import ROOT, Ended, Worker
 
 SAMPLES = ROOT / "cases" / "samples"
 GOOD_ID = "good"
@@ -119,10 +119,12 @@ class Bench:
 
     @property
     def work(self) -> Path:
+        """The folder that commands are given in, so deep that paths out of it stay within `base`."""
         return self.base / "a" / "b" / "work"
 
     @property
     def secret(self) -> str:
+        """The URL of a file that no command may read."""
         return (self.base / "secret.txt").as_uri()
 
     def write(self, name: str, spoilt: tuple[str, bytes]) -> str:

@@ -1,9 +1,9 @@
 """Kills commands at random moments, gives each again until it ends, and compares with what was never killed.
 
-    python -m tests.runs.kills 100 [SEED [CHAIN...]]
+    python -m tools.kills 100 [SEED [CHAIN...]]
 
 prints a table: by command, how many kills, what was lost, and the calls that were made twice beside those in
-flight. Takes many minutes; `test_kill.py` has one kill of each kind.
+flight. Takes many minutes; `tests/runs/test_kill.py` has one kill of each kind.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import IO, Any, NamedTuple
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 _STARTING_S = 600.0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.hostile.worker import Ended
+from tools.hostile.worker import Ended
 
 csv.field_size_limit(1 << 30)
 
@@ -52,6 +52,7 @@ class Found:
     faults: list[str] = field(default_factory=list)
 
     def add(self, fault: str) -> None:
+        """Keep a fault, once."""
         if fault not in self.faults:
             self.faults.append(fault)
 

@@ -1,6 +1,6 @@
 """Kills runs whose calls are in batches at random moments, and compares with what was never killed.
 
-    python -m tests.runs.batch_kills 50 [SEED]
+    python -m tools.batch_kills 50 [SEED]
 
 asks each provider at the address that its library has, and again by `@URL`. It prints what the provider's
 ledger says beside the journal: rows billed, calls stored, rows billed twice, and whether results are equal

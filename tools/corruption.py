@@ -1,6 +1,6 @@
 """Damages copies of a run at random, and finds out whether that is named and what it costs.
 
-    python -m tests.runs.corruption 200
+    python -m tools.corruption 200
 
 prints a table: by file and kind of damage, how many were named, how many changed nothing that counts, and the
 replies that had to be asked for again after a repair.
@@ -66,10 +66,10 @@ class Silent:
     """A watcher that says nothing."""
 
     def notify(self, text: str) -> None:
-        pass
+        """Print nothing."""
 
     def update(self, progress: Progress) -> None:
-        pass
+        """Draw nothing."""
 
 
 def make_runs(folder: Path) -> dict[str, Path]:
