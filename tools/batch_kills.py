@@ -139,10 +139,10 @@ def chain(place: Place) -> tuple[int, list[str], str]:
     return kills, faults, f"{sum(online.values())} {sum(billed.values())} {stored} {twice}"
 
 
-def main(kills: int, seed: int = 1) -> None:
-    """Print a line for each chain until so many kills were made."""
+def main(kills: int, seed: int = 1) -> int:
+    """Print a line for each chain until so many kills were made; 1 if there was a fault, else 0."""
     source = random.Random(seed)
-    made, number = 0, 0
+    made, number, failed = 0, 0, False
     sys.stdout.write("provider         kills  requests online  rows billed  calls stored  twice  faults\n")
     while made < kills:
         provider, by_address = [*product(MODELS, (False, True))][number % (2 * len(MODELS))]
@@ -155,13 +155,15 @@ def main(kills: int, seed: int = 1) -> None:
             finally:
                 place.close()
         made += killed
+        failed = failed or bool(faults)
         online, billed, stored, twice = books.split()
         name = provider + "@URL" * by_address
         sys.stdout.write(
             f"{name:<17}{killed:>5}{online:>17}{billed:>13}{stored:>14}{twice:>7}  {faults or 'none'}\n"
         )
         sys.stdout.flush()
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main(*map(int, sys.argv[1:])))

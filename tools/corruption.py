@@ -196,9 +196,10 @@ def _resumed(run: Path) -> str:
     return ""
 
 
-def main(count: int, first: int = 0) -> None:
-    """Print a table of so many corruptions."""
+def main(count: int, first: int = 0) -> int:
+    """Print a table of so many corruptions; 1 if there was a fault, else 0."""
     table: Counter[tuple[str, ...]] = Counter()
+    failed = False
     with tempfile.TemporaryDirectory() as name:
         runs = make_runs(Path(name))
         for seed in range(first, first + count):
@@ -209,10 +210,12 @@ def main(count: int, first: int = 0) -> None:
             table["total", "replies lost and named"] += one.lost
             table["total", "replies asked again"] += one.asked
             if not one.equal or one.loops or one.asked > one.lost:
+                failed = True
                 print(f"FAILED seed {seed}: {one}")  # noqa: T201
     for row, number in sorted(table.items()):
         print(f"{number:5}  {', '.join(row)}")  # noqa: T201
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    sys.exit(main(*map(int, sys.argv[1:])))

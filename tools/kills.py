@@ -363,8 +363,8 @@ def chains(seed: int, wanted: Sequence[str]) -> Iterator[tuple[str, Place]]:
                 yield name, Place(Path(folder), random.Random(source.random()))
 
 
-def main(kills: int, seed: int = 1, *names: str) -> None:
-    """Print what became of so many kills, or of those until an interrupt."""
+def main(kills: int, seed: int = 1, *names: str) -> int:
+    """Print what became of so many kills, or of those until an interrupt; 1 if there was a fault, else 0."""
     tallies = {name: Tally() for name in CHAINS}
     with contextlib.suppress(KeyboardInterrupt):
         # Else the first command would take as long as all imports.
@@ -379,7 +379,8 @@ def main(kills: int, seed: int = 1, *names: str) -> None:
     for name, one in tallies.items():
         faults = "; ".join(f"{count} x {fault}" for fault, count in Counter(one.faults).items()) or "none"
         sys.stdout.write(f"{name:<14}{one.kills:>6}{one.in_flight:>11}{one.twice:>12}  {faults}\n")
+    return int(any(one.faults for one in tallies.values()))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0]), *sys.argv[3:])
+    sys.exit(main(int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0]), *sys.argv[3:]))

@@ -14,4 +14,4 @@ from tools.hostile.batch import main
 
 if __name__ == "__main__":
     count, first, only = [*sys.argv[1:], *("0", "")[len(sys.argv) - 2 :]]
-    main(int(count), int(first), only)
+    sys.exit(main(int(count), int(first), only))

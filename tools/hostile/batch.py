@@ -72,8 +72,12 @@ def table(found: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def main(count: int, first: int = 0, only: str = "") -> None:
-    """Print a line for each fault, and the table; after an interrupt that of the inputs until then."""
+def main(count: int, first: int = 0, only: str = "") -> int:
+    """Print a line for each fault, and the table; after an interrupt that of the inputs until then.
+
+    Returns:
+        1 if there was a fault, else 0.
+    """
     found: list[Outcome] = []
     began = monotonic()
     # Whoever started this in the background can end it as Ctrl-C would.
@@ -87,3 +91,4 @@ def main(count: int, first: int = 0, only: str = "") -> None:
             if len(found) % 20 == 0:
                 sys.stderr.write(f"{len(found)} of {count}, {monotonic() - began:.0f} s\n")
     sys.stdout.write(f"\n{table(found)}\n")
+    return int(any(one.faults for one in found))
