@@ -10,15 +10,17 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from serving import gate
 from serving.privacy import switch_off_telemetry
+from tests.evigraph import Started, evigraph
 
 if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
 switch_off_telemetry()
@@ -37,6 +39,15 @@ hypothesis.settings.load_profile("fixed")
 LONGEST_FIRST = ("docs", "faults", "serving_embedded", "cli", "runs")
 """Folders whose modules take minutes: were they begun last, the other workers would have nothing left to do.
 The faults mostly wait, so they leave the processor to the pages."""
+
+SLOW = ("faults", "serving_embedded", "serving_vllm", "store", "zoo")
+"""Folders that `make fast` leaves out as a whole."""
+
+SPECIAL = ("vllm", "pasted", "studio", "scale", "matrix", "zoo")
+"""Marks of tests that `make test` leaves out."""
+
+ALONE = ("tests/docs/test_docs.py::test_page[",)
+"""Tests that take half a minute each and share nothing: each may run on a worker of its own."""
 
 MAX_WORKERS = 8
 """A worker that runs torch takes up to 1.5 GB."""
@@ -65,6 +76,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(processors, min(3 * processors // 2, MAX_WORKERS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """For `--dist loadscope`: tests of a module stay together, but for those that run alone."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scopes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(ALONE) else str(super()._split_scope(nodeid))
+
+    return Scopes(config, log)
 
 
 _first_collects = pytest.StashKey[IO[bytes]]()
@@ -117,8 +142,26 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+def is_slow(item: pytest.Item) -> bool:
+    """Whether `make fast` leaves a test out, even without the mark `slow`.
+
+    That holds for tests with another mark of ours, in a browser, in some folders, and in modules that start
+    commands as processes.
+    """
+    if any(item.get_closest_marker(name) for name in SPECIAL) or item.path.parent.name in SLOW:
+        return True
+    if not isinstance(item, pytest.Function):
+        return False
+    starts = any(one is evigraph or one is Started for one in vars(item.module).values())
+    return starts or "page" in item.fixturenames
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest; otherwise the order stays."""
+    """Mark what is slow, and begin with what takes longest; otherwise the order stays."""
+    for item in items:
+        if is_slow(item):
+            item.add_marker("slow")
 
     def place(item: pytest.Item) -> int:
         folder = item.path.parent.name

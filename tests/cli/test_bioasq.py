@@ -60,16 +60,6 @@ def test_a_resume_remembers_the_shots_and_refuses_others(folder: Path, tmp_path:
     assert "changed since this run began: answered questions" in ended.line
 
 
-def test_the_list_shows_answers_and_what_is_next(folder: Path) -> None:
-    shown = evigraph("show", "run", folder=folder)
-    heading, *rows = shown.out.splitlines()
-    assert "exact answer" in heading and "snippets" in heading and "essential" not in heading
-    answers = [line["exact_answer"] for line in RunFolder(folder / "run").cases()]
-    first = next(one[0][0] for one in answers if isinstance(one, list))
-    assert any(first in row for row in rows)
-    assert "evigraph score run" in shown.out
-
-
 def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
     questions = json.loads((folder / "four.json").read_text())["questions"]
     id_ = next(one["id"] for one in questions if one["type"] == "list")
@@ -78,12 +68,6 @@ def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
     for part in ("type", "list", "vote 2: ", "exact answer", "of 3 votes", "exact key", "ideal key"):
         assert part in shown.out
     assert "built on" not in shown.out
-
-
-def test_a_dry_run_counts_votes_and_answers(folder: Path) -> None:
-    ended = run(folder, "--recipe", "votes.yaml", "--dry-run", "--json")
-    roles = ended.summary["roles"]
-    assert (roles["label"]["calls"], roles["answer"]["calls"]) == (9, 4)
 
 
 def test_one_question_can_be_answered_again_with_other_shots(folder: Path) -> None:
@@ -100,15 +84,6 @@ def test_shots_that_nobody_would_show_are_refused(folder: Path) -> None:
     ended = run(folder, "--recipe", "none.yaml", "--demos", "train.json")
     assert ended.code == 2
     assert "its prompts show no answered questions: set exact.shots above 0" in ended.err
-
-
-def test_a_system_without_phases_refuses_one(tmp_path: Path) -> None:
-    (tmp_path / "q.jsonl").write_text('{"case_id": "1", "question": "Why?"}\n')
-    ended = evigraph(
-        *("run", "tamu", "q.jsonl", "--phase", "both", "--model", "scripted:auto"), folder=tmp_path
-    )
-    assert ended.code == 2
-    assert "recipes of 'tamu' have no field for --phase" in ended.line
 
 
 def test_a_question_without_type_fails_and_the_line_says_what_to_give(tmp_path: Path) -> None:
@@ -140,20 +115,6 @@ def test_without_a_reranker_a_trace_names_the_search(indexed: Path) -> None:
     assert ended.code == 0, ended.err
     shown = evigraph("show", "run", next(RunFolder(indexed / "run").cases())["case_id"], folder=indexed)
     assert "1 x minmax of the dense search, 7 x linear of the model" in " ".join(shown.out.split())
-
-
-def test_the_papers_recipe_takes_a_reranker_of_ones_own(indexed: Path) -> None:
-    ended = evigraph(
-        *("run", "bioasq", str(SAMPLES), "--recipe", "bioasq-paper", "--reranker", "bm25"),
-        *("--index", "index", "--limit", "2", "--model", "scripted:auto", "--out", "run", "--json"),
-        folder=indexed,
-    )
-    assert ended.code == 0, ended.err
-    manifest = json.loads((indexed / "run" / "run.json").read_text())
-    assert manifest["resources"]["document_reranker"]["identity"].startswith("bm25")
-    assert manifest["recipe_overrides"] == {"documents.reranker": "bm25"}
-    shown = evigraph("show", "run", next(RunFolder(indexed / "run").cases())["case_id"], folder=indexed)
-    assert "1 x minmax of the reranker, 7 x linear of the model" in " ".join(shown.out.split())
 
 
 def test_a_phase_that_finds_no_documents_refuses_a_reranker(folder: Path) -> None:

@@ -20,7 +20,7 @@ from runs.folder import RunFolder
 from serving import gate
 from serving.policy import PolicyError
 from tests.evigraph import write_cases, write_recipe
-from tests.goldens.outputs import commands
+from tests.goldens.outputs import leaves
 
 URL = "http://gpu.example.org:8000/v1"
 MODEL = f"vllm:m@{URL}"
@@ -149,12 +149,6 @@ WITHOUT_A_HOST = {
     *("prompts copy", "prompts list", "prompts show"),
 }
 """Commands that name no host to send texts of cases to; `tests/goldens` shows which of them open a socket."""
-
-
-def leaves() -> set[str]:
-    """Every command of the registry that is no group."""
-    names = [" ".join(words) for words in commands() if words]
-    return {one for one in names if not any(other.startswith(f"{one} ") for other in names)}
 
 
 def test_every_command_is_among_those_that_send_or_those_that_do_not(folder: Path) -> None:

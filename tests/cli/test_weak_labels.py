@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cases.archehr_key import read_archehr_key
 from runs.folder import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases, write_recipe
 
@@ -31,7 +30,6 @@ CASES = (
     case("none"),
     case("people", answer=ANSWER, labels={"1": "essential", "2": "not-relevant"}),
 )
-LABELS = {"1": "not-relevant", "2": "essential"}
 
 
 def label_run(folder: Path, *arguments: str) -> Ended:
@@ -56,33 +54,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lines(folder: Path, run: str) -> dict[str, dict[str, Any]]:
     return {line["case_id"]: line for line in RunFolder(folder / run).cases()}
-
-
-def test_the_case_lines_say_which_labels_are_weak(folder: Path) -> None:
-    found = {case_id: line["label_source"] for case_id, line in lines(folder, "run").items()}
-    assert found == {"w1": "weak", "w2": "weak", "none": None, "people": None}
-
-
-def test_the_key_holds_weak_labels_with_their_answers_and_nothing_else(folder: Path) -> None:
-    key = read_archehr_key(folder / "weak.json")
-    assert set(key) == {"w1", "w2"}
-    assert {gold.label_source for gold in key.values()} == {"weak"}
-    assert [gold.labels for gold in key.values()] == [LABELS, LABELS]
-    assert [gold.answer for gold in key.values()] == [ANSWER, ANSWER]
-
-
-def test_the_command_names_what_is_left_out_and_what_to_type_next(folder: Path) -> None:
-    said = evigraph("demos", "label", "run", "--to", "said.json", folder=folder).out
-    assert "2 cases with weak labels in said.json" in said
-    assert "labelled by people: people" in said
-    assert "failed: none (evigraph retry run)" in said
-    assert f"demos build {folder}/cases.jsonl --key said.json --to pool" in " ".join(said.split())
-
-
-def test_a_pool_marks_each_weak_case(folder: Path) -> None:
-    listed = evigraph("demos", "list", "pool", *LEXICAL, "--json", folder=folder).summary
-    found = {one["case_id"]: one["source"] for one in listed["demonstrations"]}
-    assert found == {"people": "gold", "w1": "weak", "w2": "weak"}
 
 
 def test_the_trace_of_a_run_says_which_demonstrations_are_weak(folder: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_table_names_every_package_in_the_order_of_the_contract() -> None:
     assert FOLDERS == LAYERS
     assert sorted(FOLDERS) == sorted(PACKAGES)
     assert sorted(PROJECT["importlinter"]["root_packages"]) == sorted(PACKAGES)
-    assert sorted(PROJECT["mypy"]["packages"]) == sorted([*PACKAGES, "tests"])
+    assert sorted(PROJECT["mypy"]["packages"]) == sorted([*PACKAGES, "tests", "tools"])
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Some of the inputs of `python -m tests.faults.hostile`: no traceback, no hang, no text in a wrong place."""
+"""Some of the inputs of `python -m tools.hostile`: no traceback, no hang, no text in a wrong place."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hostile import files, requests, servers
-from tests.faults.hostile.batch import table
-from tests.faults.hostile.judging import UNSAFE, Found, Outcome, judge_command, markup_faults
-from tests.faults.hostile.texts import TEXTS
-from tests.faults.hostile.worker import Ended, Worker
+from tools.hostile import files, requests, servers
+from tools.hostile.batch import table
+from tools.hostile.judging import UNSAFE, Found, Outcome, judge_command, markup_faults
+from tools.hostile.texts import TEXTS
+from tools.hostile.worker import Ended, Worker
 
 KINDS = [*files.KINDS, "a server", "a server again", *(f"request {number}" for number in range(22))]
 

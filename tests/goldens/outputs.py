@@ -8,13 +8,14 @@ made afterwards weigh no meaning, and `timeaware-released` reads whole abstracts
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -24,7 +25,7 @@ from tests.goldens.recorder import ONE_AT_A_TIME, ROOT, Recorder, settle, watch
 
 SAMPLES = ROOT / "cases" / "samples"
 RECIPES = ROOT / "graph" / "recipes"
-HELP_WIDTH = 100
+LIST_WIDTH = 100
 
 NOTES, NOTES_KEY = "samples/batch.xml", "samples/batch_key.json"
 HEALTH, LITERATURE = "samples/health/questions.jsonl", "samples/health/literature.jsonl"
@@ -136,6 +137,7 @@ def record(recorder: Recorder) -> None:
     record_pages(recorder)
     for name, arguments in REFUSED.items():
         recorder.command(f"refused/{name}", *arguments)
+    record_results(recorder)
     record_hosts(recorder)
 
 
@@ -183,12 +185,11 @@ def write_first(folder: Path, name: str, count: int) -> None:
 
 
 def record_lists(recorder: Recorder) -> None:
-    """Help of every command, and what is listed without a run."""
-    for names in commands():
-        recorder.command("/".join(("help", *(names or ("evigraph",)))), *names, "--help", width=HELP_WIDTH)
-    recorder.command("lists/models", "models", "list", width=HELP_WIDTH)
+    """Options of every command, and what is listed without a run."""
+    recorder.keep("help/commands.json", options_text())
+    recorder.command("lists/models", "models", "list", width=LIST_WIDTH)
     recorder.command("lists/models-json", "models", "list", "--json")
-    recorder.command("lists/recipes", "recipes", width=HELP_WIDTH)
+    recorder.command("lists/recipes", "recipes", width=LIST_WIDTH)
     recorder.command("lists/serve-recipes", "serve", "--recipes")
     for system in sorted(path.stem for path in RECIPES.glob("*.yaml") if system_of(path) == path.stem):
         recorder.command(f"lists/graph-{system}", "graph", system)
@@ -196,9 +197,20 @@ def record_lists(recorder: Recorder) -> None:
 
 def commands() -> Iterator[tuple[str, ...]]:
     """The words of every command and of every group, the program itself first."""
+    return (names for names, _ in registry())
 
-    def below(names: tuple[str, ...], command: object) -> Iterator[tuple[str, ...]]:
-        yield names
+
+def leaves() -> set[str]:
+    """Every command that is no group."""
+    names = [" ".join(words) for words in commands() if words]
+    return {one for one in names if not any(other.startswith(f"{one} ") for other in names)}
+
+
+def registry() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and every group by its words, the program itself first."""
+
+    def below(names: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+        yield names, command
         if isinstance(command, TyperGroup):
             context = typer.Context(command)
             for name in sorted(command.list_commands(context)):
@@ -207,8 +219,34 @@ def commands() -> Iterator[tuple[str, ...]]:
     return below((), typer.main.get_command(app))
 
 
+def options_text() -> str:
+    """Each option and argument of each command, with its type and its default, in one JSON object."""
+    blocks = []
+    for names, command in registry():
+        types = inspect.signature(command.callback, eval_str=True).parameters if command.callback else {}
+        lines = [
+            f"  {json.dumps(', '.join(one.opts + one.secondary_opts))}:"
+            f" {json.dumps([type_text(types[one.name].annotation, one), one.default], default=str)}"
+            for one in command.params
+            if one.name in types
+        ]
+        blocks.append(f" {json.dumps(' '.join(names))}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(blocks) + "\n}"
+
+
+def type_text(annotation: Any, option: Any) -> str:
+    """The type that a command's function gives an option; whether it must be given, and may be repeated."""
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    name = kind.__name__ if isinstance(kind, type) else str(kind)
+    for long, short in (("pathlib.", ""), ("typing.", ""), (" | None", "")):
+        name = name.replace(long, short)
+    return name + ", required" * option.required
+
+
 def system_of(recipe: Path) -> str:
-    """Which graph a packaged recipe is for."""
+    """Which graph a packaged recipe is for; empty if there is no such recipe."""
+    if not recipe.is_file():
+        return ""
     lines = recipe.read_text("utf-8").splitlines()
     (system,) = (line.split()[1] for line in lines if line.startswith("system:"))
     return system
@@ -236,7 +274,7 @@ def record_runs(recorder: Recorder) -> None:
     """A run of each packaged recipe, and of the settings that make others of them."""
     recipes = {path.stem for path in RECIPES.glob("*.yaml")}
     for name, arguments in recipe_runs(*SCRIPTED).items():
-        recorder.run(name, *arguments)
+        recorder.run(name, *arguments, manifest=name == system_of(RECIPES / f"{name}.yaml"))
     if missing := sorted(recipes - recorder.goldens.keys() - {one.split("/")[0] for one in recorder.goldens}):
         raise ValueError(f"no run of {', '.join(missing)}")
     small = ("run", "tamu", NOTES, "--recipe", "small.yaml", *SCRIPTED, *TWO)
@@ -378,12 +416,10 @@ def record_comparisons(recorder: Recorder) -> None:
     ):
         recorder.command(f"compare/{name}", "compare", one, other, *resamples)
         recorder.command(f"compare/{name}-json", "compare", one, other, *resamples, "--json")
-    recorder.command("compare/tamu-page", "compare", "tamu", "demo", *resamples, "--html", "compare.html")
-    recorder.file("compare/tamu.html", "compare.html")
     recorder.command("experiment/run", "experiment", "grid.yaml", *TWO, "--out", "grid", *ONE_AT_A_TIME)
     again = ("experiment", "grid.yaml", *TWO, "--out", "grid", "--json")
     recorder.command("experiment/run-json", *again)
-    for table in ("tables.md", "tables.csv", "tables.html"):
+    for table in ("tables.md", "tables.csv"):
         recorder.file(f"experiment/{table}", f"grid/{table}")
 
 
@@ -453,26 +489,60 @@ def record_rankings(recorder: Recorder) -> None:
     written = ("rank", "bm25", NOTES, "--out", "ranked.jsonl", "--submission", "ranked.json")
     recorder.command("rankings/rank-files", *written)
     recorder.file("rankings/ranked.jsonl", "ranked.jsonl")
-    recorder.command("rankings/verify-page", "verify", *support, "--html", "verified.html")
-    recorder.file("rankings/verified.html", "verified.html")
 
 
 def record_pages(recorder: Recorder) -> None:
-    """The viewer's pages of a run of each system, and the pages of analyses."""
+    """What the viewer's pages are made of; tests of the viewer read the pages."""
     for run in ("demo", "heids", "timeaware", "weak_labels", "bioasq"):
         bundle = f"{run}-pages"
         recorder.command(f"viewer/{run}/bundle", "view", run, "--bundle", bundle)
         recorder.listing(f"viewer/{run}/files.txt", bundle)
-        for page in ("index.html", f"{run}/index.html", f"{run}/rows.js", f"{run}/cases/000001.html"):
-            name = "all-runs.html" if page == "index.html" else page.removeprefix(f"{run}/").replace("/", "-")
-            recorder.file(f"viewer/{run}/{name}", f"{bundle}/{page}")
-    call = min((recorder.folder / "demo-pages" / "demo" / "calls").glob("*.html"))
-    recorder.file("viewer/demo/call.html", f"demo-pages/demo/calls/{call.name}")
+        recorder.file(f"viewer/{run}/rows.js", f"{bundle}/{run}/rows.js")
     recorder.command("viewer/redacted/bundle", "view", "timeaware", "--bundle", "redacted", "--redact")
-    recorder.file("viewer/redacted/case.html", "redacted/timeaware/cases/000001.html")
-    for run in ("tamu", "heids-post-generation"):
-        recorder.command(f"{run}/analyse-page", "analyse", run, "--html", f"{run}.html")
-        recorder.file(f"{run}/analyse.html", f"{run}.html")
+
+
+def record_results(recorder: Recorder) -> None:
+    """Scores, intervals and comparisons of every system, on all of its invented cases."""
+    timeaware = ("timeaware", HEALTH, "--corpus", "health-corpus")
+    bioasq = ("bioasq", QUESTIONS, "--index", "bioasq-index")
+    for name, arguments in {
+        "tamu": ("tamu", NOTES, *recipe("archehr-2026")),
+        "small": ("tamu", NOTES, "--recipe", "small.yaml"),
+        "heids": ("heids", NOTES, *recipe("heids")),
+        "post": ("heids", NOTES, *recipe("heids-post-generation")),
+        "direct": ("direct", NOTES, *recipe("direct")),
+        "timeaware": (*timeaware, *recipe("timeaware")),
+        "released": (*timeaware, *recipe("timeaware-released")),
+        "weak": ("weak_labels", "answered.jsonl", *recipe("weak_labels")),
+        "bioasq": (*bioasq, *recipe("bioasq"), "--phase", "both"),
+        "paper": (*bioasq, *recipe("bioasq-paper"), "--reranker", "bm25"),
+    }.items():
+        recorder.do("run", *arguments, *SCRIPTED, *ONE_AT_A_TIME, "--out", f"of/{name}")
+    by_people = [
+        {"case_id": one, "answers": [{"sentence_id": id_, "relevance": "essential"} for id_ in ids]}
+        for one, ids in (("w1", "12"), ("w2", "123"))
+    ]
+    (recorder.folder / "by_people.json").write_text(json.dumps(by_people), "utf-8")
+    key = {"weak": ("--key", "by_people.json")}
+    for name in ("tamu", "heids", "direct", "timeaware", "weak", "bioasq"):
+        recorder.results(f"score-{name}", "score", f"of/{name}", *key.get(name, ()))
+    for one, other in (
+        ("tamu", "small"),
+        ("heids", "post"),
+        ("direct", "small"),
+        ("timeaware", "released"),
+        ("bioasq", "paper"),
+    ):
+        recorder.results(f"compare-{one}", "compare", f"of/{one}", f"of/{other}")
+    for name in ("small", "post"):
+        recorder.results(f"analyse-{name}", "analyse", f"of/{name}")
+    recorder.results("experiment", "experiment", "grid.yaml", *TWO, "--out", "grid")
+    recorder.results("rank", "rank", "bm25", NOTES)
+    search = (QUESTIONS, "--corpus", "bioasq-corpus", "--index", "bioasq-index", "--reranker", "bm25")
+    recorder.results("rankings", "rankings", *search, "--depths", "5,10", "--tune", "1/2")
+    recorder.results(
+        "verify", "verify", "summary.txt", NOTES, "--case", "101", "--ranker", "bm25", "--no-cache"
+    )
 
 
 def record_into(goldens: Path, scratch: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
-import hashlib
 import io
 import itertools
 import json
@@ -21,6 +20,7 @@ import typer
 from cli.main import main
 from runs.sealed import seal_document, seal_line
 from runs.trace_file import pack
+from tests.goldens.shapes import RESULTS, results_text, shape_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,36 +72,53 @@ class Recorder:
     def __init__(self, folder: Path, cache: Path) -> None:
         self.goldens: dict[str, str] = {}
         self.folder = folder
-        self._shapes: dict[str, str] = {}
         self.reached: dict[str, set[str]] = {}
         self._places = [(str(folder), "<work>"), (str(cache), "<cache>"), (str(ROOT), "<checkout>")]
 
     def command(self, name: str, *arguments: str, width: int = WIDTH) -> None:
-        """Run a command; keep its exit code, both of its streams, and the hosts that it turned to."""
-        _REACHED.clear()
-        code, out, err = evigraph(arguments, width)
-        if "--help" not in arguments:
-            words = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments))
-            self.reached.setdefault(words, set()).update(_REACHED)
-        parts = [f"$ evigraph {' '.join(arguments)}\nexit code {code}\n", readable(out)]
+        """Run a command; keep its exit code, both of its streams, and the hosts that it turned to.
+
+        Of the object that `--json` prints the keys and types are kept.
+        """
+        code, out, err = self.do(*arguments, width=width)
+        if "--json" in arguments:
+            out = shape_text(out)
+        parts = [f"$ evigraph {' '.join(arguments)}\nexit code {code}\n", out]
         if err:
             parts.append(f"standard error:\n{err}")
         self.keep(f"{name}.txt", "\n".join(parts))
 
-    def run(self, name: str, *arguments: str) -> None:
-        """Start a run in a folder of that name, give it fixed times, and keep its three files."""
-        self.command(f"{name}/run", *arguments, *ONE_AT_A_TIME, "--out", name)
-        self.run_files(name, name)
+    def do(self, *arguments: str, width: int = WIDTH) -> tuple[int, str, str]:
+        """Run a command and keep the hosts that it turned to; its exit code and streams."""
+        _REACHED.clear()
+        ended = evigraph(arguments, width)
+        words = " ".join(itertools.takewhile(lambda word: not word.startswith("-"), arguments))
+        self.reached.setdefault(words, set()).update(_REACHED)
+        return ended
 
-    def run_files(self, name: str, run: str) -> None:
-        """Give a run fixed times and keep its files; the shape of a graph only once."""
+    def results(self, name: str, *arguments: str) -> None:
+        """Keep every figure that a command prints with `--json`, in full.
+
+        Raises:
+            ValueError: It failed.
+        """
+        code, out, err = self.do(*arguments, "--json")
+        if code:
+            raise ValueError(f"{' '.join(arguments)}: {err}")
+        self.keep(f"{RESULTS}/{name}.txt", results_text(f"$ evigraph {' '.join(arguments)} --json", out))
+
+    def run(self, name: str, *arguments: str, manifest: bool = False) -> None:
+        """Start a run in a folder of that name, give it fixed times, and keep its files."""
+        self.command(f"{name}/run", *arguments, *ONE_AT_A_TIME, "--out", name)
+        self.run_files(name, name, manifest=manifest)
+
+    def run_files(self, name: str, run: str, *, manifest: bool = False) -> None:
+        """Give a run fixed times and keep its cases, its trace and, if asked, its manifest."""
         settle(self.folder / run)
-        manifest = json.loads((self.folder / run / "run.json").read_text("utf-8"))
-        del manifest["crc32"]
-        if (shape := json.dumps(manifest["graph"])) in self._shapes:
-            manifest["graph"] = f"that of {self._shapes[shape]}"
-        self._shapes.setdefault(shape, name)
-        self.keep(f"{name}/run.json", _manifest_text(manifest))
+        if manifest:
+            content = json.loads((self.folder / run / "run.json").read_text("utf-8"))
+            del content["crc32"]
+            self.keep(f"{name}/run.json", _manifest_text(content))
         self.file(f"{name}/cases.jsonl", f"{run}/cases.jsonl")
         trace = gzip.decompress((self.folder / run / "trace.jsonl.gz").read_bytes()).decode()
         self.keep(f"{name}/trace.jsonl", trace)
@@ -121,14 +138,9 @@ class Recorder:
         self.keep(name, f"{types}\n{rows}")
 
     def listing(self, name: str, folder: str) -> None:
-        """Keep the names of all files below a folder; of styles and scripts the hash as well."""
+        """Keep the names of all files below a folder."""
         place = self.folder / folder
-        lines = []
-        for path in sorted(place.rglob("*")):
-            line = path.relative_to(place).as_posix()
-            if path.parent.name == "assets":
-                line += f" {hashlib.sha256(path.read_bytes()).hexdigest()}"
-            lines += [line] if path.is_file() else []
+        lines = [path.relative_to(place).as_posix() for path in sorted(place.rglob("*")) if path.is_file()]
         self.keep(name, "\n".join(lines))
 
     def keep(self, name: str, text: str) -> None:
@@ -141,7 +153,7 @@ class Recorder:
             raise ValueError(f"two goldens are called {name}")
         for path, place in self._places:
             text = text.replace(path, place)
-        for pattern, replacement in VARYING:
+        for pattern, replacement in () if name.startswith(f"{RESULTS}/") else VARYING:
             text = pattern.sub(replacement, text)
         self.goldens[name] = text.rstrip("\n") + "\n"
 
@@ -172,17 +184,6 @@ def evigraph(arguments: Iterable[str], width: int) -> tuple[int, str, str]:
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return code, out.getvalue(), err.getvalue()
-
-
-def readable(text: str) -> str:
-    """JSON in lines, where it is one object in one line, as `--json` promises; else the text as it is."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    if text != json.dumps(value, ensure_ascii=False) + "\n":
-        return text
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
 def settle(run: Path) -> None:

@@ -86,7 +86,9 @@ async def test_labelling_goes_on_in_reflection_as_an_exact_prefix(bench: Bench) 
     context = bench.context()
     await run(context)
     first = asked(context, "label")[0].prompt
-    assert all(call.prompt[: len(first)] == first for call in asked(context, "reflect"))
+    reflections = asked(context, "reflect")
+    assert len(reflections) == len(asked(context, "label"))
+    assert all(call.prompt[: len(first)] == first for call in reflections)
 
 
 async def test_intent_aware_evidence_waits_for_the_intent(bench: Bench) -> None:

@@ -42,7 +42,7 @@ def test_a_complete_label_map_is_read_in_note_order(text: str) -> None:
         ('{"1": "essential"', "not valid JSON"),
         ("{" * 10, "not valid JSON"),
         ('{"a":' * 100_000, "nested too deeply"),
-        ('{"1": ' + "9" * 5000 + "}", "."),
+        ('{"1": ' + "9" * 5000 + "}", "a number that is too long"),
     ],
 )
 def test_a_fault_can_be_quoted_to_the_model(text: str, fault: str) -> None:

@@ -22,10 +22,10 @@ from serving.journal import CallCount
 from serving.journal_repair import look
 from serving.journal_tables import TABLES, CallRow, Texts, create
 from tests.evigraph import edit_manifest, evigraph
-from tests.runs.corruption import Outcome, make_runs, outcome
+from tools.corruption import Outcome, make_runs, outcome
 
 CORRUPTIONS = 30
-"""Of the suite; `python -m tests.runs.corruption 200` makes as many as wanted, and a table."""
+"""Of the suite; `python -m tools.corruption 200` makes as many as wanted, and a table."""
 
 
 @pytest.fixture(scope="module")

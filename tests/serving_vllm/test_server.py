@@ -74,10 +74,13 @@ def test_stop_leaves_not_even_a_zombie(spec: ServeSpec, stand_in: StandIn) -> No
     assert [pid for pid in stand_in.started()[0].pids if exists(pid)] == []
 
 
-def test_stop_twice_is_once(spec: ServeSpec) -> None:
+def test_stop_twice_is_once(spec: ServeSpec, stand_in: StandIn) -> None:
     server = start_server(spec, say_nothing)
     server.stop()
-    server.stop()
+    with start_server(spec, say_nothing):
+        running = stand_in.running()
+        server.stop()
+        assert len(running) == 2 and stand_in.running() == running
 
 
 def test_a_stubborn_server_is_killed_after_the_grace_time(
@@ -177,11 +180,24 @@ def test_the_log_holds_the_command_and_the_output(spec: ServeSpec, tmp_path: Pat
     assert "Loading the weights" in text
 
 
-def test_the_wait_polls_and_does_not_spin(spec: ServeSpec) -> None:
-    began = time.process_time()
+def test_the_wait_polls_and_does_not_spin(spec: ServeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[bool] = []
+    naps: list[float] = []
+    is_ready, sleep = VllmServer.is_ready, time.sleep
+
+    def look(server: VllmServer) -> bool:
+        looks.append(is_ready(server))
+        return looks[-1]
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(VllmServer, "is_ready", look)
+    monkeypatch.setattr(time, "sleep", nap)
     with start_server(spec, say_nothing):
-        pass
-    assert time.process_time() - began < 2
+        assert looks[-1] and not any(looks[:-1])
+        assert len(naps) >= len(looks) - 1 > 0 and min(naps) >= 0.1
 
 
 MEMORY = """\

@@ -132,6 +132,7 @@ def test_charts_are_drawn_and_say_their_numbers(page: Page, link: str) -> None:
 
 
 def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: RunWriter) -> None:
+    page.clock.install()
     with served(going.path) as link:
         open_run(page, link, "going")
         page.locator("#cases tbody a").nth(1).focus()
@@ -149,7 +150,7 @@ def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: 
         assert focused.bounding_box() == place
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url) if "since" in request.url else None)
-        page.wait_for_timeout(2500)
+        page.clock.run_for(60_000)
         assert asked == []
 
 

@@ -1,0 +1,1 @@
+"""Programs that look for faults for as long as they are given: kills, corruptions, hostile inputs."""

@@ -1,0 +1,1 @@
+"""Hostile files, servers and requests, drawn from seeds."""

@@ -1,0 +1,74 @@
+"""Prints the tests that cover one file, as arguments of pytest.
+
+    python -m tools.tests_for nodes/evidence/label_evidence.py
+
+They are the test modules that import the file, those with its name, and those that give the command in it. If
+these are few, the tests of the modules that import it are added; without any, the search goes on upwards. The
+goldens run every system and most commands, so they are always among them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).parents[1]
+GOLDENS = "tests/goldens"
+FEW = 3
+
+
+def module_of(path: Path) -> str:
+    """The name that a file of the repository is imported by."""
+    names = path.with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+def importing(module: str) -> set[str]:
+    """Test modules that import a module, or modules near to it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    graph = grimp.build_graph(*project["tool"]["mypy"]["packages"], cache_dir=None)
+    found: set[str] = set()
+    seen, nearest = {module}, {module}
+    while nearest and len(found) < FEW:
+        nearest = {one for near in nearest for one in graph.find_modules_that_directly_import(near)} - seen
+        seen |= nearest
+        found |= {one for one in nearest if one.rpartition(".")[2].startswith("test_")}
+    return found
+
+
+def tests_for(path: Path) -> list[str]:
+    """Test files and folders, relative to the repository.
+
+    Raises:
+        ValueError: There is no such file in the repository.
+    """
+    if not (ROOT / path).is_file():
+        raise ValueError(f"{path}: there is no such file in the repository")
+    if path.parts[0] == "tests" and path.name.startswith("test_"):
+        return [str(path)]
+    tests = {one.relative_to(ROOT) for one in (ROOT / "tests").rglob("test_*.py")}
+    found = {one for one in tests if path.stem in (one.stem.removeprefix("test_"), one.stem)}
+    if path.suffix == ".py":
+        found |= {Path(*one.split(".")).with_suffix(".py") for one in importing(module_of(path))}
+    else:
+        # A prompt, a recipe, a page or a style: whoever names it.
+        named = re.compile(rf"\b{re.escape(path.stem)}\b")
+        found |= {one for one in tests if named.search((ROOT / one).read_text("utf-8"))}
+    if path.parts[0] == "cli":
+        given = re.compile(rf'"{re.escape(path.stem.replace("_", "-"))}"')
+        in_cli = (one for one in tests if one.parts[1] == "cli")
+        found |= {one for one in in_cli if given.search((ROOT / one).read_text("utf-8"))}
+    return [*sorted(str(one) for one in found if not str(one).startswith(GOLDENS)), GOLDENS]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("name a file: make for F=nodes/evidence/label_evidence.py")
+    try:
+        sys.stdout.write("\n".join(tests_for(Path(sys.argv[1]))) + "\n")
+    except ValueError as error:
+        sys.exit(str(error))
