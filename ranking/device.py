@@ -30,8 +30,15 @@ def choose_placement() -> Placement:
     import torch
 
     if not torch.cuda.is_available():
-        return Placement(torch.device("cpu"), "float32")
+        return processor()
     return Placement(torch.device("cuda"), "bfloat16" if torch.cuda.is_bf16_supported() else "float32")
+
+
+def processor() -> Placement:
+    """The processor in float32."""
+    import torch
+
+    return Placement(torch.device("cpu"), "float32")
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> Multiplied:

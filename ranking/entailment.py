@@ -6,7 +6,6 @@ classifier of transformers serves whose three labels are named entailment, neutr
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -15,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.errors import RankerError
-from ranking.sequence_classifier import load_classifier, read_config, token_limit
+from ranking.sequence_classifier import PairClassifier, read_config
 from weights.loading import is_long, readable
-from weights.registry import fingerprint
 
 InputForm = Literal["clean", "released"]
 """How a model is given its two texts.
@@ -84,7 +82,7 @@ def label_order(id2label: Mapping[Any, Any], origin: str) -> tuple[int, int, int
 
 
 class EntailmentReader:
-    """A classifier from a folder. Loaded at the first question; one batch runs at a time."""
+    """A classifier from a folder, on the processor. Loaded at the first question."""
 
     def __init__(self, folder: str | Path, form: InputForm = "clean") -> None:
         """Check the folder.
@@ -99,17 +97,12 @@ class EntailmentReader:
         self._folder = Path(folder).expanduser()
         self._form = form
         self._order = label_order(_id2label(self._folder), str(self._folder))
-        self._hash = fingerprint(self._folder)
-        self._model: Any = None
-        self._tokenizer: Any = None
-        self._limit = MAX_TOKENS
-        self._loading = threading.Lock()
-        self._lock = threading.Lock()
+        self._classifier = PairClassifier(self._folder, MAX_TOKENS, gpu=False)
 
     @property
     def identity(self) -> str:
         """Name and hash of the folder, and the form of its input, which shapes what it says."""
-        return f"{self._folder.name}@{self._hash}/{self._form}"
+        return f"{self._folder.name}@{self._classifier.hash}/{self._form}"
 
     def judge(self, question: str, texts: Sequence[str]) -> Judged:
         """Judge passages in batches of like length.
@@ -117,47 +110,32 @@ class EntailmentReader:
         Raises:
             WeightsError: The folder is damaged.
         """
-        self._load()
         verdicts = np.zeros((len(texts), len(_NAMES)), dtype=np.float64)
         cut = np.zeros(len(texts), dtype=np.bool_)
         by_length = sorted(range(len(texts)), key=lambda place: (len(texts[place]), place))
         for start in range(0, len(by_length), _BATCH):
             places = by_length[start : start + _BATCH]
-            with self._lock:
-                verdicts[places], cut[places] = self._run(question, [texts[place] for place in places])
+            verdicts[places], cut[places] = self._run(question, [texts[place] for place in places])
         return Judged(verdicts, cut)
-
-    def _load(self) -> None:
-        with self._loading:
-            if self._model is not None:
-                return
-            tokenizer, model = load_classifier(self._folder)
-            self._limit = token_limit(tokenizer, model.config, MAX_TOKENS)
-            self._tokenizer = tokenizer
-            self._model = model
 
     def _run(self, question: str, texts: Sequence[str]) -> Judged:
         import torch
 
-        encoded = self._encode(question, texts, self._limit)
-        with torch.inference_mode():
-            logits = self._model(**encoded.convert_to_tensors("pt")).logits.float()
-            shares = torch.softmax(logits, dim=-1).double().numpy()[:, list(self._order)]
-        whole = [is_long(text) for text in texts]
-        longer = self._encode(question, texts, self._limit + 1, padding=False)["input_ids"]
-        cut = [long or len(ids) > self._limit for long, ids in zip(whole, longer, strict=True)]
+        limit = self._classifier.limit
+        logits = torch.from_numpy(self._classifier.logits(self._encode(question, texts, limit)))
+        shares = torch.softmax(logits, dim=-1).double().numpy()[:, list(self._order)]
+        longer = self._encode(question, texts, limit + 1)["input_ids"]
+        cut = [is_long(text) or len(ids) > limit for text, ids in zip(texts, longer, strict=True)]
         return Judged(shares, np.array(cut, dtype=np.bool_))
 
-    def _encode(self, question: str, texts: Sequence[str], limit: int, *, padding: bool = True) -> Any:
-        shown = [readable(text) for text in texts]
-        asked = readable(question)
-        options: dict[str, Any] = {"max_length": limit, "padding": padding}
+    def _encode(self, question: str, texts: Sequence[str], limit: int) -> dict[str, list[list[int]]]:
+        asked, shown = readable(question), [readable(text) for text in texts]
         if self._form == "released":
-            separator = self._tokenizer.sep_token or ""
-            joined = [f"{asked} {separator} {text}" for text in shown]
-            return self._tokenizer(joined, truncation=True, **options)
+            joined = [f"{asked} {self._classifier.tokenizer.sep_token or ''} {text}" for text in shown]
+            return self._classifier.tokenize(joined, truncation=True, max_length=limit)
         # The longer one gives way: nearly always the passage, but a question of a page is no reason to fail.
-        return self._tokenizer(shown, [asked] * len(shown), truncation="longest_first", **options)
+        options: dict[str, Any] = {"truncation": "longest_first", "max_length": limit}
+        return self._classifier.tokenize(shown, [asked] * len(shown), **options)
 
 
 def _id2label(folder: Path) -> Mapping[Any, Any]:

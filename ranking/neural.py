@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +18,17 @@ from ranking.errors import RankerError
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
 from ranking.ranker import Ranked
-from ranking.source_cache import SourceCache
+from ranking.source_cache import Arrays, SourceCache
 from ranking.training.recipe import Precision
 
 _IDENTITY_DIGITS = 12
+
+
+class _Encoded(NamedTuple):
+    """What a model knows of a document before any query, and which sentences were over the limit."""
+
+    source: Any
+    cut: tuple[int, ...]
 
 
 class NeuralRanker:
@@ -41,8 +48,9 @@ class NeuralRanker:
         self.manifest = manifest
         self._model = model.to(choose_placement().device).eval()
         self._tokenizer = encoder.tokenizer
-        limit = manifest.recipe.model.max_sentence_tokens
-        self._cache = SourceCache(self._model, encoder.tokenizer, limit)
+        self._cache: SourceCache[_Encoded] = SourceCache(
+            _packed, self._unpacked, size=lambda document: int(document.source.nbytes)
+        )
         self._device = choose_placement().device
         self._precision = resolve_precision(precision, self._device)
         self._lock = threading.Lock()
@@ -63,13 +71,7 @@ class NeuralRanker:
 
     def keep_sources(self, folder: Path) -> None:
         """Keep encoded documents in a folder from now on, for other processes."""
-        with self._lock:
-            self._cache = SourceCache(
-                self._model,
-                self._tokenizer,
-                self.manifest.recipe.model.max_sentence_tokens,
-                folder=folder,
-            )
+        self._cache.folder = folder
 
     @property
     def tuned_threshold(self) -> float:
@@ -106,7 +108,7 @@ class NeuralRanker:
         limit = self.manifest.recipe.model.max_query_tokens
         # A tokenizer, too, is used by one thread at a time: it keeps its truncation inside.
         with self._lock, torch.inference_mode(), autocast(self._precision, self._device):
-            document = self._cache.encode(sentences)
+            document = self._document(sentences)
             asked = tokenize(self._tokenizer, queries, limit)
             scores = self._model.score(document.source, asked.ids).float().cpu().numpy()
         if not np.isfinite(scores).all():
@@ -115,3 +117,32 @@ class NeuralRanker:
             Ranked(row, cut_sentences=document.cut, query_cut=number in asked.cut)
             for number, row in enumerate(scores)
         ]
+
+    def _document(self, sentences: Sequence[str]) -> _Encoded:
+        """Encoded once (Abridge 2025, section 3.1), if the model knows anything before the query."""
+        if self._model.source_type is None:
+            return self._encode(sentences)
+        shaped_by = [
+            self.manifest.weights_sha256,
+            self.manifest.recipe.model.model_dump_json(),
+            self._precision,
+        ]
+        return self._cache.get([*shaped_by, *sentences], lambda: self._encode(sentences))
+
+    def _encode(self, sentences: Sequence[str]) -> _Encoded:
+        tokens = tokenize(self._tokenizer, sentences, self.manifest.recipe.model.max_sentence_tokens)
+        return _Encoded(self._model.encode_source(tokens.ids), tokens.cut)
+
+    def _unpacked(self, arrays: Arrays) -> _Encoded:
+        tensors = {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
+        cut = tuple(tensors.pop("cut").tolist())
+        assert self._model.source_type is not None
+        return _Encoded(self._model.source_type.from_tensors(tensors), cut)
+
+
+def _packed(document: _Encoded) -> Arrays:
+    tensors = document.source.tensors().items()
+    # numpy has no bfloat16, and float32 holds it exactly.
+    whole = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in whole.items()}
+    return {**arrays, "cut": np.array(document.cut, dtype=np.int64)}

@@ -10,21 +10,18 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cases.texts import plural
 from ranking.cutoffs import Cutoff, TopK
-from ranking.device import Placement, autocast, choose_placement
+from ranking.device import Placement, autocast, choose_placement, processor
 from ranking.errors import RankerError
 from ranking.ranker import Ranked
 from weights.loading import is_long, loading, no_progress_bars, readable, stay_offline
 from weights.registry import WeightsError, fingerprint
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
 
 _ENDLESS = 1_000_000
 """Tokenizers without a limit of their own give a number above this."""
@@ -52,12 +49,90 @@ def read_config(folder: Path, origin: str, remedy: str) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def load_classifier(folder: Path) -> tuple[PreTrainedTokenizerBase, Any]:
-    """Tokenizer and model, ready to be asked, from the folder alone.
+class PairClassifier:
+    """A sequence classifier of transformers that reads two texts. Safe to use from several threads.
 
-    Raises:
-        WeightsError: The folder is damaged.
+    Loaded at the first use; one batch runs at a time.
+
+    Attributes:
+        hash: Of the folder.
     """
+
+    def __init__(self, folder: Path, most_tokens: int, *, gpu: bool = True) -> None:
+        """Name a folder whose configuration was checked.
+
+        Args:
+            folder: Of a transformers model, with its config.json, tokenizer and weights.
+            most_tokens: Of both texts together; models with fewer positions take those.
+            gpu: Whether it may run on one.
+        """
+        self.hash = fingerprint(folder)
+        self._folder, self._most, self._gpu = folder, most_tokens, gpu
+        self._loaded: tuple[Any, Any, Placement] | None = None
+        self._loading = threading.Lock()
+        self._lock = threading.Lock()
+
+    @property
+    def tokenizer(self) -> Any:
+        """Of the model.
+
+        Raises:
+            WeightsError: The folder is damaged.
+        """
+        return self._load()[0]
+
+    @property
+    def limit(self) -> int:
+        """Tokens of a pair that fit; some models count two positions more than they can hold."""
+        tokenizer, model, _ = self._load()
+        limits = [self._most]
+        if tokenizer.model_max_length < _ENDLESS:
+            limits.append(int(tokenizer.model_max_length))
+        positions = getattr(model.config, "max_position_embeddings", None)
+        relative = getattr(model.config, "relative_attention", False)
+        if isinstance(positions, int) and positions > 0 and not relative:
+            padded = getattr(model.config, "model_type", "") in ("roberta", "xlm-roberta", "camembert")
+            limits.append(positions - 2 if padded else positions)
+        return min(limits)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it runs there, where larger batches are faster."""
+        return self._load()[2].device.type == "cuda"
+
+    def tokenize(self, *texts: Sequence[str], **options: Any) -> dict[str, list[list[int]]]:
+        """Token ids of texts, or of pairs of them."""
+        # A tokenizer keeps its truncation inside.
+        with self._lock:
+            return dict(self.tokenizer(*map(list, texts), **options))
+
+    def logits(self, batch: Mapping[str, Sequence[Sequence[int]]]) -> NDArray[np.float32]:
+        """Logits of tokenized pairs, shape (pairs, labels)."""
+        import torch
+
+        tokenizer, model, (device, precision) = self._load()
+        longest = max(map(len, batch["input_ids"]))
+        padding = {"input_ids": tokenizer.pad_token_id or 0}
+        tensors = {
+            name: torch.tensor([[*row, *[padding.get(name, 0)] * (longest - len(row))] for row in rows]).to(
+                device
+            )
+            for name, rows in batch.items()
+        }
+        with self._lock, torch.inference_mode(), autocast(precision, device):
+            logits = model(**tensors).logits
+        return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
+
+    def _load(self) -> tuple[Any, Any, Placement]:
+        with self._loading:
+            if self._loaded is None:
+                tokenizer, model = _from_folder(self._folder)
+                placement = choose_placement() if self._gpu else processor()
+                self._loaded = tokenizer, model.to(placement.device), placement
+            return self._loaded
+
+
+def _from_folder(folder: Path) -> tuple[Any, Any]:
     with loading(f"the classifier {folder.name}"):
         stay_offline()
         from safetensors import SafetensorError
@@ -72,19 +147,6 @@ def load_classifier(folder: Path) -> tuple[PreTrainedTokenizerBase, Any]:
         return tokenizer, model.eval()
 
 
-def token_limit(tokenizer: PreTrainedTokenizerBase, config: Any, most: int) -> int:
-    """Tokens of a pair that fit, at most `most`; some models count two positions more than they can hold."""
-    limits = [most]
-    if tokenizer.model_max_length < _ENDLESS:
-        limits.append(int(tokenizer.model_max_length))
-    positions = getattr(config, "max_position_embeddings", None)
-    relative = getattr(config, "relative_attention", False)
-    if isinstance(positions, int) and positions > 0 and not relative:
-        padded = getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert")
-        limits.append(positions - 2 if padded else positions)
-    return min(limits)
-
-
 CLASSIFIER = "classifier"
 
 OF_A_FOLDER = f"{CLASSIFIER}:"
@@ -95,13 +157,6 @@ MAX_TOKENS = 512
 
 _BATCH = 32
 _BATCH_ON_GPU = 256
-
-
-class _Loaded(NamedTuple):
-    tokenizer: Any
-    model: Any
-    placement: Placement
-    limit: int
 
 
 class SequenceClassifierRanker:
@@ -123,15 +178,12 @@ class SequenceClassifierRanker:
         self.cutoff: Cutoff = cutoff or TopK(k=3)
         self._folder = Path(folder).expanduser()
         _refuse_several_labels(self._folder)
-        self._hash = fingerprint(self._folder)
-        self._found: _Loaded | None = None
-        self._loading = threading.Lock()
-        self._lock = threading.Lock()
+        self._classifier = PairClassifier(self._folder, MAX_TOKENS)
 
     @property
     def identity(self) -> str:
         """Name and hash of the folder."""
-        return f"{OF_A_FOLDER}{self._folder.name}@{self._hash}"
+        return f"{OF_A_FOLDER}{self._folder.name}@{self._classifier.hash}"
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
         """Score every passage, in batches of like length.
@@ -141,30 +193,20 @@ class SequenceClassifierRanker:
         """
         if not sentences:
             return Ranked(np.empty(0, dtype=np.float32))
-        loaded = self._load()
         asked, texts = readable(query), [readable(text) for text in sentences]
-        encoded = _encode(loaded, asked, texts, loaded.limit)
+        options: dict[str, Any] = {"truncation": "longest_first", "max_length": self._classifier.limit}
+        encoded = self._classifier.tokenize([asked] * len(texts), texts, **options)
         lengths = [len(ids) for ids in encoded["input_ids"]]
         scores = np.empty(len(texts), dtype=np.float32)
         by_length = sorted(range(len(texts)), key=lambda place: (lengths[place], place))
-        size = _BATCH_ON_GPU if loaded.placement.device.type == "cuda" else _BATCH
+        size = _BATCH_ON_GPU if self._classifier.on_gpu else _BATCH
         for start in range(0, len(by_length), size):
             places = by_length[start : start + size]
             batch = {name: [values[place] for place in places] for name, values in encoded.items()}
-            with self._lock:
-                scores[places] = _logits(loaded, batch)
+            scores[places] = self._classifier.logits(batch)[:, 0]
         if not np.isfinite(scores).all():
             raise RankerError(f"ranker {self.identity} gave a score that is no number")
-        return Ranked(scores, *_cut(loaded, query, asked, sentences, texts, lengths))
-
-    def _load(self) -> _Loaded:
-        with self._loading:
-            if self._found is None:
-                tokenizer, model = load_classifier(self._folder)
-                placement = choose_placement()
-                limit = token_limit(tokenizer, model.config, MAX_TOKENS)
-                self._found = _Loaded(tokenizer, model.to(placement.device), placement, limit)
-            return self._found
+        return Ranked(scores, *_cut(self._classifier, query, sentences, lengths))
 
 
 def _refuse_several_labels(folder: Path) -> None:
@@ -178,42 +220,17 @@ def _refuse_several_labels(folder: Path) -> None:
         raise RankerError(f"{origin}: it has {plural(count, 'label')}, and a reranker has one; {remedy}")
 
 
-def _encode(loaded: _Loaded, query: str, texts: Sequence[str], limit: int) -> dict[str, list[list[int]]]:
-    options: dict[str, Any] = {"truncation": "longest_first", "max_length": limit}
-    return dict(loaded.tokenizer([query] * len(texts), list(texts), **options))
-
-
-def _logits(loaded: _Loaded, batch: dict[str, list[list[int]]]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    import torch
-
-    longest = max(map(len, batch["input_ids"]))
-    padding = {"input_ids": loaded.tokenizer.pad_token_id or 0}
-    tensors = {
-        name: torch.tensor([row + [padding.get(name, 0)] * (longest - len(row)) for row in rows]).to(
-            loaded.placement.device
-        )
-        for name, rows in batch.items()
-    }
-    with torch.inference_mode(), autocast(loaded.placement.precision, loaded.placement.device):
-        logits = loaded.model(**tensors).logits
-    return np.asarray(logits[:, 0].float().cpu().numpy(), dtype=np.float32)
-
-
 def _cut(
-    loaded: _Loaded,
-    query: str,
-    asked: str,
-    sentences: Sequence[str],
-    texts: Sequence[str],
-    lengths: Sequence[int],
+    classifier: PairClassifier, query: str, sentences: Sequence[str], lengths: Sequence[int]
 ) -> tuple[tuple[int, ...], bool]:
     """Which passages were cut, and whether the query was, beside any of them."""
-    full = [place for place, length in enumerate(lengths) if length == loaded.limit]
-    special = loaded.tokenizer.num_special_tokens_to_add(pair=True)
-    room = loaded.limit - special
-    own = len(loaded.tokenizer(asked, add_special_tokens=False)["input_ids"])
+    limit = classifier.limit
+    full = [place for place, length in enumerate(lengths) if length == limit]
+    room = limit - classifier.tokenizer.num_special_tokens_to_add(pair=True)
+    own = len(classifier.tokenize([readable(query)], add_special_tokens=False)["input_ids"][0])
     options: dict[str, Any] = {"add_special_tokens": False, "truncation": True, "max_length": room + 1}
-    passages = loaded.tokenizer([texts[place] for place in full], **options)["input_ids"] if full else []
+    beyond = [readable(sentences[place]) for place in full]
+    passages = classifier.tokenize(beyond, **options)["input_ids"] if full else []
     whole = {place: len(ids) for place, ids in zip(full, passages, strict=True)}
     cut = [
         place

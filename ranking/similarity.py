@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +10,7 @@ import numpy as np
 
 from ranking.cutoffs import Cutoff, TopK
 from ranking.ranker import Ranked, Scores
-from ranking.source_vectors import SourceVectors
+from ranking.source_vectors import encode_source, vector_cache
 from ranking.vectors import EncoderVectors, TextVectors, Vectors, shared_vectors
 
 SIMILARITY = "similarity"
@@ -21,8 +18,8 @@ SIMILARITY = "similarity"
 OF_A_FOLDER = f"{SIMILARITY}:"
 """Before the folder of a sentence encoder."""
 
-_SENTENCES_KEPT = 100_000
-"""In memory, of the documents asked last: 150 MB of vectors of 384 numbers."""
+_MEMORY_BYTES = 150 * 2**20
+"""Of the documents asked last: 100,000 sentences of 384 numbers."""
 
 
 class SimilarityRanker:
@@ -43,9 +40,7 @@ class SimilarityRanker:
         self.cutoff: Cutoff = cutoff or TopK(k=3)
         self._name = name
         self._vectors = vectors or shared_vectors()
-        self._documents: OrderedDict[str, tuple[SourceVectors, int]] = OrderedDict()
-        self._folder: Path | None = None
-        self._lock = threading.Lock()
+        self._cache = vector_cache(memory_bytes=_MEMORY_BYTES)
 
     @classmethod
     def open(cls, folder: str) -> SimilarityRanker:
@@ -64,7 +59,7 @@ class SimilarityRanker:
 
     def keep_sources(self, folder: Path) -> None:
         """Keep vectors of documents in a folder from now on, and look there first."""
-        self._folder = folder
+        self._cache.folder = folder
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
         """Score every sentence."""
@@ -74,26 +69,13 @@ class SimilarityRanker:
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
         """As `rank` for each query."""
         asked = self._vectors.embed(queries)
-        document = self._document(sentences).source()
+        key = [self._vectors.identity, *sentences]
+        document = self._cache.get(key, lambda: encode_source(self._vectors, sentences))
         cut = tuple(np.flatnonzero(document.cut).tolist())
         return [
             Ranked(_products(document.vectors, query), cut, bool(query_cut))
             for query, query_cut in zip(asked.vectors, asked.cut, strict=True)
         ]
-
-    def _document(self, sentences: Sequence[str]) -> SourceVectors:
-        """Kept from before, or new; the ones asked longest ago make room."""
-        key = hashlib.sha256(json.dumps(list(sentences)).encode()).hexdigest()
-        with self._lock:
-            known = self._documents.pop(key, None)
-            document = known[0] if known else SourceVectors(self._vectors, sentences, self._folder)
-            self._documents[key] = (document, len(sentences))
-            while len(self._documents) > 1 and self._kept() > _SENTENCES_KEPT:
-                self._documents.popitem(last=False)
-        return document
-
-    def _kept(self) -> int:
-        return sum(size for _, size in self._documents.values())
 
 
 def _products(vectors: Vectors, query: Vectors) -> Scores:

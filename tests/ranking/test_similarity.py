@@ -77,7 +77,7 @@ def test_equal_sentences_are_embedded_once() -> None:
 
 
 def test_the_document_asked_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ranking.similarity._SENTENCES_KEPT", 3)
+    monkeypatch.setattr("ranking.similarity._MEMORY_BYTES", 1)
     vectors = Initials()
     ranker = SimilarityRanker(vectors)
     for note in (["a", "b"], ["c", "d"], ["a", "b"]):

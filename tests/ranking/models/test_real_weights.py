@@ -10,7 +10,6 @@ from ranking.models.config import ModelConfig
 from ranking.models.fusions import build_model
 from ranking.models.model import EvidenceModel
 from ranking.models.tokens import tokenize
-from ranking.source_cache import SourceCache
 
 NOTE = [
     "The patient came in with a fever of 39.1 degrees and a wet cough that had lasted for nine days.",
@@ -37,11 +36,11 @@ def build(encoder: Encoder, fusion: str, context: str = "lstm") -> EvidenceModel
 def test_cached_logits_equal_uncached_ones(minilm: Encoder, fusion: str) -> None:
     model = build(minilm, fusion)
     queries = tokenize(minilm.tokenizer, QUESTIONS, 64).ids
-    cache = SourceCache(model, minilm.tokenizer, 128)
-    cache.encode(NOTE)
+    sentences = tokenize(minilm.tokenizer, NOTE, 128).ids
     with torch.inference_mode():
-        cached = torch.cat([model.score(cache.encode(NOTE).source, [query]) for query in queries])
-        uncached = model(tokenize(minilm.tokenizer, NOTE, 128).ids, queries)
+        source = model.encode_source(sentences)
+        cached = torch.cat([model.score(source, [query]) for query in queries])
+        uncached = model(sentences, queries)
     assert torch.allclose(cached, uncached, atol=1e-5, rtol=0)
 
 

@@ -1,32 +1,83 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
+from transformers import PreTrainedTokenizerBase
 
+from ranking.models.tokens import Tokenized, tokenize
 from ranking.neural import NeuralRanker
 from ranking.source_vectors import with_source
+from ranking.training.train import train
 from ranking.verify import verify
 from tests.ranking.training.conftest import Train
+from tests.ranking.training.tiny import data, job
 
-SOURCE = ["fever night", "lung lung", "scan"]
+SOURCE = ["fever night", "lung lung", "scan", "tablet " * 9]
+LIMITS = {"max_query_tokens": 8, "max_sentence_tokens": 8}
 
 
-def test_a_source_that_one_process_encoded_is_not_encoded_by_the_next(
-    tiny_train: Train, tmp_path: Path, encoder_folder: str
-) -> None:
-    tiny_train(
-        tmp_path / "r",
-        epochs=1,
-        model={"fusion": "late", "encoder": encoder_folder, "max_query_tokens": 8, "max_sentence_tokens": 8},
-    )
-    first, _ = with_source(NeuralRanker.open(tmp_path / "r"), SOURCE, tmp_path / "kept")
-    before = first.rank("lung", SOURCE).scores
-    (kept,) = (tmp_path / "kept").rglob("*.safetensors")
+@pytest.fixture(scope="module", params=["mid", "late"])
+def folder(
+    request: pytest.FixtureRequest, encoder_folder: str, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A ranker that knows something of a document before any query."""
+    folder = tmp_path_factory.mktemp(request.param) / "r"
+    model = {"fusion": request.param, "context": "lstm", "encoder": encoder_folder, **LIMITS}
+    train(job(encoder_folder, epochs=1, model=model), data(), folder)
+    return folder
+
+
+def test_a_source_that_one_process_encoded_is_not_encoded_by_the_next(folder: Path, tmp_path: Path) -> None:
+    first, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
+    before = first.rank("lung", SOURCE)
+    (kept,) = tmp_path.iterdir()
     written = kept.stat().st_mtime_ns
-    second, _ = with_source(NeuralRanker.open(tmp_path / "r"), SOURCE, tmp_path / "kept")
-    np.testing.assert_allclose(second.rank("lung", SOURCE).scores, before, atol=1e-5)
+    second, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
+    after = second.rank("lung", SOURCE)
+    np.testing.assert_array_equal(after.scores, before.scores)
+    assert after.cut_sentences == before.cut_sentences == (3,)
     assert kept.stat().st_mtime_ns == written
+
+
+def test_a_damaged_source_is_encoded_anew(folder: Path, tmp_path: Path) -> None:
+    first, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
+    before = first.rank("lung", SOURCE).scores
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[: len(whole) // 2])
+    second, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
+    np.testing.assert_array_equal(second.rank("lung", SOURCE).scores, before)
+    assert kept.read_bytes() == whole
+
+
+def test_other_weights_find_nothing_old(
+    folder: Path, tmp_path: Path, tiny_train: Train, encoder_folder: str
+) -> None:
+    ranker, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path / "kept")
+    ranker.rank("lung", SOURCE)
+    model = {"fusion": "late", "encoder": encoder_folder, **LIMITS}
+    tiny_train(tmp_path / "other", epochs=1, seed=7, model=model)
+    other = NeuralRanker.open(tmp_path / "other")
+    fresh = other.rank("lung", SOURCE).scores
+    other.keep_sources(tmp_path / "kept")
+    np.testing.assert_array_equal(other.rank("lung", SOURCE).scores, fresh)
+
+
+def test_a_source_is_encoded_once_for_its_queries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranker = NeuralRanker.open(folder)
+    encoded: list[Sequence[str]] = []
+
+    def tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], limit: int) -> Tokenized:
+        encoded.append(texts)
+        return tokenize(tokenizer, texts, limit)
+
+    monkeypatch.setattr("ranking.neural.tokenize", tokenized)
+    for query in ("lung", "scan"):
+        ranker.rank(query, SOURCE)
+    assert encoded == [SOURCE, ["lung"], ["scan"]]
 
 
 def test_lines_are_held_against_the_tuned_threshold_whatever_the_cut_off(trained: Path) -> None:
