@@ -20,15 +20,19 @@ class Hit(NamedTuple):
     document: Document
 
 
-class SearchableCorpus(Protocol):
-    """A corpus that can be searched. Safe to use from several threads."""
+class DocumentCollection(Protocol):
+    """Documents that can be searched."""
 
     @property
     def identity(self) -> str:
-        """Equal identities find the same documents for the same query."""
+        """Equal identities find the same documents, up to the misses of an approximate store."""
 
     def __len__(self) -> int:
         """Documents in it."""
+
+
+class SearchableCorpus(DocumentCollection, Protocol):
+    """Documents by shared words. Safe to use from several threads."""
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` best documents, best first, ties by the order of the corpus.
@@ -37,15 +41,8 @@ class SearchableCorpus(Protocol):
         """
 
 
-class DenseIndex(Protocol):
+class DenseIndex(DocumentCollection, Protocol):
     """Documents by the cosine of their vectors with a query's. Safe to use from several tasks."""
-
-    @property
-    def identity(self) -> str:
-        """Equal identities find the same documents, up to the misses of an approximate store."""
-
-    def __len__(self) -> int:
-        """Documents in it."""
 
     async def asearch(self, query: str, k: int) -> list[Hit]:
         """The `k` nearest documents, nearest first; scores are cosines.

@@ -19,7 +19,7 @@ from chromadb.errors import ChromaError
 from pydantic import TypeAdapter
 
 from cases.private import private_folder
-from cases.records import Case, Gold, LabelSource
+from cases.records import Case, LabelSource
 from retrieval.embeddings import Embedder
 from retrieval.pools.compared import View, answer_text, evidence_text, fingerprint
 from serving.errors import ModelError
@@ -69,17 +69,8 @@ class StoredView:
         with whole_pool(self._folder):
             return self._collection.get(**wanted)
 
-    def query(self, **wanted: Any) -> chromadb.QueryResult:
-        """The nearest ones, by Chroma's index.
 
-        Raises:
-            ModelError: They are damaged.
-        """
-        with whole_pool(self._folder):
-            return self._collection.query(**wanted)
-
-
-def open_store(folder: Path) -> tuple[dict[str, Any], dict[str, StoredView]]:
+def open_store(folder: Path) -> tuple[dict[str, Any], dict[View, StoredView]]:
     """What the manifest of a pool says, and its views.
 
     Raises:
@@ -174,7 +165,11 @@ async def _fill(
     """One collection a view; a case is in those that it can serve: with labels, with an answer."""
     texts = {
         "evidence": [(case, evidence_text(case)) for case in cases if case.gold.labels],
-        "answer": [(case, answer_text(case, _primary(case.gold))) for case in cases if case.gold.answer],
+        "answer": [
+            (case, answer_text(case, case.gold.intent.primary if case.gold.intent else None))
+            for case in cases
+            if case.gold.answer
+        ],
     }
     for view, members in texts.items():
         collection = client.create_collection(
@@ -190,10 +185,6 @@ async def _fill(
                 documents=[_document(case).decode() for case, _ in batch],
                 metadatas=[_metadata(case, case.id in reviewed) for case, _ in batch],
             )
-
-
-def _primary(gold: Gold) -> str | None:
-    return gold.intent.primary if gold.intent else None
 
 
 def _metadata(case: Case, reviewed: bool) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,10 @@ class ExactView:
         self._by_fingerprint: dict[str, list[str]] = {}
         for id_, metadata in zip(self._ids, self._metadatas, strict=True):
             self._by_fingerprint.setdefault(str(metadata.get("fingerprint")), []).append(id_)
+
+    def records(self) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Ids with their metadata."""
+        return zip(self._ids, self._metadatas, strict=True)
 
     def having(self, text: str) -> Sequence[str]:
         """Ids of the cases with this fingerprint."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from cases.records import Case
 from retrieval.embeddings import Embedder, Vectors
 from retrieval.pools.compared import View, fingerprint
 from retrieval.pools.folder import CASE_OF_DOCUMENT, open_store, whole_pool
-from retrieval.pools.neighbours import DIGITS, ExactView, Neighbour, Records
+from retrieval.pools.neighbours import ExactView, Neighbour, Records
 from serving.errors import ModelError
 from serving.journal import text_hash
-
-EXACT_UP_TO = 10_000
-"""Largest pool that is ranked exactly. Below it an approximate index misses neighbours for no gain."""
 
 REMEMBERED_BYTES = 4 * 2**20
 """Of vectors of cases: enough for the two windows of cases that are embedded ahead."""
@@ -34,8 +31,8 @@ _AHEAD = 32
 class DemonstrationPool:
     """A pool that was built, opened for reading.
 
-    Rankings are exact, by distance and then by id, up to `EXACT_UP_TO` demonstrations; beyond it Chroma's
-    index answers.
+    All vectors are in memory, 1.5 kB each by the packaged encoder, and rankings are exact, by distance and
+    then by id. Cases are read from Chroma when they are needed.
     """
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
@@ -47,12 +44,12 @@ class DemonstrationPool:
         self.folder = folder
         self._embedder = embedder
         self._cases: OrderedDict[str, Case] = OrderedDict()
-        self._exact: dict[str, ExactView | None] = dict.fromkeys(get_args(View))
-        self.metadata, self._views = open_store(folder)
+        self.metadata, self._stored = open_store(folder)
         self._demand_embedder()
-        if len(self) <= EXACT_UP_TO:
-            for view, one in self._views.items():
-                self._exact[view] = ExactView(one.get(include=["embeddings", "metadatas"]))
+        self._views = {
+            view: ExactView(stored.get(include=["embeddings", "metadatas"]))
+            for view, stored in self._stored.items()
+        }
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self.remembered_bytes = REMEMBERED_BYTES
 
@@ -104,16 +101,7 @@ class DemonstrationPool:
         """
         if count <= 0 or len(self) == 0:
             return []
-        vector = await self._vector(text)
-        exact = self._exact[view]
-        if exact is not None:
-            return exact.nearest(vector, count, intent, excluded, among)
-        if not among:
-            return self._approximate(view, vector, count, intent, excluded)
-        # A filtered index misses neighbours; a list is short enough to rank.
-        found = self._views[view].get(ids=sorted(among), include=["embeddings", "metadatas", "documents"])
-        self._remember_cases(found)
-        return ExactView(found).nearest(vector, count, intent, excluded)
+        return self._views[view].nearest(await self._vector(text), count, intent, excluded, among)
 
     def twins(self, case: Case) -> frozenset[str]:
         """Ids in the pool that are this case: the same id, or the same texts under another id."""
@@ -125,7 +113,7 @@ class DemonstrationPool:
 
     def _same_texts(self, case: Case) -> list[str]:
         text = fingerprint(case)
-        return [id_ for view in get_args(View) for id_ in self._having(view, text)]
+        return [id_ for view in self._views.values() for id_ in view.having(text)]
 
     async def embed_ahead(self, texts: Sequence[str]) -> None:
         """Embed texts that `nearest` is going to be asked for, in batches.
@@ -139,14 +127,6 @@ class DemonstrationPool:
             for text, vector in zip(batch, await self._embedder.aembed(batch), strict=True):
                 self._remember(text, vector)
 
-    def _having(self, view: View, text: str) -> Sequence[str]:
-        exact = self._exact[view]
-        if exact is not None:
-            return exact.having(text)
-        where: Any = {"fingerprint": text}
-        found: list[str] = self._views[view].get(where=where, include=[])["ids"]
-        return found
-
     def case(self, case_id: str) -> Case:
         """A demonstration with its labels and answer."""
         known = self._cases.get(case_id)
@@ -157,11 +137,7 @@ class DemonstrationPool:
 
     def neighbours(self) -> list[Neighbour]:
         """All demonstrations by id, at distance 0."""
-        metadatas: dict[str, dict[str, Any]] = {}
-        for view in self._views.values():
-            found = view.get(include=["metadatas"])
-            pairs = zip(found["ids"], found["metadatas"] or [], strict=True)
-            metadatas |= {case_id: dict(metadata) for case_id, metadata in pairs}
+        metadatas = {id_: metadata for view in self._views.values() for id_, metadata in view.records()}
         return [Neighbour.of_record(case_id, 0.0, metadatas[case_id]) for case_id in sorted(metadatas)]
 
     async def _vector(self, text: str) -> Vectors:
@@ -177,8 +153,8 @@ class DemonstrationPool:
             self._vectors.popitem(last=False)
 
     def _load_case(self, case_id: str) -> Case:
-        for view in self._views.values():
-            found = view.get(ids=[case_id], include=["documents"])
+        for stored in self._stored.values():
+            found = stored.get(ids=[case_id], include=["documents"])
             if found["documents"]:
                 self._remember_cases(found)
                 return self._cases[case_id]
@@ -191,17 +167,3 @@ class DemonstrationPool:
                 self._cases.move_to_end(id_)
         while len(self._cases) > _CASES_REMEMBERED:
             self._cases.popitem(last=False)
-
-    def _approximate(
-        self, view: View, vector: Vectors, count: int, intent: str | None, excluded: Collection[str]
-    ) -> list[Neighbour]:
-        found = self._views[view].query(
-            query_embeddings=[vector.tolist()],
-            n_results=count + len(excluded),
-            where={"intent": intent} if intent else None,
-            include=["metadatas", "distances"],
-        )
-        assert found["distances"] is not None and found["metadatas"] is not None
-        ranked = zip(found["ids"][0], found["distances"][0], found["metadatas"][0], strict=True)
-        kept = [(round(float(d), DIGITS), i, m) for i, d, m in ranked if i not in excluded]
-        return [Neighbour.of_record(i, d, m) for d, i, m in sorted(kept, key=lambda row: row[:2])[:count]]

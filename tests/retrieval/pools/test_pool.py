@@ -14,7 +14,6 @@ import pytest
 from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, Phrase, Sentence
 from retrieval.embeddings import LexicalEmbedder, Vectors
 from retrieval.pools import folder as pool_folder
-from retrieval.pools import pool as pools
 from retrieval.pools.compared import View, answer_text, evidence_text
 from retrieval.pools.folder import Source, build_pool
 from retrieval.pools.neighbours import Neighbour
@@ -92,12 +91,6 @@ def pool(folder: Path) -> DemonstrationPool:
     return DemonstrationPool(folder, EMBEDDER)
 
 
-@pytest.fixture
-def approximate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> DemonstrationPool:
-    monkeypatch.setattr(pools, "EXACT_UP_TO", 0)
-    return DemonstrationPool(folder, EMBEDDER)
-
-
 def primary(one: Case) -> str | None:
     return one.gold.intent.primary if one.gold.intent else None
 
@@ -121,12 +114,11 @@ async def test_the_ranking_is_that_of_the_cosine(pool: DemonstrationPool) -> Non
         assert found == sorted(found, key=lambda one: (one.distance, one.case_id))
 
 
-async def test_only_those_that_are_listed(pool: DemonstrationPool, approximate: DemonstrationPool) -> None:
+async def test_only_those_that_are_listed(pool: DemonstrationPool) -> None:
     listed = [f"c{number:03}" for number in range(0, 60, 7)]
     every = [one for one in ids(await pool.nearest("evidence", QUERY, 100)) if one in listed]
-    for opened in (pool, approximate):
-        found = await opened.nearest("evidence", QUERY, 4, among=listed, excluded=every[:1])
-        assert ids(found) == every[1:5]
+    found = await pool.nearest("evidence", QUERY, 4, among=listed, excluded=every[:1])
+    assert ids(found) == every[1:5]
     of_intent = await pool.nearest("evidence", QUERY, 9, among=listed, intent=NAMES[0])
     assert {one.intent for one in of_intent} == {NAMES[0]} and {*ids(of_intent)} < {*listed}
 
@@ -182,24 +174,6 @@ async def test_the_exact_ranking_is_chromas(folder: Path, pool: DemonstrationPoo
     assert ours == pytest.approx(theirs, abs=1e-5)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("intent", [None, NAMES[2]])
-@pytest.mark.parametrize("excluded", [(), ("c001", "c002", "c005")])
-async def test_the_index_of_a_large_pool_gives_the_same(
-    pool: DemonstrationPool,
-    approximate: DemonstrationPool,
-    view: View,
-    intent: str | None,
-    excluded: tuple[str, ...],
-) -> None:
-    for count in (1, 5, 100):
-        exact = await pool.nearest(view, QUERY, count, intent=intent, excluded=excluded)
-        found = await approximate.nearest(view, QUERY, count, intent=intent, excluded=excluded)
-        assert [one.distance for one in found] == pytest.approx([one.distance for one in exact], abs=1e-5)
-        assert len(set(ids(found)) & set(ids(exact))) >= len(exact) - 1
-        assert all(one.intent == intent for one in found if intent)
-
-
 def test_a_case_comes_back_as_it_went_in(pool: DemonstrationPool) -> None:
     assert pool.case("full/1") == FULL
     for one in some_cases(60):
@@ -230,11 +204,7 @@ async def test_a_case_serves_where_it_has_something_to_show(tmp_path: Path) -> N
     assert pool.twins(case("new", QUERY)) == {"new", "a", "b", "c"}
 
 
-@pytest.mark.parametrize("exact_up_to", [0, 10])
-async def test_a_pool_may_lack_one_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact_up_to: int
-) -> None:
-    monkeypatch.setattr(pools, "EXACT_UP_TO", exact_up_to)
+async def test_a_pool_may_lack_one_kind(tmp_path: Path) -> None:
     pool = await pool_of(tmp_path / "pool", [unlabelled("a")])
     assert await pool.nearest("evidence", QUERY, 3) == []
     assert ids(await pool.nearest("answer", QUERY, 3)) == ["a"]
@@ -428,7 +398,7 @@ async def test_weak_labels_cannot_be_called_gold(tmp_path: Path) -> None:
 
 async def test_the_mark_changes_nothing_of_a_pool_of_gold(tmp_path: Path) -> None:
     pool = await pool_of(tmp_path / "pool", [case("g", QUERY)])
-    (document,) = pool._views["evidence"].get()["documents"] or []
+    (document,) = pool._stored["evidence"].get()["documents"] or []
     assert "label_source" not in document
 
 
