@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
+from collections.abc import Callable, Iterable
+from hashlib import blake2b, sha256
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
 
 # Control characters could drive a terminal, and bidirectional overrides could hide what a text says. Halves
 # of surrogate pairs stand for bytes of file names that are not UTF-8, and no stream takes them.
@@ -26,6 +30,11 @@ def printable_json(text: str) -> str:
 def one_line(text: str) -> str:
     """Strip `text` and turn every line break in it, with the blanks around it, into one space."""
     return " ".join(filter(None, (line.strip() for line in text.splitlines())))
+
+
+def hash_order(items: Iterable[_Item], name: Callable[[_Item], str]) -> list[_Item]:
+    """Sort by a hash of names, with a seed in them, so that no order of files shifts a sample or a split."""
+    return sorted(items, key=lambda item: sha256(name(item).encode()).digest())
 
 
 def hash64(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TypeVar
 
 from cases.errors import InputError
 from cases.records import Case, Gold, Sentence
-from cases.texts import plural
+from cases.texts import hash_order, plural
 from evals.search.questions import JudgedQuestion, Part, questions_of
 from ranking.examples import Example
 from ranking.readers.load import load_examples
@@ -58,7 +57,7 @@ def sample(
     items: Sequence[_Item], limit: int | None, seed: int, id_of: Callable[[_Item], str]
 ) -> list[_Item]:
     """A choice that depends on seed and ids alone, in the order of the items."""
-    drawn = sorted(items, key=lambda one: hashlib.sha256(json.dumps([seed, id_of(one)]).encode()).digest())
+    drawn = hash_order(items, lambda one: json.dumps([seed, id_of(one)]))
     chosen = {id_of(one) for one in drawn[:limit]}
     return [one for one in items if id_of(one) in chosen]
 

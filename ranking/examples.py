@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cases.records import LabelSource
-from cases.texts import plural
+from cases.texts import hash_order, plural
 from ranking.errors import RankerError
 
 
@@ -104,7 +104,7 @@ def named_splits(
     if unlabelled is not None:
         raise ValueError(f"{unlabelled}: has no labels, so it can be ranked and not trained on")
     gold = {example.group for example in examples if example.label_source == "gold"}
-    part_of = _parts(sorted(gold, key=lambda group: _place(group, seed)), shares)
+    part_of = _parts(hash_order(gold, lambda group: json.dumps([seed, group])), shares)
     first = next(iter(shares))
     parts: dict[str, list[Example]] = {name: [] for name in shares}
     for example in examples:
@@ -135,10 +135,6 @@ def _parts(groups: Sequence[str], shares: Mapping[str, float]) -> dict[str, str]
         rest -= len(taken)
         part_of.update(dict.fromkeys(taken, name))
     return part_of
-
-
-def _place(group: str, seed: int) -> bytes:
-    return hashlib.sha256(json.dumps([seed, group]).encode()).digest()
 
 
 def _fields(example: Example) -> list[object]:

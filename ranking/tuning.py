@@ -1,6 +1,6 @@
-"""Choosing a cut-off on labelled cases, and what such a choice is worth on a case it has not seen.
+"""Choosing a rule on labelled cases, and what such a choice is worth on a case it has not seen.
 
-All grid points are counted at once in every case. Since micro-F1 is made of sums, leaving a case out is a
+All rules are counted at once in every case. Since micro-F1 is made of sums, leaving a case out is a
 subtraction.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.texts import plural
-from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
-from ranking.measures import count_sentences, pooled, score_sums
+from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK
+from ranking.measures import score_sums
 from ranking.prefixes import (
     Floats,
     Integers,
@@ -38,6 +38,7 @@ _CONTINUOUS: tuple[RuleKind, ...] = ("threshold", "adaptive")
 _MAX_GAP = 10
 _GAP_LIMITS = [*range(1, _MAX_GAP + 1), None]
 _EPSILON = 1e-12
+_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,6 @@ class Tuned(NamedTuple):
     held_out_f1: float | None = None
 
 
-class HeldOut(NamedTuple):
-    """What the cut-off tuned on all other cases selects in a case: positions in document order."""
-
-    cutoff: Cutoff
-    selected: list[int]
-
-
 def tune(
     kind: RuleKind, cases: Sequence[ScoredCase], *, fallback: bool = True, smoothed: bool = False
 ) -> Tuned:
@@ -94,34 +88,11 @@ def tune(
     Raises:
         ValueError: There are no cases.
     """
-    table = _count(kind, cases, fallback)
-    f1 = score_sums(
-        "f1", table.correct.sum(axis=0), table.predicted.sum(axis=0), table.gold.sum(), empty="perfect"
-    )
-    compared = neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
-    best = int(_best(compared, table.predicted.sum(axis=0)))
-    return Tuned(table.rules[best], float(f1[best]))
-
-
-def leave_one_case_out(
-    kind: RuleKind, cases: Sequence[ScoredCase], *, fallback: bool = True, smoothed: bool = False
-) -> list[HeldOut]:
-    """For each case, tune on all others and select in it.
-
-    Raises:
-        ValueError: There are fewer than two cases.
-    """
-    if len(cases) < 2:
-        raise ValueError(f"{plural(len(cases), 'case')}: leaving one out needs at least two")
-    table = _count(kind, cases, fallback)
-    correct = table.correct.sum(axis=0) - table.correct
-    predicted = table.predicted.sum(axis=0) - table.predicted
-    gold = (table.gold.sum() - table.gold)[:, None]
-    f1 = score_sums("f1", correct, predicted, gold, empty="perfect")
-    compared = neighbourhood_mean(f1, table.shape) if smoothed and kind in _CONTINUOUS else f1
-    best = _best(compared, predicted)
-    rules = [table.rules[point] for point in best.tolist()]
-    return [HeldOut(rule, select(rule, case.scores)) for rule, case in zip(rules, cases, strict=True)]
+    if not cases:
+        raise ValueError("no cases to tune on")
+    rules, counted = count_cutoffs([kind], cases, fallback=fallback, smoothed=smoothed)
+    best = counted.best(counted.families[0])
+    return Tuned(rules[best.column], best.f1)
 
 
 def best_cutoff(
@@ -140,44 +111,98 @@ def best_cutoff(
     """
     if not kinds:
         raise ValueError("no kind of rule to choose from")
-    estimates = {
-        kind: held_out_f1(leave_one_case_out(kind, cases, fallback=fallback, smoothed=smoothed), cases)
-        for kind in sorted(kinds, key=get_args(RuleKind).index)
-    }
-    kind = max(estimates, key=lambda one: round(estimates[one], 12))
-    tuned = tune(kind, cases, fallback=fallback, smoothed=smoothed)
-    return tuned._replace(held_out_f1=estimates[kind])
+    if len(cases) < 2:
+        raise ValueError(f"{plural(len(cases), 'case')}: leaving one out needs at least two")
+    ordered = sorted(kinds, key=get_args(RuleKind).index)
+    rules, counted = count_cutoffs(ordered, cases, fallback=fallback, smoothed=smoothed)
+    estimates = [counted.held_out_f1(family) for family in counted.families]
+    kind = _first_highest(estimates)
+    best = counted.best(counted.families[kind])
+    return Tuned(rules[best.column], best.f1, estimates[kind])
 
 
-def held_out_f1(held_out: Sequence[HeldOut], cases: Sequence[ScoredCase]) -> float:
-    """Micro-F1 of what was selected in each case."""
-    pairs = zip(held_out, cases, strict=True)
-    counts = pooled(count_sentences(one.selected, case.labels) for one, case in pairs)
-    correct, predicted, gold = np.asarray(counts)
-    return float(score_sums("f1", correct, predicted, gold, empty="perfect"))
-
-
-class _Table(NamedTuple):
-    """Counts at every grid point.
+class Family(NamedTuple):
+    """Rules of one kind: a grid of parameters, which begins with the rule that chooses least.
 
     Attributes:
-        rules: One a grid point, in the order of the columns.
-        shape: Of the grid; its product is the number of rules.
-        correct: Shape (cases, rules), as is `predicted`.
-        gold: Shape (cases,).
+        columns: Their place among all rules.
+        shape: Of the grid; its product is their number.
+        smoothed: Whether means over neighbouring grid points are compared: on few cases F1 jumps from point
+            to point, and a lone peak is mostly luck.
     """
 
-    rules: Sequence[Cutoff]
+    columns: slice
     shape: tuple[int, ...]
+    smoothed: bool
+
+
+class Chosen(NamedTuple):
+    """A rule, by its column, and its micro-F1 on the cases that it was chosen on."""
+
+    column: int
+    f1: float
+
+
+class Counted(NamedTuple):
+    """What every rule found in cases, or in parts of several cases that are left out together.
+
+    Attributes:
+        families: Of the rules, from the simplest.
+        correct: Shape (parts, rules), as is `predicted`.
+        gold: Shape (parts,).
+    """
+
+    families: Sequence[Family]
     correct: Integers
     predicted: Integers
     gold: Integers
 
+    def best(self, family: Family) -> Chosen:
+        """Of the rules with the highest F1 the one that chooses least: on these parts, then by its place."""
+        f1 = _f1(self.correct.sum(axis=0), self.predicted.sum(axis=0), self.gold.sum())
+        column = int(_best_columns(family, f1, self.predicted.sum(axis=0)))
+        return Chosen(column, float(f1[column]))
 
-def _count(kind: RuleKind, cases: Sequence[ScoredCase], fallback: bool) -> _Table:
-    if not cases:
-        raise ValueError("no cases to tune on")
-    rules, shape = _grid(kind, fallback)
+    def best_by_others(self, family: Family) -> Integers:
+        """For each part the column of the rule that is best on all others, shape (parts,)."""
+        correct = self.correct.sum(axis=0) - self.correct
+        predicted = self.predicted.sum(axis=0) - self.predicted
+        f1 = _f1(correct, predicted, (self.gold.sum() - self.gold)[:, None])
+        return _best_columns(family, f1, predicted)
+
+    def held_out_f1(self, family: Family) -> float:
+        """Micro-F1 where each part is cut by the rule that all others choose."""
+        at = (np.arange(self.gold.size), self.best_by_others(family))
+        return float(_f1(self.correct[at].sum(), self.predicted[at].sum(), self.gold.sum()))
+
+    def best_of(self, families: Sequence[Family]) -> Chosen:
+        """The best rule of the family that does best on parts it was not tuned on; the simplest of equals."""
+        if len(families) == 1 or self.gold.size < 2:
+            return self.best(families[0])
+        return self.best(families[_first_highest([self.held_out_f1(family) for family in families])])
+
+    def without(self, part: int) -> Counted:
+        """All parts but one."""
+        correct, predicted, gold = (np.delete(values, part, axis=0) for values in self[1:])
+        return Counted(self.families, correct, predicted, gold)
+
+
+def _first_highest(values: Sequence[float]) -> int:
+    """Position of the highest value; differences in the last bits of sums do not count."""
+    return int(np.argmax(np.round(values, _DIGITS)))
+
+
+def count_cutoffs(
+    kinds: Sequence[RuleKind], cases: Sequence[ScoredCase], *, fallback: bool = True, smoothed: bool = False
+) -> tuple[list[Cutoff], Counted]:
+    """The rules of some kinds, and what they find in every case."""
+    rules: list[Cutoff] = []
+    families: list[Family] = []
+    for kind in kinds:
+        grid, shape = _grid(kind, fallback)
+        columns = slice(len(rules), len(rules) + len(grid))
+        families.append(Family(columns, shape, smoothed and kind in _CONTINUOUS))
+        rules += grid
     predicted = np.zeros((len(cases), len(rules)), dtype=np.int64)
     correct = np.zeros_like(predicted)
     gold = np.zeros(len(cases), dtype=np.int64)
@@ -187,10 +212,10 @@ def _count(kind: RuleKind, cases: Sequence[ScoredCase], fallback: bool) -> _Tabl
             continue
         order = ranking_order(scores)
         hits = np.concatenate(([0], np.cumsum(np.asarray(case.labels, dtype=np.int64)[order])))
-        predicted[row] = _prefixes(kind, scores[order], fallback)
+        predicted[row] = np.concatenate([_prefixes(kind, scores[order], fallback) for kind in kinds])
         correct[row] = hits[predicted[row]]
         gold[row] = hits[-1]
-    return _Table(rules, shape, correct, predicted, gold)
+    return rules, Counted(families, correct, predicted, gold)
 
 
 def _grid(kind: RuleKind, fallback: bool) -> tuple[list[Cutoff], tuple[int, ...]]:
@@ -223,10 +248,17 @@ def _prefixes(kind: RuleKind, ranked: Floats, fallback: bool) -> Integers:
             return adaptive_prefix(ranked, _ENTROPY_TAUS[:, None], _ENTROPY_WEIGHTS[None, :]).ravel()
 
 
-def _best(f1: Floats, predicted: Integers) -> Integers:
+def _f1(correct: Integers, predicted: Integers, gold: Integers) -> Floats:
+    return score_sums("f1", correct, predicted, gold, empty="perfect")
+
+
+def _best_columns(family: Family, f1: Floats, predicted: Integers) -> Integers:
     """Along the last axis: the highest, of equals the fewest sentences, of equals the first."""
-    candidates = f1 >= f1.max(axis=-1, keepdims=True) - _EPSILON
-    return np.asarray(np.where(candidates, predicted, np.iinfo(np.int64).max).argmin(axis=-1))
+    f1, predicted = f1[..., family.columns], predicted[..., family.columns]
+    compared = neighbourhood_mean(f1, family.shape) if family.smoothed else f1
+    candidates = compared >= compared.max(axis=-1, keepdims=True) - _EPSILON
+    first = np.where(candidates, predicted, np.iinfo(np.int64).max).argmin(axis=-1)
+    return np.asarray(family.columns.start + first)
 
 
 def neighbourhood_mean(f1: Floats, shape: tuple[int, ...]) -> Floats:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from evals.analysis.voted_cases import VotedCase
 from nodes.evidence.aggregate_votes import scaled_threshold
-from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro, scores
+from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
+from ranking.tuning import Counted, Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def evidence_scores(
 
 def tune(cases: Sequence[VotedCase], votes: int) -> int:
     """The threshold of the best strict micro F1; among equals the largest, which asks for the least."""
-    return _best(_totals(cases, votes))
+    counted = _counted(cases, votes)
+    return votes - counted.best(counted.families[0]).column
 
 
 def tuned_elsewhere(cases: Sequence[VotedCase], votes: int, threshold: int, tuned_on: str) -> TunedThreshold:
@@ -117,30 +120,19 @@ def leave_one_out(cases: Sequence[VotedCase], votes: int) -> TunedThreshold:
 
 
 def thresholds_by_others(cases: Sequence[VotedCase], votes: int) -> dict[str, int]:
-    """Of each case the best threshold of all the others, in time linear in the number of cases."""
-    totals = _totals(cases, votes)
-    picks = {}
-    for case in cases:
-        others = {
-            threshold: Counts(*map(operator.sub, total, _counts(case, threshold, votes)))
-            for threshold, total in totals.items()
-        }
-        picks[case.case_id] = _best(others)
-    return picks
+    """Of each case the best threshold of all the others."""
+    counted = _counted(cases, votes)
+    columns = counted.best_by_others(counted.families[0])
+    return {case.case_id: votes - column for case, column in zip(cases, columns.tolist(), strict=True)}
 
 
-def _totals(cases: Sequence[VotedCase], votes: int) -> dict[int, Counts]:
-    totals = {}
-    for threshold in range(1, votes + 1):
-        each = [_counts(case, threshold, votes) for case in cases]
-        totals[threshold] = Counts(*(sum(part) for part in zip(*each, strict=True)))
-    return totals
+def _counted(cases: Sequence[VotedCase], votes: int) -> Counted:
+    """Thresholds from the largest, which asks for the least."""
+    counts = [[_counts(case, threshold, votes) for threshold in range(votes, 0, -1)] for case in cases]
+    correct, predicted, gold = np.moveaxis(np.array(counts, dtype=np.int64), -1, 0)
+    return Counted([Family(slice(0, votes), (votes,), smoothed=False)], correct, predicted, gold[:, 0])
 
 
 def _counts(case: VotedCase, threshold: int, votes: int) -> Counts:
     assert case.gold is not None
     return count(chosen_at(case, threshold, votes), case.gold.essential)
-
-
-def _best(totals: Mapping[int, Counts]) -> int:
-    return max(totals, key=lambda threshold: (scores(totals[threshold], "perfect").f1, threshold))

@@ -165,7 +165,7 @@ def calibrate(
     start("rules", 5)
     ticks = iter(range(1, 100))
     table = count_rules(data.cases, log_odds=data.ranker_gives_log_odds, tick=lambda: advance(next(ticks)))
-    there: list[Source] = list(dict.fromkeys(family.source for family in table.families))
+    there: list[Source] = list(dict.fromkeys(source for source, _ in table.families))
     chosen = choose(table, kept, parts, there)
     rule = with_probabilities(table.rules[chosen.column], [data.cases[row] for row in kept])
     columns: dict[str, Integers] = {}

@@ -17,6 +17,7 @@ from evals.calibration.labelled_cases import LabelledCase
 from nodes.evidence.rule import EvidenceRule
 from ranking.cutoffs import Cutoff, Deviations, FixedThreshold, Share, TopK
 from ranking.prefixes import Floats, Integers, probabilities, share_prefix
+from ranking.tuning import Family
 
 Source = Literal["votes", "ranker", "both"]
 WEIGHTS: dict[Source, tuple[float, ...]] = {"votes": (0.0,), "ranker": (1.0,), "both": (0.25, 0.5, 0.75)}
@@ -30,34 +31,20 @@ _TAUS = np.concatenate([np.arange(19, 1, -1) / 20, [0.075, 0.05, 0.03, 0.02, 0.0
 _EPSILON = 1e-12
 
 
-class Family(NamedTuple):
-    """Rules of one source and one kind of cut-off: a grid of weights by parameters.
-
-    Attributes:
-        columns: Where they stand among all rules.
-        shape: Weights by parameters.
-    """
-
-    source: Source
-    kind: str
-    columns: slice
-    shape: tuple[int, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """Counts of every rule in every case.
 
     Attributes:
         rules: All of them.
-        families: From the simplest.
+        families: From the simplest, each a grid of weights by parameters, with what its rules read.
         correct: Shape (cases, rules), as are `predicted` and `precision`.
         gold: Shape (cases,).
         precision: Average precision of a rule's ranking, nan where nothing is essential.
     """
 
     rules: Sequence[EvidenceRule]
-    families: Sequence[Family]
+    families: Sequence[tuple[Source, Family]]
     correct: Integers
     predicted: Integers
     gold: Integers
@@ -65,7 +52,7 @@ class Table:
 
     def of(self, sources: Sequence[Source]) -> list[Family]:
         """The families of some sources."""
-        return [family for family in self.families if family.source in sources]
+        return [family for source, family in self.families if source in sources]
 
 
 class _Ranking(NamedTuple):
@@ -205,10 +192,10 @@ def _block(flat: _Flat, ranking: _Ranking, kept: Integers, rules: list[EvidenceR
 
 def _table(flat: _Flat, blocks: dict[tuple[Source, str], list[_Block]]) -> Table:
     families, begin = [], 0
-    for (source, kind), of_weights in blocks.items():
+    for (source, _), of_weights in blocks.items():
         count = len(of_weights[0].rules)
         end = begin + count * len(of_weights)
-        families.append(Family(source, kind, slice(begin, end), (len(of_weights), count)))
+        families.append((source, Family(slice(begin, end), (len(of_weights), count), smoothed=True)))
         begin = end
     every = [block for of_weights in blocks.values() for block in of_weights]
     return Table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from cases.errors import InputError
 from cases.load import find_cases
 from cases.plain_jsonl import write_jsonl
 from cases.records import Case
-from cases.texts import plural
+from cases.texts import hash_order, plural
 from cases.url_names import name_of
 from evals.optimisation.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
@@ -102,15 +101,12 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
         OptimisationError: There are too few cases.
     """
     given, sha256, left_out = _labelled(files)
-    ordered = sorted(given, key=lambda case: (_drawn(case, seed), case.id))
+    ordered = _drawn(given, seed)
     if isinstance(test, CaseFiles):
         held_out, test_sha256, test_left_out = _labelled(test)
         sha256, left_out = f"{sha256} {test_sha256}", left_out + test_left_out
         _demand_others(ordered, held_out, test)
-        parts: tuple[Sequence[Case], Sequence[Case]] = (
-            ordered,
-            sorted(held_out, key=lambda case: (_drawn(case, seed), case.id)),
-        )
+        parts: tuple[Sequence[Case], Sequence[Case]] = (ordered, _drawn(held_out, seed))
     else:
         parts = _cut(ordered, test)
     for cases, name in zip(parts, ("search", "held-out"), strict=True):
@@ -142,8 +138,10 @@ def _labelled(files: CaseFiles) -> tuple[list[Case], str, int]:
     return found, summary.sha256, total - len(found)
 
 
-def _drawn(case: Case, seed: int) -> str:
-    return hashlib.sha256(f"{seed} {fingerprint(case)}".encode()).hexdigest()
+def _drawn(cases: Sequence[Case], seed: int) -> list[Case]:
+    """In the order of the draw; equal texts by id."""
+    by_id = sorted(cases, key=lambda case: case.id)
+    return hash_order(by_id, lambda case: f"{seed} {fingerprint(case)}")
 
 
 def _cut(ordered: Sequence[Case], share: float) -> tuple[Sequence[Case], Sequence[Case]]:

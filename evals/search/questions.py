@@ -5,7 +5,6 @@ Parts share no relevant document, so that one part can test what another taught.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from cases.json_border import Identifier, Line, not_empty
 from cases.json_lines import UsedIds, read_json_lines
 from cases.load import find_cases
 from cases.records import InvalidCase
-from cases.texts import plural
+from cases.texts import hash_order, plural
 from serving.gate import hold_for
 
 _JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -181,7 +180,7 @@ def questions_of(questions: Sequence[JudgedQuestion], part: Part) -> list[Judged
     for question, group in zip(questions, group_of, strict=True):
         names[group] = min(question.id, names.get(group, question.id))
     sizes = np.bincount(group_of)
-    ordered = sorted(names, key=lambda group: hashlib.sha256(names[group].encode()).digest())
+    ordered = hash_order(names, lambda group: names[group])
     before = np.cumsum(sizes[ordered]) - sizes[ordered]
     within = {
         group for group, place in zip(ordered, before, strict=True) if _is_in(part, place, len(questions))

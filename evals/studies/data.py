@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from cases.json_lines import json_lines_named, read_json_lines
+from cases.texts import hash_order
 from evals.studies.definition import Domain, Row, Study
 from evals.studies.errors import StudyError
 from ranking.examples import Example, split
@@ -104,7 +104,7 @@ def limited(examples: Examples, limit: int | None) -> Examples:
     """A choice that depends on ids alone, in the order of the examples."""
     if limit is None or len(examples) <= limit:
         return examples
-    chosen = sorted(examples, key=lambda one: hashlib.sha256(json.dumps(one.id).encode()).digest())
+    chosen = hash_order(examples, lambda one: json.dumps(one.id))
     ids = {one.id for one in chosen[:limit]}
     return tuple(one for one in examples if one.id in ids)
 

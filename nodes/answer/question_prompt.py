@@ -5,13 +5,13 @@ Where it does not fit the context window, shots go first, the last drawn first, 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cases.biomedical import QuestionType
 from cases.records import Case
+from cases.texts import hash_order
 from nodes.answer.exact_settings import ExactSettings
 from nodes.core.context import Context, Tool
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS, Fact
@@ -52,11 +52,7 @@ def choose_shots(
     """
     own = _words(case)
     fitting = [one for one in shots if one.id != case.id and one.id not in excluded and _words(one) != own]
-    return _drawn(fitting, f"{seed}\n{case.id}\n")[:count]
-
-
-def _drawn(cases: Sequence[Case], salt: str) -> list[Case]:
-    return sorted(cases, key=lambda one: hashlib.sha256(f"{salt}{one.id}".encode()).digest())
+    return hash_order(fitting, lambda one: f"{seed}\n{case.id}\n{one.id}")[:count]
 
 
 def _words(case: Case) -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
 from ranking.measures import count_sentences, micro
-from ranking.tuning import RuleKind, ScoredCase, best_cutoff, held_out_f1, leave_one_case_out, tune
+from ranking.tuning import RuleKind, ScoredCase, best_cutoff, count_cutoffs, tune
 
 KINDS: list[RuleKind] = ["top_k", "threshold", "gap", "adaptive"]
 GRIDS: dict[RuleKind, list[Cutoff]] = {
@@ -35,6 +35,12 @@ def plainly(rule: Cutoff, cases: list[ScoredCase]) -> tuple[float, int]:
     return micro(counts, "perfect").f1, sum(one.predicted for one in counts)
 
 
+def by_others(kind: RuleKind, cases: list[ScoredCase], *, smoothed: bool = False) -> list[Cutoff]:
+    """Of each case the rule that all others choose."""
+    rules, counted = count_cutoffs([kind], cases, smoothed=smoothed)
+    return [rules[column] for column in counted.best_by_others(counted.families[0]).tolist()]
+
+
 def chosen_plainly(kind: RuleKind, cases: list[ScoredCase]) -> Cutoff:
     results = [plainly(rule, cases) for rule in GRIDS[kind]]
     best = min(range(len(results)), key=lambda one: (-round(results[one][0], 10), results[one][1]))
@@ -54,10 +60,12 @@ def test_tuning_finds_what_trying_every_rule_finds(kind: RuleKind, cases: list[S
 @settings(max_examples=5, deadline=None)
 @given(cases=cases_lists)
 def test_a_held_out_case_is_cut_by_the_others(kind: RuleKind, cases: list[ScoredCase]) -> None:
-    for number, held_out in enumerate(leave_one_case_out(kind, cases)):
-        others = [case for other, case in enumerate(cases) if other != number]
-        assert held_out.cutoff == chosen_plainly(kind, others)
-        assert held_out.selected == select(held_out.cutoff, cases[number].scores)
+    found = by_others(kind, cases)
+    for number, cutoff in enumerate(found):
+        assert cutoff == chosen_plainly(kind, [case for other, case in enumerate(cases) if other != number])
+    pairs = zip(found, cases, strict=True)
+    counts = [count_sentences(select(cutoff, case.scores), case.labels) for cutoff, case in pairs]
+    assert best_cutoff(cases, [kind]).held_out_f1 == pytest.approx(micro(counts, "perfect").f1)
 
 
 def test_of_equal_rules_the_one_that_would_choose_least_wins() -> None:
@@ -88,13 +96,12 @@ def test_smoothing_prefers_a_broad_hill_to_a_lone_peak() -> None:
 @given(cases=cases_lists)
 def test_sizes_are_not_smoothed(kind: RuleKind, cases: list[ScoredCase]) -> None:
     assert tune(kind, cases, smoothed=True) == tune(kind, cases)
-    assert leave_one_case_out(kind, cases, smoothed=True) == leave_one_case_out(kind, cases)
+    assert by_others(kind, cases, smoothed=True) == by_others(kind, cases)
 
 
 def test_a_smoothed_choice_is_smoothed_when_a_case_is_left_out() -> None:
     case = ScoredCase([2.4] * 10 + [1.9] * 8 + [1.5] * 5, [True] * 10 + [False] * 8 + [True] * 5)
-    held_out = leave_one_case_out("threshold", [case, case], smoothed=True)
-    assert [one.cutoff for one in held_out] == [FixedThreshold(tau=0.75)] * 2
+    assert by_others("threshold", [case, case], smoothed=True) == [FixedThreshold(tau=0.75)] * 2
 
 
 def test_smoothing_looks_along_both_axes_of_the_adaptive_grid() -> None:
@@ -113,7 +120,7 @@ def test_smoothing_looks_along_both_axes_of_the_adaptive_grid() -> None:
 def test_kinds_are_compared_on_cases_that_they_were_not_tuned_on() -> None:
     generator = np.random.default_rng(3)
     cases = [ScoredCase(generator.normal(size=8), (generator.random(8) < 0.3).tolist()) for _ in range(12)]
-    estimates = {kind: held_out_f1(leave_one_case_out(kind, cases), cases) for kind in KINDS}
+    estimates = {kind: best_cutoff(cases, [kind]).held_out_f1 or 0.0 for kind in KINDS}
     best = best_cutoff(cases)
     assert best.held_out_f1 == max(estimates.values())
     assert best.cutoff.rule == max(KINDS, key=lambda kind: estimates[kind])
@@ -133,7 +140,7 @@ def test_tuning_needs_cases() -> None:
     with pytest.raises(ValueError, match="no cases"):
         tune("top_k", [])
     with pytest.raises(ValueError, match="at least two"):
-        leave_one_case_out("top_k", [ScoredCase([1.0], [True])])
+        best_cutoff([ScoredCase([1.0], [True])])
 
 
 def test_a_case_needs_a_label_for_each_finite_score() -> None:
