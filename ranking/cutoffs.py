@@ -254,7 +254,7 @@ def cutoff_text(cutoff: Cutoff) -> str:
     """The rule in the words that `parse_cutoff` reads."""
     form = _FORMS[cutoff.rule]
     fields = cutoff.model_dump()
-    values = [_shown(fields[field]) for field in form.fields if fields[field] is not None]
+    values = [f"{fields[field]:g}" for field in form.fields if fields[field] is not None]
     if isinstance(cutoff, Autocut) and cutoff.jumps == 1:
         values = []
     if isinstance(cutoff, FixedThreshold) and not cutoff.fallback:
@@ -274,7 +274,3 @@ def _last_word(form: _Form, values: list[str]) -> dict[str, Any]:
         values.pop()
         return {"minimum": last.removeprefix(_MINIMUM)}
     return {}
-
-
-def _shown(value: float) -> str:
-    return f"{value:g}"

@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from cases import unique_yaml
 from cases.errors import InputError
 from ranking.cutoffs import Cutoff
-from ranking.ranker import Ranked, Ranker
-from ranking.verify import SourceRanker
+from ranking.ranker import Ranked, Ranker, rank_queries
 
 Part = Literal["patient", "clinician"]
 QueryMode = Literal["patient", "clinician", "both"]
@@ -204,6 +203,4 @@ class PreparedRanker:
         """As `rank` for each query; the sentences are prepared once."""
         asked = [self._prepare(query) for query in queries]
         read = [self._prepare(sentence) for sentence in sentences]
-        if isinstance(self._ranker, SourceRanker):
-            return self._ranker.rank_many(asked, read)
-        return [self._ranker.rank(query, read) for query in asked]
+        return list(rank_queries(self._ranker, asked, read))

@@ -20,8 +20,7 @@ from ranking.cutoffs import Cutoff, select
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.prefixes import checked_scores
-from ranking.ranker import Ranked, Ranker
-from ranking.verify import SourceRanker
+from ranking.ranker import Ranked, Ranker, rank_queries
 
 _DIGITS = 6
 
@@ -199,8 +198,11 @@ class PartialFile:
             self.append(made_by)
             return
         self._file.seek(0)
-        found = _header(self._file.readline())
-        if found is None:
+        try:
+            found = json.loads(self._file.readline())
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
             raise InputError(self.partial, "is no begun ranking", "Choose another file, or delete it")
         changed = [name for name in {**made_by, **found} if made_by.get(name) != found.get(name)]
         if changed:
@@ -210,14 +212,6 @@ class PartialFile:
                 "Give the same again to go on, or delete it to begin anew",
             )
         self._file.seek(end)
-
-
-def _header(line: bytes) -> Fields | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 ROW = "row"
@@ -263,9 +257,4 @@ def rank_documents(ranker: Ranker, examples: Iterable[Example]) -> Iterator[tupl
     for _, of_document in groupby(examples, key=lambda one: (one.document_id, one.sentences)):
         while group := list(islice(of_document, _AT_ONCE)):
             queries, sentences = [one.query for one in group], group[0].sentences
-            rankings = (
-                ranker.rank_many(queries, sentences)
-                if isinstance(ranker, SourceRanker)
-                else (ranker.rank(query, sentences) for query in queries)
-            )
-            yield from zip(rankings, group, strict=True)
+            yield from zip(rank_queries(ranker, queries, sentences), group, strict=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,3 +47,18 @@ class Ranker(Protocol):
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
         """Score every sentence; of none, the scores are empty. An empty sentence gets a score like others."""
+
+
+@runtime_checkable
+class SourceRanker(Protocol):
+    """A ranker that reads a source once for many queries."""
+
+    def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> Sequence[Ranked]:
+        """One result a query, each equal to that of `rank`."""
+
+
+def rank_queries(ranker: Ranker, queries: Sequence[str], sentences: Sequence[str]) -> Iterable[Ranked]:
+    """One result a query; the sentences are read once, if the ranker can do that."""
+    if isinstance(ranker, SourceRanker):
+        return ranker.rank_many(queries, sentences)
+    return (ranker.rank(query, sentences) for query in queries)

@@ -6,15 +6,16 @@ fallback to the best sentence, because a line without evidence is what a reader 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, Protocol, runtime_checkable
 
 from ranking.cutoffs import Cutoff, FixedThreshold, select
 from ranking.errors import RankerError
 from ranking.load import gives_logits
 from ranking.prefixes import Floats, checked_scores, probabilities, ranking_order
-from ranking.ranker import Ranked, Ranker
+from ranking.ranker import Ranked, Ranker, rank_queries
 
 Support = Literal["supported", "weak", "unsupported"]
 
@@ -80,14 +81,6 @@ class Verification:
 
 
 @runtime_checkable
-class SourceRanker(Protocol):
-    """A ranker that reads a source once for many queries."""
-
-    def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> Sequence[Ranked]:
-        """One result a query, each equal to that of `rank`."""
-
-
-@runtime_checkable
 class TunesThreshold(Protocol):
     """A ranker that was tuned to a threshold as well, where its own cut-off is another rule."""
 
@@ -119,7 +112,9 @@ def verify(
     tau = _threshold(ranker, threshold)
     found: list[VerifiedLine] = []
     cut: set[int] = set()
-    for line, ranked in zip(lines, _rankings(ranker, lines, sentences), strict=True):
+    batches = [lines[start : start + _AT_ONCE] for start in range(0, len(lines), _AT_ONCE)]
+    rankings = chain.from_iterable(rank_queries(ranker, batch, sentences) for batch in batches)
+    for line, ranked in zip(lines, rankings, strict=True):
         scores = _checked(ranked, ranker, line)
         cut.update(ranked.cut_sentences)
         support, evidence = _by_words(scores, ranker.cutoff) if tau is None else _by_probability(scores, tau)
@@ -141,14 +136,6 @@ def _threshold(ranker: Ranker, given: float | None) -> float | None:
     if isinstance(ranker.cutoff, FixedThreshold):
         return ranker.cutoff.tau
     return ranker.tuned_threshold if isinstance(ranker, TunesThreshold) else FixedThreshold().tau
-
-
-def _rankings(ranker: Ranker, lines: Sequence[str], sentences: Sequence[str]) -> Iterator[Ranked]:
-    if not isinstance(ranker, SourceRanker):
-        yield from (ranker.rank(line, sentences) for line in lines)
-        return
-    for start in range(0, len(lines), _AT_ONCE):
-        yield from ranker.rank_many(lines[start : start + _AT_ONCE], sentences)
 
 
 def _checked(ranked: Ranked, ranker: Ranker, line: str) -> Floats:

@@ -70,13 +70,11 @@ class Backbone(nn.Module):
         """One vector a row, in the order of the rows, shape (rows, hidden)."""
         if not rows:
             return torch.zeros(0, self.hidden_size, device=self.device)
-        batches = list(self._pool_batches(rows, pooling))
-        places = [place for places, _ in batches for place in places]
-        return in_order(torch.cat([vectors for _, vectors in batches]), places)
-
-    def _pool_batches(self, rows: Sequence[Row], pooling: Pooling) -> Iterator[tuple[list[int], Tensor]]:
+        places, vectors = [], []
         for batch in self(rows):
-            yield batch.rows, pool(batch.states, batch.mask, pooling)
+            places += batch.rows
+            vectors.append(pool(batch.states, batch.mask, pooling))
+        return in_order(torch.cat(vectors), places)
 
     def _run(self, rows: Sequence[Row], indices: list[int]) -> States:
         lengths = [len(row.ids) for row in rows]

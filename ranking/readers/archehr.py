@@ -48,12 +48,8 @@ def read_archehr(paths: Sequence[Path], options: ArchehrOptions) -> Iterator[Exa
         yield _example(case, paths, options.query or "clinician")
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _example(case: Case, paths: Sequence[Path], mode: QueryMode) -> Example:
-    query = retrieval_query(mode, case.narrative, case.question, _one_line).text
+    query = retrieval_query(mode, case.narrative, case.question, lambda text: " ".join(text.split())).text
     if not query or not case.sentences:
         missing = "sentences" if query else "question and no narrative"
         raise InputError(", ".join(map(str, paths)), f"case {case.id!r}: has no {missing}")

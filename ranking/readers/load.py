@@ -67,7 +67,8 @@ def read_plain_jsonl(path: Path) -> Iterator[Example]:
 def _example(line: JsonLine, fields: _Line) -> Example:
     if not fields.sentences:
         raise line.fault("sentences: is empty", "Leave the line out")
-    document_id = fields.document_id or _digest(fields.sentences)
+    digest = hashlib.sha256(json.dumps(fields.sentences).encode()).hexdigest()
+    document_id = fields.document_id or digest[:16]
     return Example(
         id=fields.id,
         query=fields.query,
@@ -96,10 +97,6 @@ def _labels(line: JsonLine, fields: _Line) -> tuple[bool, ...] | None:
         raise line.fault(f"evidence: sentence {beyond} of {size}, counted from 0")
     evidence = set(fields.evidence)
     return tuple(position in evidence for position in range(size))
-
-
-def _digest(sentences: list[str]) -> str:
-    return hashlib.sha256(json.dumps(sentences).encode()).hexdigest()[:16]
 
 
 ReaderName = Literal["scifact", "evidence_inference", "archehr", "jsonl"]
@@ -145,7 +142,12 @@ def load_examples(paths: Sequence[Path], reader: ReaderOptions | ReaderName | No
             fault = f"examples {same.id!r} and {example.id!r} are of document {example.document_id!r}"
             raise InputError(path, f"{fault} and have other sentences", "Give them ids of their own")
     examples = [example for _, example in found.values()]
-    _check_evidence(paths, examples)
+    names = ", ".join(map(str, paths))
+    if not examples:
+        raise InputError(names, "no example in it: no query has evidence")
+    labels = [label for example in examples for label in example.labels or ()]
+    if labels and not any(labels):
+        raise InputError(names, f"none of the {len(labels)} labelled sentences is evidence: nothing to learn")
     return examples
 
 
@@ -157,15 +159,6 @@ def are_archehr(paths: Sequence[Path]) -> bool:
     """
     _check_there(paths)
     return all(isinstance(options, ArchehrOptions) for path in paths for _, options in _recognised(path))
-
-
-def _check_evidence(paths: Sequence[Path], examples: Sequence[Example]) -> None:
-    names = ", ".join(map(str, paths))
-    if not examples:
-        raise InputError(names, "no example in it: no query has evidence")
-    labels = [label for example in examples for label in example.labels or ()]
-    if labels and not any(labels):
-        raise InputError(names, f"none of the {len(labels)} labelled sentences is evidence: nothing to learn")
 
 
 def _read(paths: Sequence[Path], options: ReaderOptions | None) -> Iterator[tuple[Path, Example]]:

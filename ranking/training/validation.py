@@ -86,7 +86,9 @@ def validate(
                     cases.append(ScoredCase(scores, document.labels(query)))
     model.train(was_training)
     tuned = tune_cutoffs(cases)
-    chosen = _best_rule(tuned) if rule == "best" else tuned[rule]
+    # The first of the best: rules come from the simplest on.
+    best = max(tuned.values(), key=lambda one: round(one.left_out_micro_f1, 12))
+    chosen = best if rule == "best" else tuned[rule]
     precisions = [average_precision_of_scores(case.scores, case.labels) for case in cases]
     with_evidence = [value for value in precisions if value is not None]
     if not with_evidence:
@@ -108,8 +110,3 @@ def tune_cutoffs(cases: Sequence[ScoredCase]) -> dict[RuleKind, TunedCutoff]:
         assert tuned.held_out_f1 is not None
         found[kind] = TunedCutoff(cutoff=tuned.cutoff, micro_f1=tuned.f1, left_out_micro_f1=tuned.held_out_f1)
     return found
-
-
-def _best_rule(tuned: dict[RuleKind, TunedCutoff]) -> TunedCutoff:
-    """The first of the best: rules come from the simplest on."""
-    return max(tuned.values(), key=lambda one: round(one.left_out_micro_f1, 12))

@@ -78,7 +78,8 @@ class Index:
         if k < 1:
             return []
         vector = await self._embedder.aembed([query])
-        return await asyncio.to_thread(self._hits, vector, k)
+        (found,) = await asyncio.to_thread(self.store.search, vector, min(k, len(self)))
+        return await asyncio.to_thread(self._read, found)
 
     async def aembed(self, queries: list[str]) -> Vectors:
         """Vectors of queries; shape (queries, dimensions).
@@ -91,10 +92,6 @@ class Index:
     def close(self) -> None:
         """Let go of the store."""
         self.store.close()
-
-    def _hits(self, vector: Vectors, k: int) -> list[Hit]:
-        (found,) = self.store.search(vector, min(k, len(self)))
-        return self._read(found)
 
     def _read(self, found: Nearest) -> list[Hit]:
         pairs = zip(found.numbers.tolist(), np.asarray(found.similarities).tolist(), strict=True)
