@@ -25,7 +25,7 @@ from ranking.vectors import EncoderVectors, shared_vectors
 from weights.loading import loading
 
 if TYPE_CHECKING:
-    from retrieval.protocols import Collection, DenseIndex
+    from retrieval.protocols import DenseIndex, DocumentCollection
 
 _PACKAGED_QUESTIONS = "bioasq/questions.json"
 
@@ -107,7 +107,7 @@ def _refuse_unfit_index(request: ResourceRequest, index: Path | None) -> None:
         raise request.refuse(f"{reason} and searches no index of vectors; leave --index out")
 
 
-def _record(folder: Path, searched: Collection) -> Record:
+def _record(folder: Path, searched: DocumentCollection) -> Record:
     return {
         "folder": str(folder.resolve()),
         "identity": searched.identity,

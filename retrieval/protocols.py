@@ -20,7 +20,7 @@ class Hit(NamedTuple):
     document: Document
 
 
-class Collection(Protocol):
+class DocumentCollection(Protocol):
     """Documents that can be searched."""
 
     @property
@@ -31,7 +31,7 @@ class Collection(Protocol):
         """Documents in it."""
 
 
-class SearchableCorpus(Collection, Protocol):
+class SearchableCorpus(DocumentCollection, Protocol):
     """Documents by shared words. Safe to use from several threads."""
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -41,7 +41,7 @@ class SearchableCorpus(Collection, Protocol):
         """
 
 
-class DenseIndex(Collection, Protocol):
+class DenseIndex(DocumentCollection, Protocol):
     """Documents by the cosine of their vectors with a query's. Safe to use from several tasks."""
 
     async def asearch(self, query: str, k: int) -> list[Hit]:

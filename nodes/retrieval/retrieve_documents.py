@@ -30,7 +30,7 @@ from nodes.retrieval.document_texts import (
     of_documents,
 )
 from ranking.ensembles import Fused, reciprocal_rank_fusion
-from retrieval.protocols import Collection, Hit
+from retrieval.protocols import DocumentCollection, Hit
 
 Retriever = Literal["dense", "words"]
 
@@ -139,7 +139,7 @@ def _kind(retriever: str) -> str:
     return {"dense": "vectors", "words": "words", "hybrid": "vectors and words"}[retriever]
 
 
-def _identity(searched: Collection | None) -> str | None:
+def _identity(searched: DocumentCollection | None) -> str | None:
     return None if searched is None else searched.identity
 
 

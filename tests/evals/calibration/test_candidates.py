@@ -41,7 +41,7 @@ def test_scores_that_are_no_log_odds_are_never_cut_as_such() -> None:
 
 def test_families_tell_sources_and_stand_side_by_side() -> None:
     table = count_rules(world(4, 4, voted=True), log_odds=True)
-    assert {family.source for family in table.families} == {"votes", "ranker", "both"}
-    ends = [0, *(family.columns.stop for family in table.families)]
-    assert [family.columns.start for family in table.families] == ends[:-1]
+    assert {source for source, _ in table.families} == {"votes", "ranker", "both"}
+    ends = [0, *(family.columns.stop for _, family in table.families)]
+    assert [family.columns.start for _, family in table.families] == ends[:-1]
     assert ends[-1] == len(table.rules)

@@ -398,7 +398,7 @@ async def test_weak_labels_cannot_be_called_gold(tmp_path: Path) -> None:
 
 async def test_the_mark_changes_nothing_of_a_pool_of_gold(tmp_path: Path) -> None:
     pool = await pool_of(tmp_path / "pool", [case("g", QUERY)])
-    (document,) = pool._views["evidence"].get()["documents"] or []
+    (document,) = pool._stored["evidence"].get()["documents"] or []
     assert "label_source" not in document
 
 
