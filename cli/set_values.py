@@ -68,7 +68,8 @@ def effort_values(texts: Sequence[str], recipe: Mapping[Role, Effort]) -> dict[s
             raise typer.BadParameter(f"--effort: unknown level {level!r}; levels: {', '.join(EFFORTS)}")
         if separator and role not in ROLES:
             raise typer.BadParameter(f"--effort: unknown role {role!r}; roles: {', '.join(ROLES)}")
-        found |= {role: level} if separator else dict.fromkeys(ROLES, level)
+        # Unless it is named, `reflect` follows `label`, whose conversation it goes on with.
+        found = {**found, role: level} if separator else {one: level for one in ROLES if one != "reflect"}
     return {"effort": found} if texts else {}
 
 

@@ -222,13 +222,14 @@ class ModelClient:
                 return Failure(failure or CallError("internal", "the provider left out a sample"), calls)
             question, (answer, replayed) = wide, answers[question.sample]
             self.usage.widened += not replayed or self._is_first_look(wide.key)
-        fault = _fault(ask, answer)
+        unwritten = _is_thinking_only(backend, ask, answer)
+        fault = _cut_fault(answer) if unwritten else _fault(ask, answer)
         first = self._record(backend, ask, question, answer, replayed, fault)
         calls = (*calls, first)
         if fault is None:
             return _reply(ask, answer, calls)
         rejected.append(question.key)
-        if answer.is_unwritten and not ask.reply.choices:
+        if unwritten:
             # There is no reply that a correction turn could quote.
             await self.journal.reject_all(rejected)
             return Failure(CallError("invalid_output", f"{answer.server}: {fault}"), calls)
@@ -514,6 +515,14 @@ def _was_cut_by_thinking(backend: Backend, ask: Ask[T], answer: Answer) -> bool:
         return False
     thought = answer.is_unwritten or answer.thinking_tokens > 0
     return thought or backend.abilities.may_think(backend.effort)
+
+
+def _is_thinking_only(backend: Backend, ask: Ask[T], answer: Answer) -> bool:
+    """Whether even the widest limit brought no reply: thinking without its end may lack all tags."""
+    if ask.reply.choices or not answer.is_cut_off:
+        return False
+    endless = not answer.thinking_tokens and answer.output_tokens > ask.max_tokens
+    return answer.is_unwritten or (endless and backend.abilities.may_think(backend.effort))
 
 
 def _fall_back(ask: Ask[T], answer: Answer) -> T | None:

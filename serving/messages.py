@@ -125,6 +125,11 @@ def read_details(text: str) -> dict[str, Any]:
     return details
 
 
+def thinking_share(written: int, text: str, thinking: str) -> int:
+    """How many of the tokens written are thinking, estimated from the lengths of both texts."""
+    return -(-written * len(thinking) // (len(thinking) + len(text))) if thinking else 0
+
+
 def with_counts(answers: Sequence[Answer], messages: Sequence[Message], max_tokens: int) -> list[Answer]:
     """Estimate what a server has not counted, by the upper estimate that a budget reserves, so that it holds.
 
@@ -149,7 +154,7 @@ def with_counts(answers: Sequence[Answer], messages: Sequence[Message], max_toke
             written = max_tokens if answer.is_cut_off else -(-text // _MIN_CHARACTERS_A_TOKEN)
         thought = answer.thinking_tokens
         if answer.thinking and thought <= 0:
-            thought = -(-written * len(answer.thinking) // (len(answer.thinking) + len(answer.text)))
+            thought = thinking_share(written, answer.text, answer.thinking)
         counted.append(
             replace(
                 answer,

@@ -49,6 +49,11 @@ def split_thinking(text: str) -> Thought:
     return Thought(text, "")
 
 
+def opens_thinking(prompt: str) -> bool:
+    """Whether a prompt, as the chat template writes it, ends inside of thinking."""
+    return _OPEN in prompt.rpartition(_CLOSE)[2]
+
+
 def widened(limit: int) -> int:
     """The limit of a reply that is requested again because thinking used up `limit`."""
     return max(4 * limit, LEAST_WIDENED)

@@ -82,7 +82,7 @@ class Recipe(Section):
     @classmethod
     def _one_word_for_all_roles(cls, value: Any) -> Any:
         # YAML reads a bare `off` as false.
-        words = value if isinstance(value, Mapping) else dict.fromkeys(ROLES, value)
+        words = value if isinstance(value, Mapping) else {role: value for role in ROLES if role != "reflect"}
         return {role: "off" if word is False else word for role, word in words.items()}
 
     @model_serializer(mode="wrap")

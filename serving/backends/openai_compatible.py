@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 
@@ -27,8 +29,11 @@ from serving.gate import demand_route
 from serving.keys import api_key
 from serving.messages import UNKNOWN, Answer, Message, token_count
 from serving.model_name import ModelName
+from serving.thinking import opens_thinking
 from serving.traffic import Traffic, size
 from serving.vllm_server.find import find_vllm
+
+_LOG = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 10.0
 HEALTH_TIMEOUT_S = 5.0
@@ -65,6 +70,7 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         _server(name, url, http, key_variable, is_vllm, look)
         for url, look in zip(name.base_urls, found, strict=True)
     )
+    abilities = Abilities(efforts=OPENAI_EFFORTS)
     lengths = [look.context_length for look in reached if look.context_length is not None]
     # A conversation must fit wherever it is sent.
     length = min(lengths) if lengths else None
@@ -81,7 +87,8 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
         count_tokens=_vllm_token_counter(name, http, servers) if is_vllm else None,
         probes=True,
         unlisted=next((look.unlisted for look in reached if look.unlisted), ""),
-        abilities=Abilities(efforts=OPENAI_EFFORTS),
+        abilities=abilities,
+        describe=partial(_look_at_template, name, http, servers, abilities) if is_vllm else None,
     )
 
 
@@ -206,6 +213,27 @@ async def _get(url: str, key: str) -> bytes:
     except TimeoutError:
         raise httpx.ReadTimeout(f"no complete list of models in {PROBE_TIMEOUT_S:g} s") from None
     return bytes(content)
+
+
+async def _look_at_template(
+    name: ModelName, http: HttpJson, servers: Sequence[Server], abilities: Abilities
+) -> None:
+    """Note that a model thinks if its chat template opens the thinking; a server that fails changes nothing.
+
+    Without a reasoning parser its replies then have the end of it only, and no sign if they are cut before.
+    """
+    url = next(f"{server.endpoint.removesuffix('/v1')}/tokenize" for server in servers if server.reached)
+    turns = [{"role": "user", "content": "ready"}]
+    try:
+        async with asyncio.timeout(COUNT_TIMEOUT_S):
+            response = await http.post(
+                url, {"model": name.name, "messages": turns, "return_token_strs": True}, small=True
+            )
+        prompt = "".join(response["token_strs"])
+    except Exception as error:
+        _LOG.info("%s says nothing about the chat template of its model: %s", url, error)
+        return
+    abilities.thinks |= opens_thinking(prompt)
 
 
 def _vllm_token_counter(

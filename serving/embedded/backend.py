@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server, installed
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.precision import precision_of, revision_of
-from serving.embedded.request import Request
+from serving.embedded.request import Request, Sample
 from serving.embedded.worker import worker_for
 from serving.errors import ModelError
-from serving.messages import Answer, Message, TokenLogprob
+from serving.messages import Answer, Message, TokenLogprob, thinking_share
 from serving.model_name import ModelName
+from serving.thinking import split_thinking
 from weights.gguf_file import unsupported_layers
 from weights.pull import resolve
 from weights.registry import REGISTRY, fingerprint, is_ready
@@ -66,15 +67,8 @@ def connect_embedded(name: ModelName) -> Backend:
 
         reply = await asyncio.wrap_future(worker_for(folder, precision).submit(prepare))
         return [
-            Answer(
-                text=sample.text,
-                finish_reason=sample.finish_reason,
-                # The prompt is computed once for all samples, so it is counted once.
-                input_tokens=reply.input_tokens if index == 0 else 0,
-                output_tokens=len(sample.tokens),
-                cached_tokens=reply.cached_tokens if index == 0 else 0,
-                logprobs=(TokenLogprob(*sample.shares[0], sample.shares),) if sample.shares else (),
-            )
+            # The prompt is computed once for all samples, so it is counted once.
+            _answer(sample, *((reply.input_tokens, reply.cached_tokens) if index == 0 else (0, 0)))
             for index, sample in enumerate(reply.samples)
         ]
 
@@ -95,6 +89,20 @@ def connect_embedded(name: ModelName) -> Backend:
         choices_at_once=MAX_CHOICES,
         context_length=int(config["max_position_embeddings"]),
         count_tokens=count_tokens,
+    )
+
+
+def _answer(sample: Sample, read: int, cached: int) -> Answer:
+    text, thinking = split_thinking(sample.text)
+    return Answer(
+        text=text,
+        finish_reason=sample.finish_reason,
+        input_tokens=read,
+        output_tokens=len(sample.tokens),
+        cached_tokens=cached,
+        logprobs=(TokenLogprob(*sample.shares[0], sample.shares),) if sample.shares else (),
+        thinking_tokens=thinking_share(len(sample.tokens), text, thinking),
+        thinking=thinking,
     )
 
 

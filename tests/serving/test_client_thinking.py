@@ -12,11 +12,14 @@ from serving.backends import Backend
 from serving.errors import CallError
 from serving.journal import Journal
 from serving.limits import Limits
+from serving.probe import probe
+from serving.reply import ReplyFormat, free_text
 from tests.serving.asks import Connect, said, word_ask
 from tests.serving.fake_server import FakeServer, Raw, Refuse, Say
 
 CUT = Say(texts=("",), reasons=("length",))
 VISIBLE = 40
+FREE = ReplyFormat("free", None, free_text)
 WIDENED = 4 * (VISIBLE + 10_000)
 PROMPT_AT_MOST = 30
 """The upper estimate of the question's tokens."""
@@ -150,14 +153,40 @@ async def test_an_effort_is_part_of_the_key_as_requested_and_mapped_for_the_serv
     assert sentence.startswith("effort minimal not sent, but off: this model takes off, low")
 
 
+UNTAGGED = Say(("well, let me see " * VISIBLE,), reasons=("length",))
+"""Of a chat template that opens the tag: its end, which is all that shows, comes after the limit."""
+
+
 async def test_thinking_that_was_cut_off_without_a_tag_is_no_reply(
     server: FakeServer, connect_client: Connect
 ) -> None:
-    """A chat template that opens the tag leaves only its end, which comes after the limit."""
     client = connect_client()
     server.plan(Say((f"so be it</think>{said('no')}",)))
     await client.ask(word_ask(samples=(1,)))
-    server.plan(Say(("well, let me see",), reasons=("length",)), Say((f"so be it</think>{said('yes')}",)))
-    (reply,) = await client.ask(word_ask(reply=replace(word_ask().reply, may_be_cut=True)))
-    assert isinstance(reply, Reply) and reply.value == "yes"
+    server.plan(UNTAGGED, Say((f"so be it</think>{said('yes')}",)))
+    (reply,) = await client.ask(word_ask(reply=replace(FREE, may_be_cut=True)))
+    assert isinstance(reply, Reply) and reply.value == said("yes")
     assert [call.widened for call in reply.calls] == [False, True]
+
+
+async def test_thinking_without_a_tag_that_a_wider_limit_cuts_again_is_no_reply_either(
+    server: FakeServer, connect_client: Connect, backend: Backend
+) -> None:
+    server.plan(UNTAGGED, UNTAGGED)
+    backend.abilities.thinks = True
+    error = failure(await connect_client().ask(word_ask(reply=replace(FREE, may_be_cut=True))))
+    assert error.error_class == "invalid_output" and "cut off" in str(error)
+    assert len(server.chats) == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "thinks"),
+    [(["<user>", "ready", "<think>"], True), (["<user>", "ready", "<think>", "</think>"], False)],
+)
+async def test_a_chat_template_that_opens_the_thinking_shows_before_the_first_request(
+    server: FakeServer, backend: Backend, tokens: list[str], thinks: bool
+) -> None:
+    server.tokenize = {"count": len(tokens), "token_strs": tokens}
+    able, findings = await probe(backend)
+    assert findings.thinks == able.abilities.thinks == thinks
+    assert findings.logprobs != thinks

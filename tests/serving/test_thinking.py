@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from serving.messages import Answer, read_details, reply_details, with_counts
-from serving.thinking import EFFORTS, HEADROOM, Thought, split_thinking, widened
+from serving.thinking import EFFORTS, HEADROOM, Thought, opens_thinking, split_thinking, widened
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,19 @@ from serving.thinking import EFFORTS, HEADROOM, Thought, split_thinking, widened
 )
 def test_a_reply_begins_after_its_thinking(text: str, found: Thought) -> None:
     assert split_thinking(text) == found
+
+
+@pytest.mark.parametrize(
+    ("prompt", "opened"),
+    [
+        ("<|im_start|>user ready<|im_start|>assistant", False),
+        ("<|im_start|>user ready<|im_start|>assistant <think> ", True),
+        ("<|im_start|>user ready<|im_start|>assistant <think> </think>", False),
+        ("Think between <think> and </think>. ready <think>", True),
+    ],
+)
+def test_a_prompt_tells_whether_its_template_opens_the_thinking(prompt: str, opened: bool) -> None:
+    assert opens_thinking(prompt) == opened
 
 
 def test_higher_efforts_get_no_less_room() -> None:

@@ -1,7 +1,9 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from serving.backends import Backend, CallParameters, connect
 from serving.backends.backend import exchange
 from serving.embedded.chat_format import ChatFormat
-from serving.embedded.request import Request
+from serving.embedded.request import Reply, Request, Sample
 from serving.embedded.worker import worker_for
 from serving.errors import CallError, ModelError
 from serving.messages import Answer, Message
@@ -71,6 +73,17 @@ async def test_the_prompt_is_counted_once(backend: Backend) -> None:
     assert (first.input_tokens, second.input_tokens) == (await backend.count_tokens(FRANCE), 0)
     assert min(first.output_tokens, second.output_tokens) > 0
     assert (first.cached_tokens <= first.input_tokens, second.cached_tokens) == (True, 0)
+
+
+async def test_thinking_is_taken_off_a_reply(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = Sample(text="<think>so so</think>Yes.", tokens=(1,) * 11, finish_reason="stop")
+    done: Future[Reply] = Future()
+    done.set_result(Reply(samples=(said,), input_tokens=5, output_tokens=11, cached_tokens=0))
+    worker = SimpleNamespace(submit=lambda prepare: done)
+    monkeypatch.setattr("serving.embedded.backend.worker_for", lambda folder, precision: worker)
+    (answer,) = await answers(backend, FRANCE)
+    assert (answer.text, answer.thinking) == ("Yes.", "so so")
+    assert (answer.output_tokens, answer.thinking_tokens) == (11, 7)
 
 
 async def test_a_reply_can_be_asked_for_by_its_index(backend: Backend) -> None:

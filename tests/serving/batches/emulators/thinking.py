@@ -7,6 +7,9 @@ from typing import Any
 
 from tests.serving.batches.emulators.replies import digest, words
 
+RUMINATION = "hm"
+"""The one word of all thinking."""
+
 MOST_TOKENS = 20_000
 """Of one train of thought; a request in eight needs none."""
 
@@ -48,4 +51,4 @@ def within(limit: int | None, text: str, thinking: int) -> Written:
 
 def ruminations(tokens: int) -> str:
     """The text of so much thinking."""
-    return " ".join(["hm"] * tokens)
+    return " ".join([RUMINATION] * tokens)

@@ -46,7 +46,11 @@ class VllmEmulator(OpenAIEmulator):
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
-        return web.json_response({"count": words(*(text_of(one["content"]) for one in body["messages"]))})
+        tokens = [word for one in body["messages"] for word in text_of(one["content"]).split()]
+        if not self.opens:
+            tokens.append("<think>")
+        shown = {"token_strs": tokens} if body.get("return_token_strs") else {}
+        return web.json_response({"count": len(tokens), **shown})
 
     async def _models(self, _: web.Request) -> web.Response:
         data = [{"id": name, "owned_by": "vllm", "max_model_len": _CONTEXT} for name in self.names]
