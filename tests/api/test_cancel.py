@@ -13,8 +13,8 @@ import pytest
 
 from api import runner
 from api.offer import Limits
-from runs import sessions
 from runs.folder import RunFolder
+from runs.sessions import start
 from tests.api.services import HELD, QUESTION, Place, until
 
 CASES = {
@@ -109,14 +109,13 @@ def test_a_panic_for_want_of_descriptors_leaves_no_job_running(
 ) -> None:
     monkeypatch.setattr(runner, "_DESCRIPTORS_WAIT", 0.0)
     panics = ['`Err` value: Os { code: 24, message: "Too many open files" }']
-    start = sessions.start
 
     async def panicking(*given: Any, **named: Any) -> RunFolder:
         if panics:
             raise BaseException(panics.pop())
         return await start(*given, **named)
 
-    monkeypatch.setattr(runner, "start", panicking)
+    monkeypatch.setattr("api.runner.start", panicking)
     with place.client() as client:
         found = client.ended(client.submitted())
         assert (found["status"], found["cases"]["done"]) == ("finished", 1)
