@@ -1,4 +1,4 @@
-"""Definitions are YAML files that a schema checks: recipes, studies, experiments, flags of a server.
+"""Definitions are YAML files that a schema checks: recipes, experiments, flags of a server.
 
 A kind of definition has a folder of packaged ones, which go by their names; a user's own go by their paths.
 """

@@ -21,8 +21,11 @@ from cli.set_values import effort_values
 from cli.terminal import print_json, print_line
 
 if TYPE_CHECKING:
+    from asyncio import Event
     from collections.abc import Sequence
 
+    from cli.session import BatchWatcher
+    from evals.experiments.rankers import RankerPlan
     from evals.experiments.report import ExperimentReport
     from evals.experiments.run import Cells, PlannedCell
 
@@ -31,7 +34,8 @@ def experiment(
     definition: Annotated[
         str,
         typer.Argument(
-            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo, flagship, votes.",
+            help="Experiment file (.yaml), or a packaged one: ablations, bioasq, demo, flagship,"
+            " fusion, objectives, votes.",
             metavar="EXPERIMENT",
         ),
     ],
@@ -54,62 +58,93 @@ def experiment(
             parser=local_path,
         ),
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Labelled examples for the rankers, instead of the experiment's. Repeatable.",
+            metavar="PATH",
+            parser=local_path,
+        ),
+    ] = None,
+    pretrain: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Second data set for the rankers: to pre-train on, and other domains. Repeatable.",
+            metavar="PATH",
+            parser=local_path,
+        ),
+    ] = None,
     limit: LimitOption = None,
     *,
     flags: SessionFlags,
     metrics: MetricFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a grid of recipes over one data set and write the tables of a paper, with intervals.
+    """Run a grid of recipes or rankers over one data set and write the tables of a paper, with intervals.
 
-    Every cell is a run folder. All share one journal, so a prompt that two cells have in common is asked
-    once. The same command continues an experiment that was interrupted. A budget covers all cells
-    together. Exit codes are those of `run`.
+    A cell is a run folder, or a ranker that is trained once per seed. All runs share one journal, so a
+    prompt that two cells have in common is asked once. The same command continues an experiment that was
+    interrupted. A budget covers all cells together. Exit codes are those of `run`.
 
     Example: evigraph experiment ablations --cases dev.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct
     """
     from cli.session import until_signal
     from evals.experiments.definition import load_experiment
+    from evals.experiments.rankers import plan_rankers, train_rankers
     from evals.experiments.report import report
-    from evals.experiments.run import plan, run_cells
+    from evals.experiments.run import PLAN, keep_plan, plan, run_cells
 
     loaded = load_experiment(definition)
     if cases:
         loaded = loaded.model_copy(update={"cases": tuple(cases), "key": tuple(key or ())})
     if demos:
         loaded = loaded.model_copy(update={"demos": demos})
+    given = {name: tuple(paths) for name, paths in (("data", data), ("pretrain", pretrain)) if paths}
+    loaded = loaded.model_copy(update={"rankers": loaded.rankers.model_copy(update=given)})
     folder = out or Path("out") / Path(definition).stem
     planned = plan(loaded, folder, model or (), limit, effort_values(effort or (), {}))
+    rankers = plan_rankers(loaded, folder, limit)
+    keep_plan(folder / PLAN, planned, rankers)
     options = flags.options("run")
-    cells, interrupted = until_signal(
-        lambda stop, watcher: run_cells(planned, folder, options, stop=stop, watcher=watcher)
-    )
-    made = report(loaded, cells, folder, metrics.resources)
+
+    async def work(stop: Event, watcher: BatchWatcher) -> tuple[Cells, dict[str, str]]:
+        cells = await run_cells(planned, folder, options, stop=stop, watcher=watcher)
+        failed = {} if rankers is None else await train_rankers(rankers, stop=stop, watcher=watcher)
+        return cells, failed
+
+    (cells, failed), interrupted = until_signal(work)
+    made = report(loaded, cells, folder, metrics.resources, rankers)
     if as_json:
-        print_json(_as_object(planned, cells, made))
+        print_json(_as_object(planned, cells, rankers, made) | ({"failed": failed} if failed else {}))
     else:
-        _print(planned, cells, made)
+        _print(planned, cells, failed, made)
     finished = len(cells.reported) + len(cells.tuning) == len(planned)
+    finished = finished and (rankers is None or not rankers.unfinished)
     if interrupted and not finished:
         raise typer.Exit(130)
     if not finished or any(run.manifest.counts.failed for run in cells.reported.values()):
         raise typer.Exit(1)
 
 
-def _print(planned: Sequence[PlannedCell], cells: Cells, made: ExperimentReport) -> None:
+def _print(
+    planned: Sequence[PlannedCell], cells: Cells, failed: dict[str, str], made: ExperimentReport
+) -> None:
     """What each cell took, the headline of each table, and where the tables are."""
     from cli.terminal import print_table
     from evals.experiments.render import table_of, title_of
     from evals.pages.tables import Table, columns
 
-    heads = columns("cell", "cases", "calls made", "shared or replayed", "tokens")
-    print_table(Table(heads, [_cell(cell, cells) for cell in planned]))
+    if planned:
+        heads = columns("cell", "cases", "calls made", "shared or replayed", "tokens")
+        print_table(Table(heads, [_cell(cell, cells) for cell in planned]))
     for one in made.tables:
         print_line()
         print_table(table_of(one, headline_only=True), title=title_of(one))
     print_line()
     for note in made.notes:
         print_line(note)
+    for name, reason in failed.items():
+        print_line(f"failed  {name}: {reason}", soft_wrap=True)
     print_line(f"tables  {made.markdown}")
     print_line(f"        {made.csv}")
     print_line(f"page    {made.page}")
@@ -133,7 +168,9 @@ def _cell(cell: PlannedCell, cells: Cells) -> list[str]:
     ]
 
 
-def _as_object(planned: Sequence[PlannedCell], cells: Cells, made: ExperimentReport) -> dict[str, Any]:
+def _as_object(
+    planned: Sequence[PlannedCell], cells: Cells, rankers: RankerPlan | None, made: ExperimentReport
+) -> dict[str, Any]:
     """One object for programs; values of tables are in points of 100."""
     from evals.experiments.render import as_object
 
@@ -143,9 +180,12 @@ def _as_object(planned: Sequence[PlannedCell], cells: Cells, made: ExperimentRep
             for name, run in cells.reported.items()
         },
         "unfinished": [
-            cell.name
-            for cell in planned
-            if cell.name not in (cells.tuning if cell.tuning else cells.reported)
+            *(
+                cell.name
+                for cell in planned
+                if cell.name not in (cells.tuning if cell.tuning else cells.reported)
+            ),
+            *([] if rankers is None else rankers.unfinished),
         ],
         "tables": [as_object(table) for table in made.tables],
         "notes": list(made.notes),

@@ -29,7 +29,7 @@ _PANELS = {
         *("export", "card", "graph", "recipes", "prompts"),
     ),
     "Measure": (
-        *("score", "compare", "analyse", "calibrate", "experiment", "study", "optimise"),
+        *("score", "compare", "analyse", "calibrate", "experiment", "optimise"),
         *("submit", "validate", "bench"),
     ),
     "Data and rankers": (
@@ -227,7 +227,6 @@ def _explain(error: Exception) -> tuple[str, int]:
     from evals.optimisation.errors import OptimisationError
     from evals.scoring.gold import ScoringError
     from evals.spans.otlp import SpanExportError
-    from evals.studies.errors import StudyError
     from nodes.core.recipe import RecipeError
     from prompts import PromptError
     from ranking.errors import RankerError
@@ -243,8 +242,8 @@ def _explain(error: Exception) -> tuple[str, int]:
     of_input = (InputError, OSError, RecipeError, PromptError)
     of_models = (ModelError, CallError, JournalError, WeightsError, RankerError)
     of_work = (RunError, BenchError, ScoringError, SpanExportError)
-    of_studies = (CalibrationError, ExperimentError, StudyError, OptimisationError)
-    if isinstance(error, (*of_input, *of_models, *of_work, *of_studies)):
+    of_evals = (CalibrationError, ExperimentError, OptimisationError)
+    if isinstance(error, (*of_input, *of_models, *of_work, *of_evals)):
         return line, 2
     return f"internal error: {type(error).__name__}: {line} (run again with --debug for the traceback)", 1
 

@@ -1,4 +1,7 @@
-"""An experiment is one YAML file: a data set, a recipe, and the cells that differ from it."""
+"""An experiment is one YAML file: a data set, a recipe, and the cells that differ from it.
+
+A cell is a run of a recipe, or a ranker that is trained once per seed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -17,25 +20,34 @@ from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 from serving.fetched import InputPath
 
-Table = Literal["evidence", "3", "4", "6", "7"]
+RankerTable = Literal["1", "2", "abridge-2", "abridge-3", "abridge-5", "abridge-9"]
+"""TAMU 2026: 1 objectives, 2 cut-offs. Abridge 2025: 2 fusion types, 3 domains, 5 noise, 9 LSTM."""
+
+Table = Literal["evidence", "3", "4", "6", "7"] | RankerTable
 """`evidence` compares recipes of any system by the evidence they find and what that costs.
 
-Or a table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence."""
+Or a table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence. Or one
+of rankers."""
+
+BASELINES = ("bm25", "logistic")
+"""Rankers without a training recipe: the same at every seed."""
 
 CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=,-]{0,79}$")]
 """Also the name of the cell's folder."""
 
 
 class Cell(Section):
-    """One run of the grid.
+    """One run of the grid, or one ranker.
 
     Attributes:
         recipe: A packaged recipe, or a file; None is that of the experiment. It may be of another system.
-        set: Values of the recipe by dotted field, such as `evidence.votes`.
+        ranker: A packaged training recipe, a file of one, or a baseline; None makes the cell a run.
+        set: Values of the recipe by dotted field, such as `evidence.votes` or, of a ranker, `model.fusion`.
         model: Model strings as `--model` takes them; empty is that of the experiment.
     """
 
     recipe: str | None = None
+    ranker: str | None = None
     set: dict[str, Any] = Field(default_factory=dict)
     model: tuple[str, ...] = ()
 
@@ -46,11 +58,54 @@ class Cell(Section):
             return {**values, "model": [values["model"]]}
         return values
 
+    @model_validator(mode="after")
+    def _a_ranker_is_not_a_run(self) -> Cell:
+        if self.ranker is not None and (self.recipe is not None or self.model):
+            raise ValueError("a ranker takes neither a recipe of runs nor a model")
+        if self.ranker in BASELINES and self.set:
+            raise ValueError(f"{self.ranker} has no values to set")
+        return self
+
+
+class OtherExamples(Section):
+    """Examples of the second data set.
+
+    Attributes:
+        window: Articles are shortened to as many sentences around evidence; None reads their abstracts.
+        limit: Most examples.
+    """
+
+    window: int | None = Field(None, ge=2)
+    limit: int | None = Field(None, ge=1)
+
+
+class Rankers(Section):
+    """What the rankers of an experiment have in common.
+
+    Attributes:
+        data: Labelled examples: files, or folders of one data set each.
+        pretrain: A second data set, for rankers that set `pretrain.epochs` and for `domains`.
+        set: Values of all training recipes, by dotted field; those of a cell come after them.
+        seeds: Each ranker is trained once with each. They change weights and order, never the parts.
+        limit: Most training examples.
+        pretraining: Which of the second data set are learned from before the training.
+        domains: Which of them table abridge-3 reports on, by the name of the column. They are held out.
+    """
+
+    data: tuple[Path, ...] = ()
+    pretrain: tuple[Path, ...] = ()
+    set: dict[str, Any] = Field(default_factory=dict)
+    seeds: tuple[Annotated[int, Field(ge=1)], ...] = Field((1, 2, 3), min_length=1)
+    limit: int | None = Field(None, ge=1)
+    pretraining: OtherExamples = OtherExamples(window=20, limit=150)
+    domains: dict[str, OtherExamples] = Field(default_factory=dict)
+
 
 class Experiment(Section):
     """A grid. Paths are relative to the file.
 
     Attributes:
+        about: Heads the tables: what the data substitute for.
         recipe: A packaged recipe, or a file, of cells that name none.
         cases: Case files that everything is reported on.
         key: Key files; empty takes those beside the case files.
@@ -60,11 +115,13 @@ class Experiment(Section):
         corpus: Of published documents, for graphs that search one.
         index: Of their vectors, for recipes that compare those.
         model: Model strings of cells that name none.
-        cells: Runs by name.
+        rankers: Data and settings of the cells that are rankers.
+        cells: Runs and rankers by name.
         grid: Values by dotted field; every combination is a further cell.
         tables: Cells of each table, in the order of its rows. The others are compared with the first.
     """
 
+    about: str = ""
     recipe: str = FLAGSHIP
     cases: tuple[InputPath, ...] = ()
     key: tuple[InputPath, ...] = ()
@@ -74,6 +131,7 @@ class Experiment(Section):
     corpus: Path | None = None
     index: Path | None = None
     model: tuple[str, ...] = ()
+    rankers: Rankers = Rankers()
     cells: dict[CellName, Cell] = Field(default_factory=dict)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     tables: dict[Table, list[CellName]] = Field(default_factory=dict)
@@ -89,6 +147,9 @@ class Experiment(Section):
                     near = difflib.get_close_matches(name, known, n=1)
                     hint = f"; did you mean {near[0]!r}?" if near else ""
                     raise ValueError(f"table {table} names cell {name!r}, which is not there{hint}")
+                if (table in get_args(RankerTable)) != (known[name].ranker is not None):
+                    kind = "a run" if known[name].ranker is None else "a ranker"
+                    raise ValueError(f"table {table} names cell {name!r}, which is {kind}")
         return self
 
     @property
@@ -144,17 +205,33 @@ def _located(experiment: Experiment, folder: Path) -> Experiment:
         for name in ("cases", "key", "tune_on", "tune_key")
     }
     cells = {
-        name: cell
-        if cell.recipe is None
-        else cell.model_copy(update={"recipe": _recipe_in(folder, cell.recipe)})
+        name: cell.model_copy(
+            update={
+                field: _recipe_in(folder, given)
+                for field in ("recipe", "ranker")
+                if (given := getattr(cell, field)) is not None
+            }
+        )
         for name, cell in experiment.cells.items()
+    }
+    rankers = experiment.rankers
+    examples = {
+        name: tuple(folder / path for path in getattr(rankers, name)) for name in ("data", "pretrain")
     }
     folders = {
         name: folder / given if isinstance(given := getattr(experiment, name), Path) else given
         for name in ("demos", "corpus", "index")
     }
     recipe = _recipe_in(folder, experiment.recipe)
-    return experiment.model_copy(update={**paths, "recipe": recipe, "cells": cells, **folders})
+    return experiment.model_copy(
+        update={
+            **paths,
+            **folders,
+            "recipe": recipe,
+            "cells": cells,
+            "rankers": rankers.model_copy(update=examples),
+        }
+    )
 
 
 def _recipe_in(folder: Path, recipe: str) -> str:

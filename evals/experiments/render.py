@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -38,6 +40,8 @@ COSTS = (
 
 def note_of(paper: PaperTable) -> str:
     """How the differences of a table were made, and its costs."""
+    if paper.note:
+        return paper.note
     test = f"in the column {paper.headline}; p: exchange of the two rows' outputs case by case"
     if paper.baseline is None:
         return f"Difference: to the first row, {test}."
@@ -123,7 +127,7 @@ def _costs(costs: Costs | None) -> list[str]:
 
 def title_of(paper: PaperTable) -> str:
     """With the number that a paper gave it; ours has none."""
-    title = TITLES[paper.table]
+    title = f"{TITLES[paper.table]}: {paper.part}" if paper.part else TITLES[paper.table]
     return title if paper.table == "evidence" else f"Table {paper.table}. {title}"
 
 
@@ -139,7 +143,7 @@ def as_markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
             "",
             *reasons,
             "",
-            f"{BRACKETS} {note_of(table)}",
+            note_of(table) if table.note else f"{BRACKETS} {note_of(table)}",
             "",
             *([markdown(costs_of(table)), "", COSTS, ""] if table.baseline is not None else []),
         ]
@@ -149,7 +153,7 @@ def as_markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
 def as_csv(tables: Sequence[PaperTable]) -> str:
     """One line a value: table, row, column, value, low, high, in the table's unit."""
     lines = [
-        [table.table, row.name, column, *numbers, table.cases]
+        [": ".join(filter(None, (table.table, table.part))), row.name, column, *numbers, table.cases]
         for table in tables
         for row in table.rows
         for column, numbers in _numbers(table, row)
@@ -162,7 +166,11 @@ def _numbers(table: PaperTable, row: TableRow) -> Iterator[tuple[str, list[str]]
     form = _form(table)
 
     def of(interval: Interval | None) -> list[str]:
-        return ["", "", ""] if interval is None else [form.number(part) for part in interval[:3]]
+        return (
+            ["", "", ""]
+            if interval is None
+            else ["" if math.isnan(part) else form.number(part) for part in interval[:3]]
+        )
 
     for column, value in zip(table.columns, row.values, strict=True):
         yield column, of(value)
@@ -188,14 +196,15 @@ def as_object(table: PaperTable) -> dict[str, Any]:
         "headline": table.headline,
         "not_computed": dict(table.not_computed),
     }
-    return made if table.baseline is None else made | {"baseline": table.baseline}
+    further = {"baseline": table.baseline, "part": table.part}
+    return made | {name: value for name, value in further.items() if value}
 
 
 def _row_object(table: PaperTable, row: TableRow) -> dict[str, Any]:
     made = {
         "name": row.name,
         "values": {
-            column: None if value is None else value._asdict()
+            column: None if value is None else _interval_object(value)
             for column, value in zip(table.columns, row.values, strict=True)
         },
         **_compared_object(row.to_first),
@@ -210,9 +219,15 @@ def _row_object(table: PaperTable, row: TableRow) -> dict[str, Any]:
 
 def _compared_object(found: Compared | None, suffix: str = "") -> dict[str, Any]:
     return {
-        f"difference{suffix}": None if found is None else found.difference._asdict(),
+        f"difference{suffix}": None if found is None else _interval_object(found.difference),
         f"p_value{suffix}": None if found is None else found.p_value,
     }
+
+
+def _interval_object(interval: Interval) -> dict[str, Any]:
+    """Ends are null where there is no interval."""
+    values = interval._asdict().items()
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values}
 
 
 def as_page(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
@@ -223,6 +238,7 @@ def as_page(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
         notes=notes,
         title_of=title_of,
         note_of=note_of,
+        brackets=BRACKETS if any(not table.note for table in tables) else "",
         table_of=table_of,
         costs_of=costs_of,
         costs_note=COSTS,
@@ -233,4 +249,5 @@ def as_page(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
 def _headline_plot(table: PaperTable) -> str:
     place = table.columns.index(table.headline)
     rows = [(row.name, row.values[place]) for row in table.rows]
-    return interval_plot(rows, table.headline, f"table{table.table}", scale=1 / _form(table).over)
+    name = re.sub(r"\W", "-", f"table{table.table}{table.part}")
+    return interval_plot(rows, table.headline, name, scale=1 / _form(table).over)

@@ -13,6 +13,8 @@ from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
 from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
 from evals.experiments.definition import Experiment, Table
 from evals.experiments.evidence import EvidenceRow, evidence_row, make_evidence_table
+from evals.experiments.ranker_tables import make_ranker_tables
+from evals.experiments.rankers import HELD_OUT, TUNING, RankerPlan
 from evals.experiments.render import as_csv, as_markdown, as_page
 from evals.experiments.run import Cells
 from evals.experiments.tables import TASK_OF, PaperTable, make_table
@@ -37,7 +39,13 @@ class ExperimentReport:
     page: Path
 
 
-def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricResources) -> ExperimentReport:
+def report(
+    experiment: Experiment,
+    cells: Cells,
+    out: Path,
+    resources: MetricResources,
+    rankers: RankerPlan | None = None,
+) -> ExperimentReport:
     """Score every cell that a table names, make the tables and write them.
 
     Voting cells have a further row in table 3: with the threshold that was tuned on the other split, or,
@@ -46,18 +54,23 @@ def report(experiment: Experiment, cells: Cells, out: Path, resources: MetricRes
     Raises:
         InputError: A file cannot be read or written.
     """
-    tables = []
+    tables: list[PaperTable] = []
     notes_of_rows: list[str] = []
     for table, names in experiment.tables.items():
-        if table == "evidence":
-            made = _evidence_table(names, cells, resources, notes_of_rows)
-        else:
-            scored = _scored(table, names, cells, resources, notes_of_rows)
-            made = make_table(table, scored)
-            notes_of_rows += [note for scores in scored.values() for note in scores.notes]
+        match table:
+            case "evidence":
+                made = _evidence_table(names, cells, resources, notes_of_rows)
+            case "1" | "2" | "abridge-2" | "abridge-3" | "abridge-5" | "abridge-9":
+                assert rankers is not None, "definitions check that such a table names rankers"
+                tables += make_ranker_tables(table, names, rankers, rankers.scores())
+                made = None
+            case _:
+                scored = _scored(table, names, cells, resources, notes_of_rows)
+                made = make_table(table, scored)
+                notes_of_rows += [note for scores in scored.values() for note in scores.notes]
         if made is not None:
             tables.append(made)
-    notes = (*_notes(experiment, cells, tables), *dict.fromkeys(notes_of_rows))
+    notes = (*_notes(experiment, cells, tables, rankers), *dict.fromkeys(notes_of_rows))
     written = ExperimentReport(
         tables=tuple(tables),
         notes=notes,
@@ -137,17 +150,28 @@ def _prediction(case: VotedCase, threshold: int, votes: int) -> Prediction:
     return Prediction(case.case_id, evidence=tuple(sorted(chosen_at(case, threshold, votes))))
 
 
-def _notes(experiment: Experiment, cells: Cells, tables: list[PaperTable]) -> list[str]:
-    notes = []
+def _notes(
+    experiment: Experiment, cells: Cells, tables: list[PaperTable], rankers: RankerPlan | None
+) -> list[str]:
+    notes = [experiment.about.strip()] if experiment.about else []
     smallest = min((table.cases for table in tables), default=0)
     if 0 < smallest < FEW_CASES:
         notes.append(
             f"Few cases ({smallest}): intervals are wide, and the best row of a table is partly luck."
         )
     wanted = {name for names in experiment.tables.values() for name in names}
-    missing = sorted(wanted - cells.reported.keys())
+    trained = {one.name for one in rankers.rankers} if rankers is not None else set()
+    missing = sorted(wanted - cells.reported.keys() - trained)
     if missing:
         notes.append(f"Not finished, and left out: {', '.join(missing)}.")
+    if rankers is not None:
+        sets = rankers.sets
+        notes.append(
+            f"Rankers: {plural(len(rankers.train), 'training example')}, {len(sets[TUNING])} for the choice"
+            f" of epoch and cut-off, {len(sets[HELD_OUT])} held out."
+        )
+        if rankers.unfinished:
+            notes.append(f"Not finished, and counted in no mean: {', '.join(rankers.unfinished)}.")
     for name, run in cells.reported.items():
         if run.manifest.counts.failed:
             notes.append(f"{name}: {plural(run.manifest.counts.failed, 'case')} failed, counted in no row.")

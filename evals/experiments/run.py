@@ -15,6 +15,7 @@ from cases.load import find_cases
 from cases.selection import Selection
 from evals.experiments.definition import Experiment
 from evals.experiments.errors import ExperimentError
+from evals.experiments.rankers import RankerPlan
 from graph.recipe import Recipe, RecipeError, load_recipe, override
 from graph.resource import used_places
 from graph.system import find_system
@@ -72,7 +73,7 @@ def plan(
     limit: int | None,
     everywhere: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[PlannedCell]:
-    """Check every recipe and model string of an experiment before anything is asked.
+    """Check the recipe and the model strings of every run of an experiment before anything is asked.
 
     Args:
         experiment: The grid.
@@ -87,6 +88,9 @@ def plan(
         InputError: The case or key files.
         ExperimentError: No cases are named, or no cell has a use for a place.
     """
+    runs = {name: cell for name, cell in experiment.all_cells().items() if cell.ranker is None}
+    if not runs:
+        return []
     if not experiment.cases:
         raise ExperimentError("the experiment names no case files; give them: --cases FILE")
     cases_sha256 = find_cases(experiment.cases, experiment.key).check().sha256
@@ -95,7 +99,7 @@ def plan(
         tuning_sha256 = find_cases(experiment.tune_on, experiment.tune_key).check().sha256
     planned = []
     unused = dict(experiment.places)
-    for name, cell in experiment.all_cells().items():
+    for name, cell in runs.items():
         origin = cell.recipe or experiment.recipe
         try:
             loaded = load_recipe(origin)
@@ -132,10 +136,10 @@ async def run_cells(
     """Run or resume each cell; those that are finished stay as they are.
 
     Raises:
-        ExperimentError: A cell is not what it was when the experiment began.
         InputError, ModelError, RunError: As for any run.
     """
-    _keep_plan(out / PLAN, planned)
+    if not planned:
+        return Cells({}, {})
     journal = out / CALLS
     Journal(journal).close()
     reported: dict[str, RunFolder] = {}
@@ -193,10 +197,16 @@ def _is_voted(recipe: Recipe) -> bool:
     return settings is not None and settings.all_votes > 1
 
 
-def _keep_plan(path: Path, planned: Sequence[PlannedCell]) -> None:
-    """Write what the cells are. New cells may join; those that are there must stay what they were."""
+def keep_plan(path: Path, planned: Sequence[PlannedCell], rankers: RankerPlan | None = None) -> None:
+    """Write what the cells are. New cells may join; those that are there must stay what they were.
+
+    Raises:
+        ExperimentError: A cell is not what it was when the experiment began.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     current = {("tuning/" if cell.tuning else "") + cell.name: cell.identity() for cell in planned}
+    if rankers is not None:
+        current |= rankers.identities()
     recorded: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     for name in current.keys() & recorded.keys():
         changed = [field for field in current[name] if current[name][field] != recorded[name].get(field)]

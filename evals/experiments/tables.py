@@ -25,10 +25,16 @@ _AVAILABLE = "mean of available"
 TASK_OF: Mapping[Table, Task] = {"3": "2026-2", "4": "2026-2", "6": "2026-3", "7": "2026-3"}
 TITLES: Mapping[Table, str] = {
     "evidence": "Evidence by system and recipe",
+    "1": "Rankers by training objective",
+    "2": "Rankers by cut-off",
     "3": "Evidence by step: few-shot, self-reflection, voting",
     "4": "Evidence by model, strict micro",
     "6": "Answers by choice of demonstrations",
     "7": "Answers by recall of their evidence",
+    "abridge-2": "Rankers by fusion type, without and with pre-training",
+    "abridge-3": "Rankers on other domains than the one they were trained on",
+    "abridge-5": "Rankers with noisy queries, by characters",
+    "abridge-9": "Rankers with LSTM or Transformer over the sentences",
 }
 
 _TEXT_COLUMNS = {"Overall": "overall_score", **COLUMNS}
@@ -104,6 +110,8 @@ class PaperTable:
         headline: The column that rows are compared by.
         not_computed: Why a column is empty, by its name.
         baseline: Name of a row that all others are compared with beside the first.
+        part: What this part of a table shows, if the table has several.
+        note: How intervals and differences were made, unless by bootstrap over cases.
     """
 
     table: Table
@@ -114,6 +122,13 @@ class PaperTable:
     headline: str
     not_computed: Mapping[str, str]
     baseline: str | None = None
+    part: str = ""
+    note: str = ""
+
+
+def unit_of(table: Table) -> Unit:
+    """The unit in which its paper prints it."""
+    return "points" if table.startswith("abridge") or TASK_OF.get(table) == "2026-3" else "share"
 
 
 def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | None:
@@ -144,7 +159,7 @@ def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | N
     names = {its: column for column, its in wanted.items()}
     return PaperTable(
         table=table,
-        unit="points" if TASK_OF[table] == "2026-3" else "share",
+        unit=unit_of(table),
         columns=columns,
         rows=tuple(rows),
         cases=len(first.cases),

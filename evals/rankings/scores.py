@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ranking.rank_file import RankedRow
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Item = TypeVar("Item")
 
 EMPTY: EmptyRule = "perfect"
 """As subtask 2 of ArchEHR-QA 2026: nothing selected where nothing is evidence scores 1."""
@@ -29,9 +29,10 @@ _COLUMNS = (
     *PARTS,
     *("average_precision", "has_average_precision"),
 )
+COLUMNS = len(_COLUMNS)
 _AT = {column: place for place, column in enumerate(_COLUMNS)}
 
-_STATISTICS: dict[str, CaseStatistic] = {
+STATISTICS: dict[str, CaseStatistic] = {
     **{f"micro_{part}": Pooled(_AT["correct"], part, EMPTY, PERCENT) for part in PARTS},
     **{f"macro_{part}": Mean(_AT[part]) for part in PARTS},
     "average_precision": Ratio(_AT["average_precision"], _AT["has_average_precision"]),
@@ -80,16 +81,26 @@ def score_rows(rows: Iterable[RankedRow]) -> RankingScores:
         if row.weak:
             weak += 1
         else:
-            table.append(_numbers(row, labels))
+            chosen, gold = set(row.selected), set(row.gold or ())
+            table.append(example_numbers(chosen, gold, list(row.scores.values()), labels))
     return RankingScores(
         examples, len(table), weak, _values(table), selected, sentences, cut_sentences, cut_queries
     )
 
 
-def _numbers(row: RankedRow, labels: list[bool]) -> list[float]:
-    """A row of `_COLUMNS`."""
-    counts = count(set(row.selected), set(row.gold or ()))
-    precision = average_precision_of_scores(list(row.scores.values()), labels)
+def example_numbers(
+    selected: AbstractSet[Item], gold: AbstractSet[Item], logits: Sequence[float], labels: Sequence[bool]
+) -> list[float]:
+    """A row of the matrix that `STATISTICS` read, shape (`COLUMNS`,).
+
+    Args:
+        selected: Sentences that a cut-off selects.
+        gold: Those that are evidence.
+        logits: Shape (sentences,).
+        labels: Whether each sentence is evidence, shape (sentences,).
+    """
+    counts = count(selected, gold)
+    precision = average_precision_of_scores(logits, labels)
     return [
         *counts,
         *(PERCENT * value for value in scores(counts, EMPTY)),
@@ -102,7 +113,7 @@ def _values(table: list[list[float]]) -> dict[str, Interval]:
     if not table:
         return {}
     matrix = np.asarray(table, dtype=np.float64)
-    values = intervals_of(matrix, _STATISTICS)
+    values = intervals_of(matrix, STATISTICS)
     if not matrix[:, _AT["has_average_precision"]].any():
         del values["average_precision"]
     return values
@@ -112,50 +123,6 @@ Points = Sequence[tuple[float, float]]
 """Steps and values."""
 
 _SMOOTHED_STEPS = 40
-_PANELS_ACROSS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One training, pre-training left out.
-
-    Attributes:
-        losses: Of each step.
-        validations: Average precision on the tuning part, of each epoch.
-    """
-
-    losses: Points
-    validations: Points
-
-
-def read_curve(path: Path) -> Curve | None:
-    """Read what a training has written; None where it has not, or damaged."""
-    try:
-        points = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        own = [point for point in points if point["phase"] == "train"]
-        return Curve(_points(own, "loss"), _points(own, "average_precision"))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def curves_plot(curves: Mapping[str, Sequence[Curve]], name: str) -> str:
-    """A panel a row, a thin line a seed: loss on the left, average precision on the right axis.
-
-    Args:
-        curves: Of each row's seeds, by the row's label.
-        name: Unlike that of every other plot of the page.
-    """
-    with drawing(name, 9.6, 2.1, len(curves), _PANELS_ACROSS) as made:
-        for axes, (label, seeds) in zip(made.panels, curves.items(), strict=True):
-            right = right_axis(axes)
-            for curve in seeds:
-                _plot_losses(axes, curve.losses, color=INK, linewidth=0.8)
-                right.plot(*_split(curve.validations), "o-", color=UP, linewidth=0.8, markersize=3)
-            axes.set_title(label, fontsize=9)
-            axes.tick_params(labelsize=7)
-            right.tick_params(labelsize=7, colors=UP)
-            right.spines["right"].set_color(MUTED)
-    return made.svg
 
 
 def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from runs.check import repair_run
+from tests.evals.experiments.claims import write_examples
 from tests.evals.scoring.submissions import CASES, KEY
 from tests.evigraph import Ended, evigraph, write_recipe
 
@@ -141,3 +142,34 @@ def test_a_row_that_cannot_be_scored_is_left_out_and_named(folder: Path, tmp_pat
     assert any(note.startswith("few-shot is left out of table 7: ") for note in ended.summary["notes"])
     (table,) = [one for one in ended.summary["tables"] if one["table"] == "7"]
     assert [row["name"] for row in table["rows"]] == ["voting"]
+
+
+def test_rankers_and_runs_may_be_cells_of_one_experiment(folder: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed"
+    shutil.copytree(folder, mixed, ignore=shutil.ignore_patterns("exp"))
+    write_examples(mixed / "claims.jsonl", 30, "a")
+    (mixed / "grid.yaml").write_text(
+        "recipe: lexical.yaml\ncases: dev.xml\nmodel: scripted:auto\n"
+        "cells: {few-shot: {set: {evidence.votes: 1, evidence.threshold: 1}}, bm25: {ranker: bm25}}\n"
+        "tables: {4: [few-shot], abridge-2: [bm25]}\n"
+    )
+    ended = experiment(mixed, "--data", "claims.jsonl", "--json")
+    assert ended.code == 0, ended.err
+    assert [table["table"] for table in ended.summary["tables"]] == ["4", "abridge-2"]
+    assert (mixed / "exp" / "cells" / "bm25" / "seed-0.npz").is_file()
+    plan = json.loads((mixed / "exp" / "experiment.json").read_text())
+    assert set(plan) == {"few-shot", "bm25"}
+
+
+def test_a_ranker_that_cannot_be_trained_is_named(tmp_path: Path) -> None:
+    write_examples(tmp_path / "claims.jsonl", 30, "a")
+    (tmp_path / "grid.yaml").write_text(
+        "rankers: {data: [claims.jsonl], seeds: [1], set: {model.encoder: nowhere}}\n"
+        "cells: {broken: {ranker: pointwise}, bm25: {ranker: bm25}}\n"
+        "tables: {abridge-2: [broken, bm25]}\n"
+    )
+    ended = experiment(tmp_path, "--json")
+    assert ended.code == 1
+    assert list(ended.summary["failed"]) == ended.summary["unfinished"] == ["broken, seed 1"]
+    (table,) = ended.summary["tables"]
+    assert [row["name"] for row in table["rows"]] == ["bm25"]

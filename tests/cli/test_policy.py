@@ -141,7 +141,7 @@ WITHOUT_A_HOST = {
     *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),
     "status",
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
-    *("demos label", "rank", "study", "submit", "train", "validate", "verify"),
+    *("demos label", "rank", "submit", "train", "validate", "verify"),
     # They take the server that an index was built with, which `index build` was refused.
     *("index recall", "index search", "index show", "pairs", "rankings"),
     # No texts of the user's: invented cases, weights, what a server can do, a server without requests.

@@ -3,7 +3,7 @@
 No model is asked but the scripted one, and no weights are loaded. Recipes are therefore taken with these
 values changed: demonstrations are compared by words, `retriever` and `ranker` are `bm25`, citations that are
 made afterwards weigh no meaning, and `timeaware-released` reads whole abstracts. Left out are `train`,
-`study`, `bench`, `serve`, `models pull` and `models check`, which need weights, servers or minutes.
+`bench`, `serve`, `models pull` and `models check`, which need weights, servers or minutes.
 """
 
 from __future__ import annotations

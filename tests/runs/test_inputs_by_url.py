@@ -316,7 +316,7 @@ def test_a_long_fetch_is_shown(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
 
 
 def test_places_that_take_no_url_say_so() -> None:
-    for words in (("train", "logistic", "--data"), ("study", "smoke", "--data")):
+    for words in (("train", "logistic", "--data"), ("experiment", "objectives", "--data")):
         line = said(*words, "s3://bucket/data")
         assert line == "s3://bucket/data: is a URL. Name a file or folder of this machine"
 

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from evals.experiments.definition import load_experiment, packaged_experiments
+from evals.experiments.definition import BASELINES, load_experiment, packaged_experiments
 from evals.experiments.errors import ExperimentError
+from evals.experiments.rankers import plan_rankers
 from evals.experiments.run import plan
 from graph.recipe import RecipeError
+from tests.evals.experiments.claims import write_examples
 
 
 def written(folder: Path, text: str) -> str:
@@ -22,8 +24,23 @@ def written(folder: Path, text: str) -> str:
 def test_packaged_experiments_can_be_planned(name: str, tmp_path: Path) -> None:
     experiment = load_experiment(name)
     planned = plan(experiment, tmp_path, ["scripted:auto"], None)
-    assert [cell.name for cell in planned] == list(experiment.cells)
+    runs = [name for name, cell in experiment.cells.items() if cell.ranker is None]
+    assert [cell.name for cell in planned] == runs
     assert all(path.is_file() for path in experiment.cases)
+
+
+@pytest.mark.parametrize("name", ["fusion", "objectives"])
+def test_packaged_rankers_can_be_planned(name: str, tmp_path: Path) -> None:
+    examples = [write_examples(tmp_path / f"{one}.jsonl", 40, one) for one in ("a", "b")]
+    experiment = load_experiment(name)
+    assert experiment.about
+    data = {"data": (examples[0],), "pretrain": (examples[1],)}
+    rankers = experiment.rankers.model_copy(update=data)
+    made = plan_rankers(experiment.model_copy(update={"rankers": rankers}), tmp_path, None)
+    assert made is not None
+    trained = [cell for cell in experiment.cells.values() if cell.ranker not in BASELINES]
+    assert len(made.rankers) == 3 * len(trained) + 2
+    assert {row for rows in experiment.tables.values() for row in rows} == set(experiment.cells)
 
 
 def test_a_grid_is_every_combination(tmp_path: Path) -> None:
@@ -41,6 +58,14 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     experiment = load_experiment(written(tmp_path, "cases: dev.xml\ntune_on: [more.xml]\ncells: {a: {}}"))
     assert experiment.cases == (tmp_path / "dev.xml",)
     assert experiment.tune_on == (tmp_path / "more.xml",)
+
+
+def test_examples_and_training_recipes_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("{}", "utf-8")
+    text = "rankers: {data: [a.jsonl]}\ncells: {own: {ranker: mine.yaml}, packaged: {ranker: mid}}"
+    experiment = load_experiment(written(tmp_path, text))
+    assert experiment.rankers.data == (tmp_path / "a.jsonl",)
+    assert [cell.ranker for cell in experiment.cells.values()] == [str(tmp_path / "mine.yaml"), "mid"]
 
 
 def test_voting_cells_run_on_the_tuning_cases_too(tmp_path: Path) -> None:
@@ -71,6 +96,11 @@ def test_a_cell_may_name_its_model(tmp_path: Path) -> None:
         ("recipe: tamu", "it has neither cells nor a grid"),
         ("- a", "it must be a mapping"),
         ("cells: {a: {}", "grid.yaml"),
+        ("cells: {a: {}}\ntables: {1: [a]}", "table 1 names cell 'a', which is a run"),
+        ("cells: {a: {ranker: mid}}\ntables: {3: [a]}", "table 3 names cell 'a', which is a ranker"),
+        ("cells: {a: {ranker: mid, model: 'x:y'}}", "a ranker takes neither a recipe of runs nor a model"),
+        ("cells: {a: {ranker: bm25, set: {epochs: 1}}}", "bm25 has no values to set"),
+        ("cells: {a: {ranker: mid}}\nrankers: {seeds: [0]}", "rankers.seeds"),
     ],
 )
 def test_faults_are_named(text: str, fault: str, tmp_path: Path) -> None:

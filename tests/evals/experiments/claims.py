@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.evals.studies.tiny_encoder import WORDS
+from tests.evals.experiments.tiny_encoder import WORDS
 
 
 def write_examples(path: Path, count: int, prefix: str) -> Path:

@@ -1,1 +1,0 @@
-"""Studies: rankers trained in a grid of recipes and seeds, and the tables that come of them."""

@@ -1,7 +1,0 @@
-"""What is wrong with a study, in one line."""
-
-from __future__ import annotations
-
-
-class StudyError(Exception):
-    """A study that cannot run or go on."""
