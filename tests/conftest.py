@@ -85,11 +85,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class Scopes(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return nodeid if nodeid.startswith(ALONE) else str(super()._split_scope(nodeid))
-
-    return Scopes(config, log)
+    scheduler = LoadScopeScheduling(config, log)
+    scope_of = scheduler._split_scope
+    scheduler._split_scope = lambda nodeid: nodeid if nodeid.startswith(ALONE) else scope_of(nodeid)
+    return scheduler
 
 
 _first_collects = pytest.StashKey[IO[bytes]]()

@@ -237,7 +237,7 @@ def options_text() -> str:
 def type_text(annotation: Any, option: Any) -> str:
     """The type that a command's function gives an option; whether it must be given, and may be repeated."""
     kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-    name = kind.__name__ if isinstance(kind, type) else str(kind)
+    name = str(kind.__name__ if isinstance(kind, type) else kind)
     for long, short in (("pathlib.", ""), ("typing.", ""), (" | None", "")):
         name = name.replace(long, short)
     return name + ", required" * option.required

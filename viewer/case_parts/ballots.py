@@ -68,7 +68,7 @@ def read_ballots(trace: Sequence[Line]) -> list[Ballot]:
         elif role == "ranker_vote":
             ballot = of(facts["vote"])
             ballot.before, ballot.ranker = frozenset(facts["essential"]), facts["ranker"]
-        elif role == "votes":
+        elif role == "votes" and "votes" in facts:
             _read_votes(of, step)
         elif role == "vote_count" and facts.get("ranker_votes"):
             for ballot in found.values():
