@@ -15,23 +15,23 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from access.sessions import signed_in
 from api.bodies import Submission
 from api.callers import Caller, Rate, Right
 from api.events import State, events, has_more, position_of
 from api.jobs import Job
 from api.problems import Refused
 from api.service import NOTE, Service
-from cases.json_border import first_fault
+from cases.formats.json_border import first_fault
 from cases.records import Case
 from graph.system import find_system
-from runs.audit import record_if_possible
-from runs.folder import RunFolder
-from runs.manifest import RunError
-from runs.trace_file import Line
+from runs.record.audit import record_if_possible
+from runs.record.folder import RunFolder
+from runs.record.manifest import RunError
+from runs.record.trace_file import Line
 from viewer.addresses import ServedAddresses
 from viewer.case_handlers import fields_of
 from viewer.rendering import render
-from viewer.sessions import signed_in
 
 
 class Asking:

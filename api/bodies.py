@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import from_json
 
 from api.problems import Refused, pointer_of
-from cases.json_border import encodable, fault, first_fault
+from cases.formats.json_border import encodable, fault, first_fault
 from cases.records import Label
 from graph.recipe import FLAGSHIP
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from access.sessions import TokenChecks, TooManyAttempts
+from access.users import Users
 from api.problems import Refused
-from cases.errors import InputError
-from viewer.sessions import TokenChecks, TooManyAttempts
-from viewer.users import Users
+from storage.errors import InputError
 
 _MOST_KNOWN = 10_000
 

@@ -17,8 +17,8 @@ from fastapi.sse import ServerSentEvent
 
 from api.hub import Hub
 from api.jobs import Job
-from runs.manifest import RunError
-from runs.trace_file import Line, Place, TraceFile
+from runs.record.manifest import RunError
+from runs.record.trace_file import Line, Place, TraceFile
 
 _LOOK = 2.0
 """Seconds between looks at a run that another process may be writing."""

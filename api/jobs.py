@@ -21,12 +21,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cases.json_border import first_fault
-from cases.locks import FileLock, LockedError
-from cases.private import open_here, private_folder, replacing
-from runs.folder import MANIFEST, RunFolder
-from runs.manifest import Manifest, RunError
-from serving.policy import HeldPolicy, keep_beside
+from cases.formats.json_border import first_fault
+from runs.record.folder import MANIFEST, RunFolder
+from runs.record.manifest import Manifest, RunError
+from serving.policy.policy import HeldPolicy, keep_beside
+from storage.locks import FileLock, LockedError
+from storage.private import open_here, private_folder, replacing
 
 _FOLDER = ".jobs"
 _RECORD = "job.json"

@@ -12,8 +12,8 @@ from api.problems import Refused
 from cases.definitions import Section
 from graph.recipe import RecipeError, load_recipe, override
 from nodes.core.recipe import Recipe
-from runs.assemble import Request
-from serving.model_name import ModelName, Role, assign_roles
+from runs.execute.assemble import Request
+from serving.protocol.model_name import ModelName, Role, assign_roles
 
 
 @dataclass(frozen=True, slots=True)

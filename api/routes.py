@@ -38,7 +38,7 @@ from api.events import State, events, has_more, position_of
 from api.jobs import Job
 from api.problems import Problem, Refused, described, install
 from api.service import MAX_KEY, Service
-from cases.plain_jsonl import case_schema
+from cases.formats.plain_jsonl import case_schema
 
 _ABOUT = """
 Submit cases, watch how they are answered, read and review the results. Every run is an ordinary Evigraph run

@@ -19,21 +19,21 @@ from api.hub import Hub
 from api.jobs import Closed, Job, Jobs
 from api.offer import Offer
 from api.problems import Refused
-from cases.errors import InputError
 from cases.texts import printable
 from nodes.core.recipe import RecipeError
 from prompts import PromptError
 from ranking.errors import RankerError
-from runs.audit import act_for, record_if_possible
-from runs.batch import Options
-from runs.folder import RunFolder
-from runs.manifest import RunError, RunStopped
-from runs.servers import Servers
-from runs.sessions import resume, reviewed_waiting, start
-from runs.watcher import Progress
-from serving.errors import CallError, ModelError
-from serving.journal import JournalError
-from serving.traffic import count_apart
+from runs.execute.batch import Options
+from runs.execute.servers import Servers
+from runs.execute.sessions import resume, reviewed_waiting, start
+from runs.execute.watcher import Progress
+from runs.record.audit import act_for, record_if_possible
+from runs.record.folder import RunFolder
+from runs.record.manifest import RunError, RunStopped
+from serving.journal.journal import JournalError
+from serving.policy.traffic import count_apart
+from serving.protocol.errors import CallError, ModelError
+from storage.errors import InputError
 from weights.registry import WeightsError
 
 logger = logging.getLogger("evigraph.api")

@@ -15,19 +15,19 @@ from typing import Literal
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from access.guard import new_token
+from access.sessions import signed_in
+from access.users import Users
 from api.asking import Asking
 from api.callers import Caller, OneToken, Rate, Tokens, UserTokens
 from api.routes import application as api_application
 from api.service import Service
-from serving.addresses import is_loopback, plain_host
+from serving.protocol.addresses import is_loopback, plain_host
 from viewer.going_on import GoingOn, Progress
-from viewer.guard import new_token
 from viewer.library import Library
 from viewer.listening import Certificate, configured, link
 from viewer.server import application as pages_application
-from viewer.sessions import signed_in
 from viewer.signing_in import SigningIn
-from viewer.users import Users
 
 _OWN = ("/v1/", "/healthz", "/readyz", "/metrics")
 _SWITCH = 0.001

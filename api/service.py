@@ -32,21 +32,21 @@ from api.metrics import Metrics
 from api.offer import Choice, Offer
 from api.problems import Refused
 from api.runner import Runner
-from cases.errors import InputError
-from cases.files import json_bytes
+from cases.formats.note_files import note_case
+from cases.formats.plain_jsonl import jsonl, read_jsonl
 from cases.load import find_cases
-from cases.note_files import note_case
-from cases.plain_jsonl import jsonl, read_jsonl
 from cases.records import Case, InvalidCase
 from cases.texts import plural
 from nodes.evidence.disagreement import contested
-from runs.audit import record_if_possible
-from runs.batch import Options
-from runs.folder import RunFolder
-from runs.manifest import WAITING, Manifest, RunError, utc_now
-from runs.reviewers import Outdated, ReviewedRun, Standing
-from runs.reviews import is_stale, labels_to_review, make_review
-from runs.trace_file import Line
+from runs.execute.batch import Options
+from runs.record.audit import record_if_possible
+from runs.record.folder import RunFolder
+from runs.record.manifest import WAITING, Manifest, RunError, utc_now
+from runs.record.trace_file import Line
+from runs.review.reviewers import Outdated, ReviewedRun, Standing
+from runs.review.reviews import is_stale, labels_to_review, make_review
+from storage.errors import InputError
+from storage.files import json_bytes
 
 Found = TypeVar("Found")
 

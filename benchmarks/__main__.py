@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import SUITE
-from cases.errors import InputError
-from cli.bench import print_list, print_result
+from cli.measuring.bench import print_list, print_result
 from cli.terminal import print_message
 from evals.bench.benchmark import BenchError, run
+from storage.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

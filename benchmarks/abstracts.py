@@ -9,10 +9,10 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from cases.document_files import find_documents, reader_of
 from cases.documents import Document
-from cases.files import Meter, json_bytes
+from cases.formats.document_files import find_documents, reader_of
 from evals.bench.benchmark import BenchError
+from storage.files import Meter, json_bytes
 
 _EXCHANGED = 0.1
 _LEFT_OUT = 0.02

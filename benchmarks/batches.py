@@ -17,10 +17,10 @@ from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.instant_server import MODEL
 from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
-from runs.folder import CASES
-from runs.rounds import BatchOptions
-from serving.limits import Limits
-from serving.model_name import parse_model_name
+from runs.execute.rounds import BatchOptions
+from runs.record.folder import CASES
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import parse_model_name
 
 ONLINE, BATCHES = "openai", "batch:openai"
 """Beginnings of a model's string."""

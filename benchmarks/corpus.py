@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from benchmarks.abstracts import base_documents, questions, repeated, write_abstracts
 from cases.documents import Document
-from cases.files import write_atomically
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
@@ -28,6 +27,7 @@ from evals.pages.plots import INK, MUTED, UP, drawing, standalone
 from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.postings import K1, B, terms
+from storage.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cases.formats.plain_jsonl import write_jsonl
 from cases.load import find_cases, packaged_cases
-from cases.plain_jsonl import write_jsonl
 from cases.records import Case
 from cases.texts import plural
 from evals.bench.benchmark import Part, Report, Result
@@ -23,15 +23,15 @@ from evals.bench.measuring import run_child, scratch_folder
 from evals.bench.workload import ready, repeated_cases, run_cases
 from graph.recipe import load_recipe, override
 from nodes.evidence.aggregate_votes import select
-from runs.folder import Line, RunFolder, RunWriter
-from serving.limits import Limits
-from serving.model_name import parse_model_name
+from runs.record.folder import Line, RunFolder, RunWriter
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import parse_model_name
 
 _READ = """
 import sys
 from pathlib import Path
 from cases.load import find_cases
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 run = RunFolder(Path(sys.argv[1]))
 files = find_cases(run.manifest.inputs.case_files)
 print(sum(1 for _ in run.cases()), sum(1 for _ in files))

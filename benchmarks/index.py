@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from cases.files import write_atomically
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
 from evals.pages.plots import DOWN, INK, MUTED, drawing, standalone
@@ -25,6 +24,7 @@ from retrieval.index import figures
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.vectors import passage
+from storage.files import write_atomically
 
 STORES = ("numpy", "chroma", "qdrant")
 MAX_LOCAL_QDRANT = 5_000

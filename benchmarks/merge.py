@@ -19,11 +19,11 @@ from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import peak_mb, processor_seconds, resident_mb, run_child, scratch_folder, turns
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
-from runs.check import check
-from runs.folder import RunFolder
-from runs.merge import merge
-from serving.limits import Limits
-from serving.model_name import parse_model_name
+from runs.move.merge import merge
+from runs.record.folder import RunFolder
+from runs.upkeep.check import check
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import parse_model_name
 
 SHARDS = 8
 

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from cases.plain_jsonl import jsonl
+from cases.formats.plain_jsonl import jsonl
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import scratch_folder, turns

@@ -15,17 +15,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-from cases.plain_jsonl import write_jsonl
+from cases.formats.plain_jsonl import write_jsonl
 from cases.records import Case
 from cases.texts import plural
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.workload import invented_cases, ready, run_cases, six_calls
-from runs.case_run import Graph
-from runs.folder import CALLS, Line, RunWriter
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import parse_model_name
+from runs.execute.case_run import Graph
+from runs.record.folder import CALLS, Line, RunWriter
+from serving.journal.journal import Journal
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import parse_model_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cases import unique_yaml
-from cases.url_names import with_urls
+from storage import unique_yaml
+from storage.url_names import with_urls
 
 Schema = TypeVar("Schema", bound=BaseModel)
 

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 import orjson
 
-from cases.errors import InputError
-from cases.files import DamagedFile, Meter, lines, opened
 from cases.texts import hash64
+from storage.errors import InputError
+from storage.files import DamagedFile, Meter, lines, opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from cases.archehr_key import read_archehr_key
-from cases.archehr_xml import read_archehr_xml
-from cases.copies import OBJECTS, fetch, url_of
-from cases.errors import InputError
-from cases.files import opened
-from cases.json_questions import read_json_questions
-from cases.plain_jsonl import read_jsonl
+from cases.formats.archehr_key import read_archehr_key
+from cases.formats.archehr_xml import read_archehr_xml
+from cases.formats.json_questions import read_json_questions
+from cases.formats.plain_jsonl import read_jsonl
 from cases.records import Case, Gold, InvalidCase
 from cases.selection import EVERYTHING, Selection
-from cases.url_names import name_of
+from storage.copies import OBJECTS, fetch, url_of
+from storage.errors import InputError
+from storage.files import opened
+from storage.url_names import name_of
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
     ".xml": read_archehr_xml,

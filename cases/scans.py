@@ -14,9 +14,9 @@ from pathlib import Path
 from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cases.errors import InputError
 from cases.load import CaseSource
-from cases.private import private_folder, write_private
+from storage.errors import InputError
+from storage.private import private_folder, write_private
 
 
 class ScanRecord(BaseModel):

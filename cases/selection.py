@@ -16,8 +16,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cases.errors import InputError
-from cases.files import opened
+from storage.errors import InputError
+from storage.files import opened
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from evals.metrics.text_metric import MetricResources
-    from runs.batch import Options
-    from serving.limits import Limits
+    from runs.execute.batch import Options
+    from serving.protocol.limits import Limits
 
 _DATA = "Data policy"
 _SERVERS = "Servers"
@@ -54,7 +54,7 @@ class DataFlags:
             PolicyError: The policy cannot be read.
         """
         if self.policy is not None or self.allow_hosted:
-            from serving.gate import choose
+            from serving.policy.gate import choose
 
             choose(self.policy, allow_hosted=self.allow_hosted)
 
@@ -134,7 +134,7 @@ class RequestFlags(DataFlags):
     @property
     def given_limits(self) -> dict[str, Any]:
         """The limits that the user names."""
-        from serving.limits import Limits
+        from serving.protocol.limits import Limits
 
         values = {one.name: getattr(self, one.name) for one in fields(Limits)}
         return {name: value for name, value in values.items() if value is not None}
@@ -142,7 +142,7 @@ class RequestFlags(DataFlags):
     @property
     def limits(self) -> Limits:
         """All limits, with the defaults of those that the user does not name."""
-        from serving.limits import Limits
+        from serving.protocol.limits import Limits
 
         return Limits(**self.given_limits)
 
@@ -223,10 +223,10 @@ class SessionFlags(BatchFlags):
             typer.BadParameter: A new run has a limit to its cost and no prices.
             ModelError: The price file.
         """
-        from runs.batch import Options
-        from runs.manifest import BudgetCaps
-        from runs.rounds import BatchOptions
-        from serving.budget import load_prices
+        from runs.execute.batch import Options
+        from runs.execute.rounds import BatchOptions
+        from runs.record.manifest import BudgetCaps
+        from serving.protocol.budget import load_prices
 
         if command == "run" and self.max_cost is not None and self.prices is None:
             raise typer.BadParameter("--max-cost needs --prices FILE")
@@ -319,7 +319,7 @@ class ScratchFlags:
         Raises:
             typer.BadParameter: There is no folder to publish from.
         """
-        from runs.scratch import EVERY_MINUTES, Scratch
+        from runs.move.scratch import EVERY_MINUTES, Scratch
 
         if self.publish_every is not None and self.scratch is None:
             raise typer.BadParameter("--publish-every needs --scratch DIR")

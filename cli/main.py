@@ -39,6 +39,15 @@ _PANELS = {
     "Models": ("models", "serve"),
 }
 _COMMANDS = [name for names in _PANELS.values() for name in names]
+_ROOMS = {
+    "Run cases": "running",
+    "Look at runs and systems": "looking",
+    "Measure": "measuring",
+    "Data and rankers": "data",
+    "Models": "models",
+}
+"""Packages of the commands, by panel."""
+
 _BESIDE = {"retry": "resume", "graph": "recipes"}
 """Commands that share a module with another; every other is in the module of its name."""
 
@@ -114,7 +123,8 @@ class _Commands(Group):
 
 def _imported(name: str) -> Any:
     """The function of a command, or the application of its subcommands."""
-    return getattr(importlib.import_module(f"cli.{_BESIDE.get(name, name)}"), name)
+    room = next(_ROOMS[panel] for panel, names in _PANELS.items() if name in names)
+    return getattr(importlib.import_module(f"cli.{room}.{_BESIDE.get(name, name)}"), name)
 
 
 def _summary(found: Any) -> str:
@@ -176,9 +186,9 @@ def _options(
 
 def main() -> None:
     """Run a command. Exit codes: 0 all done, 1 some failed or not run, 2 wrong input, 130 interrupted."""
-    from cases.private import close_files
     from cli.terminal import show_log
-    from serving.privacy import switch_off_telemetry
+    from serving.policy.privacy import switch_off_telemetry
+    from storage.private import close_files
     from weights.loading import let_threads_sleep
 
     switch_off_telemetry()
@@ -218,9 +228,7 @@ def _shortened(line: str) -> str:
 
 def _explain(error: Exception) -> tuple[str, int]:
     """The line to print and the code to exit with."""
-    from cases.errors import InputError
     from cases.texts import printable
-    from cases.url_names import with_urls
     from evals.bench.benchmark import BenchError
     from evals.calibration.errors import CalibrationError
     from evals.experiments.errors import ExperimentError
@@ -230,9 +238,11 @@ def _explain(error: Exception) -> tuple[str, int]:
     from nodes.core.recipe import RecipeError
     from prompts import PromptError
     from ranking.errors import RankerError
-    from runs.manifest import RunError, RunStopped
-    from serving.errors import CallError, ModelError
-    from serving.journal import JournalError
+    from runs.record.manifest import RunError, RunStopped
+    from serving.journal.journal import JournalError
+    from serving.protocol.errors import CallError, ModelError
+    from storage.errors import InputError
+    from storage.url_names import with_urls
     from weights.registry import WeightsError
 
     # Whatever it quotes: file names and servers' words come from others.

@@ -15,8 +15,8 @@ def run_folder(name: str) -> Path:
         RunError: No run is meant, or several are.
     """
     from cli.terminal import print_message
-    from runs.elsewhere import elsewhere
-    from runs.found import named_run
+    from runs.record.elsewhere import elsewhere
+    from runs.record.found import named_run
 
     path = Path(name)
     path = path if path.exists() else named_run(name)
@@ -34,7 +34,7 @@ def input_path(text: str) -> Path:
     """
     if "://" not in text:
         return Path(text)
-    from serving.fetched import input_path as place_of_input
+    from serving.policy.fetched import input_path as place_of_input
 
     return place_of_input(text)
 
@@ -180,7 +180,7 @@ def local_path(text: str) -> Path:
     Raises:
         InputError: It is a URL.
     """
-    from cases.errors import InputError
+    from storage.errors import InputError
 
     if "://" in text:
         raise InputError(text, "is a URL", "Name a file or folder of this machine")

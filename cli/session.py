@@ -15,12 +15,12 @@ from cases.texts import plural
 from cli.progress import Progress, progress
 from cli.summary import cost_in_budget, summarise
 from cli.terminal import duration, messages, print_json, print_message
-from runs.away import away_batches
-from runs.folder import RunFolder
-from runs.sessions import recorded_models
-from runs.watcher import Pace
-from runs.watcher import Progress as CaseCounts
-from serving.model_name import ModelName, Role, assign_roles
+from runs.execute.sessions import recorded_models
+from runs.execute.watcher import Pace
+from runs.execute.watcher import Progress as CaseCounts
+from runs.record.folder import RunFolder
+from runs.upkeep.away import away_batches
+from serving.protocol.model_name import ModelName, Role, assign_roles
 
 Result = TypeVar("Result")
 

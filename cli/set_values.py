@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from serving.model_name import Role
-    from serving.thinking import Effort
+    from serving.protocol.model_name import Role
+    from serving.protocol.thinking import Effort
 
 SetOption = Annotated[
     list[str] | None,
@@ -58,8 +58,8 @@ def effort_values(texts: Sequence[str], recipe: Mapping[Role, Effort]) -> dict[s
     Raises:
         typer.BadParameter: A role or a level is unknown.
     """
-    from serving.model_name import ROLES
-    from serving.thinking import EFFORTS
+    from serving.protocol.model_name import ROLES
+    from serving.protocol.thinking import EFFORTS
 
     found: dict[str, str] = {role: level for role, level in recipe.items()}
     for text in texts:

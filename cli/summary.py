@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from cases.errors import InputError
 from cases.texts import plural
 from cli.terminal import duration, output, safe
 from evals.scoring.gold import gold_of_run
 from graph.system import find_system
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
-from runs.away import away_batches
-from runs.folder import RunFolder, is_impaired
-from runs.manifest import Session, quoted, recorded_cases, utc_now
-from runs.reply_quality import DEGRADED, ReplyQuality
-from runs.used import with_unrecorded
-from serving.ask import Usage
+from runs.execute.reply_quality import DEGRADED, ReplyQuality
+from runs.record.folder import RunFolder, is_impaired
+from runs.record.manifest import Session, quoted, recorded_cases, utc_now
+from runs.record.used import with_unrecorded
+from runs.upkeep.away import away_batches
+from serving.protocol.ask import Usage
+from storage.errors import InputError
 
 
 class VoteUse(NamedTuple):

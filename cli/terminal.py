@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cases.texts import plural as plural
 from cases.texts import printable, printable_json
-from cases.url_names import with_urls
+from storage.url_names import with_urls
 
 if TYPE_CHECKING:
     from evals.pages.tables import Table
@@ -48,7 +48,7 @@ def show_log(*, verbose: bool = False) -> None:
     Raises:
         InputError: There is no such level.
     """
-    from cases.errors import InputError
+    from storage.errors import InputError
 
     level = "debug" if verbose else os.environ.get("EVIGRAPH_LOG") or "info"
     if level not in _LEVELS:

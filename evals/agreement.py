@@ -14,7 +14,7 @@ from cases.records import Label
 from evals.pages.tables import NO_VALUE, Column, Format, Table, interval_object
 from evals.statistics.agreement import CohenKappa, FleissKappa, KrippendorffAlpha
 from evals.statistics.bootstrap import Interval, intervals_of
-from runs.reviewers import Standing
+from runs.review.reviewers import Standing
 
 Scale = Literal["labels", "essential"]
 SCALES: dict[Scale, str] = {"labels": "all three", "essential": "essential?"}

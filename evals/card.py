@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cases.errors import InputError
 from cases.texts import plural, printable
 from evals.run_scores import flat_scores, run_scores
 from evals.scoring.gold import ScoringError
 from graph.system import find_system
-from runs.folder import RunFolder
-from runs.manifest import Manifest
-from runs.purged import purged_of
-from runs.reviews import Reviews
+from runs.record.folder import RunFolder
+from runs.record.manifest import Manifest
+from runs.record.purged import purged_of
+from runs.review.reviews import Reviews
+from storage.errors import InputError
 
 FOR_THE_AUTHOR = "for the author"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import NamedTuple, Protocol
 
-from cases.errors import InputError
 from cases.records import Case, InvalidCase
 from cases.scans import ScanRecord, keep_scan, now
+from storage.errors import InputError
 
 _LOWEST = 0.3
 """Score of Presidio from which on a match counts; phone numbers without context have 0.4."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from cases.errors import InputError
 from cases.records import Case, Gold, Sentence
 from cases.texts import hash_order, plural
 from evals.search.questions import JudgedQuestion, Part, questions_of
 from ranking.examples import Example
 from ranking.readers.load import load_examples
 from ranking.readers.scifact import ScifactOptions
+from storage.errors import InputError
 
 _Item = TypeVar("_Item")
 

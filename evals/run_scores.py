@@ -10,7 +10,7 @@ from evals.bioasq.scores import gives_biomedical
 from evals.bioasq.scores import score_run as score_biomedical
 from evals.scoring.scored_tasks import score_run
 from evals.verdicts.scores import gives_verdicts, score_verdicts
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 
 _NOTES = ("notes", "not_computed")
 

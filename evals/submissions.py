@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from cases.biomedical import QuestionType
-from cases.errors import InputError
 from cases.submissions.archehr import KnownIds, Prediction, Task
 from cases.submissions.bioasq import (
     MAX_ENTRY_CHARACTERS,
@@ -26,8 +25,9 @@ from evals.scoring.gold import predictions
 from nodes.retrieval.document_settings import DocumentSettings
 from ranking.examples import Example
 from ranking.rank_file import RankedRow
-from runs.folder import Line, RunFolder
-from runs.manifest import recorded_cases, recorded_recipe
+from runs.record.folder import Line, RunFolder
+from runs.record.manifest import recorded_cases, recorded_recipe
+from storage.errors import InputError
 
 P = TypeVar("P")
 K = TypeVar("K")

@@ -8,17 +8,18 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cases.plain_jsonl import write_jsonl
+from cases.formats.plain_jsonl import write_jsonl
 from evigraph.background import run_in_background
 from evigraph.given_cases import CaseLike, as_case
 from evigraph.request import Models, apply_policy, make_request, models_by_role
 from graph.recipe import FLAGSHIP
-from runs import Run, RunFolder, sessions
+from runs import Run, RunFolder
 from runs import open as open_run
-from runs.batch import Options
-from runs.folder import demand_empty
-from runs.watcher import Progress
-from serving.limits import Limits
+from runs.execute import sessions
+from runs.execute.batch import Options
+from runs.execute.watcher import Progress
+from runs.record.folder import demand_empty
+from serving.protocol.limits import Limits
 
 logger = logging.getLogger("evigraph")
 

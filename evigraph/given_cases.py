@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cases.errors import InputError
-from cases.note_files import note_case
-from cases.plain_jsonl import case_of
+from cases.formats.note_files import note_case
+from cases.formats.plain_jsonl import case_of
 from cases.records import Case
+from storage.errors import InputError
 
 CaseLike = Case | Mapping[str, Any] | object
 """A case, or a dict or object with the fields of a line of a JSONL case file.

@@ -15,22 +15,22 @@ from typing import Any, Self
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from cases.private import private_folder
 from evigraph.background import Background
 from evigraph.given_cases import CaseLike, as_case
 from evigraph.request import Models, apply_policy, make_request
 from graph.recipe import FLAGSHIP
-from runs.assemble import Assembly, Request, assemble, close_backends
-from runs.case_run import Graph as CompiledGraph
-from runs.case_run import case_config, forget_case, run_case, successors
-from runs.folder import CALLS
-from runs.manifest import FAILED, Model
-from runs.servers import Servers
-from serving.client import ModelClient
-from serving.errors import ErrorClass
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import Role
+from runs.execute.assemble import Assembly, Request, assemble, close_backends
+from runs.execute.case_run import Graph as CompiledGraph
+from runs.execute.case_run import case_config, forget_case, run_case, successors
+from runs.execute.servers import Servers
+from runs.record.folder import CALLS
+from runs.record.manifest import FAILED, Model
+from serving.journal.journal import Journal
+from serving.protocol.errors import ErrorClass
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import Role
+from serving.requests.client import ModelClient
+from storage.private import private_folder
 
 logger = logging.getLogger("evigraph")
 

@@ -9,11 +9,11 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from graph.recipe import load_recipe, override
-from runs.assemble import Request
+from runs.execute.assemble import Request
 from serving.backends.python_model import name_of
-from serving.gate import choose
-from serving.model_name import ModelName, Role, assign_roles
-from serving.privacy import switch_off_telemetry
+from serving.policy.gate import choose
+from serving.policy.privacy import switch_off_telemetry
+from serving.protocol.model_name import ModelName, Role, assign_roles
 
 AnyModel = str | BaseChatModel
 Models = AnyModel | Mapping[Role, AnyModel] | None

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cases.biomedical import QuestionType
-from cases.errors import InputError
 from cases.load import find_cases, packaged_path
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
@@ -20,8 +19,9 @@ from nodes.reading.read_passages import ENTAILMENT
 from nodes.reading.settings import ReadingSettings
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
-from ranking.load import load_ranker
-from ranking.vectors import EncoderVectors, shared_vectors
+from ranking.encoding.vectors import EncoderVectors, shared_vectors
+from ranking.rankers.load import load_ranker
+from storage.errors import InputError
 from weights.loading import loading
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PassageReader(Resource):
         tools: dict[str, Any] = {}
         record = {"reader": settings.reader, "vectors": None, "released_behaviour": list(settings.released)}
         if not settings.asks_model:
-            from ranking.entailment import EntailmentReader
+            from ranking.rankers.entailment import EntailmentReader
 
             reader = tools[ENTAILMENT.name] = EntailmentReader(settings.reader, settings.input)
             record["reader"] = reader.identity

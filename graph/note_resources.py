@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cases.load import CaseSource, packaged_cases
-from cases.locks import FileLock, LockedError
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
 from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
@@ -21,12 +20,13 @@ from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
 from nodes.retrieval.retrieve_sentences import ACRONYMS, RERANKER, RETRIEVER, RetrievalSettings
-from ranking.load import load_ranker
-from ranking.prepared import load_acronyms
-from ranking.vectors import shared_vectors
+from ranking.encoding.vectors import shared_vectors
+from ranking.rankers.load import load_ranker
+from ranking.rankers.prepared import load_acronyms
 from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, connect_embedder
 from retrieval.pools.folder import MANIFEST, build_pool
 from retrieval.pools.pool import DemonstrationPool
+from storage.locks import FileLock, LockedError
 from weights.registry import cache_root
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from cases.definitions import Section
+from ranking.encoding.vectors import TextVectors
 from ranking.measures import ratio
-from ranking.vectors import TextVectors
 
 Floats = NDArray[np.float64]
 

@@ -14,13 +14,13 @@ from typing import IO, Any
 
 from pydantic import TypeAdapter
 
-from cases.errors import InputError
-from cases.files import end_of_whole_lines, json_bytes, write_atomically
 from ranking.cutoffs import Cutoff, select
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.prefixes import checked_scores
-from ranking.ranker import Ranked, Ranker, rank_queries
+from ranking.rankers.ranker import Ranked, Ranker, rank_queries
+from storage.errors import InputError
+from storage.files import end_of_whole_lines, json_bytes, write_atomically
 
 _DIGITS = 6
 

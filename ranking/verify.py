@@ -13,9 +13,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 from ranking.cutoffs import Cutoff, FixedThreshold, select
 from ranking.errors import RankerError
-from ranking.load import gives_logits
 from ranking.prefixes import Floats, checked_scores, probabilities, ranking_order
-from ranking.ranker import Ranked, Ranker, rank_queries
+from ranking.rankers.load import gives_logits
+from ranking.rankers.ranker import Ranked, Ranker, rank_queries
 
 Support = Literal["supported", "weak", "unsupported"]
 

@@ -15,10 +15,10 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cases.errors import InputError
-from cases.files import opened, write_atomically
-from cases.json_border import first_fault
-from cases.locks import FileLock, LockedError
+from cases.formats.json_border import first_fault
+from storage.errors import InputError
+from storage.files import opened, write_atomically
+from storage.locks import FileLock, LockedError
 
 LOCK = ".lock"
 

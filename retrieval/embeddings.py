@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.encoders import MINILM
-from serving.addresses import redacted
+from ranking.encoding.encoders import MINILM
 from serving.backends import addresses
-from serving.errors import ModelError, classify
-from serving.gate import demand_route
-from serving.keys import api_key, check_address
-from serving.model_name import ModelName
-from serving.traffic import Traffic, count, size
+from serving.policy.gate import demand_route
+from serving.policy.traffic import Traffic, count, size
+from serving.protocol.addresses import redacted
+from serving.protocol.errors import ModelError, classify
+from serving.protocol.keys import api_key, check_address
+from serving.protocol.model_name import ModelName
 from weights.loading import MAX_CHARACTERS, loading, no_progress_bars, stay_offline
 from weights.registry import WeightsError, fingerprint, packaged_embedder
 

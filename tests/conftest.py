@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from serving import gate
-from serving.privacy import switch_off_telemetry
+from serving.policy import gate
+from serving.policy.privacy import switch_off_telemetry
 from tests.evigraph import Started, evigraph
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ _OF_ENCODERS = [
 _OURS = [
     *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.glob("cli/[!_]*.py"))),
     *(f"graph.{name}" for name in ("bioasq", "direct", "heids", "tamu", "timeaware", "weak_labels")),
-    *("serving.backends.scripted", "serving.privacy"),
+    *("serving.backends.scripted", "serving.policy.privacy"),
 ]
 
 stay_offline()

@@ -23,13 +23,25 @@ NOUN = rf"(?:(?:{'|'.join(COUNTED)})s|entries|queries)\b"
 NEVER_ONE = frozenset(
     {
         # Limits above 1 and means, too few of something, and verbs.
-        *("cases/files.py: times", "cases/submissions/bioasq.py: words", "cases/submissions/texts.py: words"),
+        *(
+            "storage/files.py: times",
+            "cases/submissions/bioasq.py: words",
+            "cases/submissions/texts.py: words",
+        ),
         *("evals/metrics/medcon.py: words", "evals/optimisation/instructions.py: words"),
-        *("cli/calibrate.py: calls", "cli/calibrate.py: tokens", "evals/search/report.py: documents"),
+        *(
+            "cli/measuring/calibrate.py: calls",
+            "cli/measuring/calibrate.py: tokens",
+            "evals/search/report.py: documents",
+        ),
         *("cases/submissions/archehr.py: entries", "cases/submissions/bioasq.py: entries"),
         "nodes/retrieval/retrieve_documents.py: queries",
-        *("cases/json_lines.py: files", "evals/bench/live.py: answers", "nodes/evidence/settings.py: runs"),
-        *("ranking/examples.py: groups", "ranking/logistic.py: groups"),
+        *(
+            "cases/formats/json_lines.py: files",
+            "evals/bench/live.py: answers",
+            "nodes/evidence/settings.py: runs",
+        ),
+        *("ranking/examples.py: groups", "ranking/rankers/logistic.py: groups"),
         "serving/backends/openai_compatible.py: answers",
         *(
             "serving/batches/providers/__init__.py: answers",
@@ -44,7 +56,7 @@ NEVER_ONE = frozenset(
         *(
             "nodes/core/fitting.py: tokens",
             "nodes/evidence/check_votes.py: labels",
-            "cli/purge.py: runs",
+            "cli/running/purge.py: runs",
             "api/bodies.py: entries",
         ),
     }

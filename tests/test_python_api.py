@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
 import evigraph
-from serving.journal import Journal
+from serving.journal.journal import Journal
 from tests.evigraph import write_cases, write_recipe
 from tests.serving.fake_server import FakeServer, Obey, Say
 

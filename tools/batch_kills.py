@@ -24,10 +24,10 @@ from itertools import product
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
-from runs.away import away_batches
-from runs.check import check
-from runs.folder import CALLS, CASES, MANIFEST, RunFolder
-from serving.journal import Journal
+from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder
+from runs.upkeep.away import away_batches
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.evigraph import run_command, write_cases, write_recipe
 
 BATCH = 6
@@ -44,7 +44,7 @@ def _processes() -> ForkServerContext:
     """Processes that have imported what a run needs: in that time there is nothing to lose."""
     context = multiprocessing.get_context("forkserver")
     clients = ("langchain_openai", "langchain_anthropic", "langchain_google_genai")
-    context.set_forkserver_preload(["cli.session", "runs.sessions", "graph.tamu", *clients])
+    context.set_forkserver_preload(["cli.session", "runs.execute.sessions", "graph.tamu", *clients])
     return context
 
 

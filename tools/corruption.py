@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graph.recipe import make_recipe
-from runs.assemble import Request
-from runs.batch import Options
-from runs.check import check, repair_run
-from runs.folder import CALLS, CASES, MANIFEST, RunFolder
-from runs.manifest import RunError
-from runs.sessions import resume, start
-from runs.trace_file import TRACE
-from runs.watcher import Progress
-from serving.journal import JournalError
-from serving.limits import Limits
-from serving.model_name import assign_roles
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.sessions import resume, start
+from runs.execute.watcher import Progress
+from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder
+from runs.record.manifest import RunError
+from runs.record.trace_file import TRACE
+from runs.upkeep.check import check, repair_run
+from serving.journal.journal import JournalError
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import assign_roles
 from tests.evigraph import write_cases
 
 CASES_IN_RUN = 12

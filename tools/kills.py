@@ -25,13 +25,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from runs.audit import AUDIT
-from runs.check import check
-from runs.elsewhere import elsewhere, settle
-from runs.folder import CALLS, CASES, MANIFEST, RunFolder
-from runs.pushed import LIST, PLAN, pull
-from runs.reviews import Reviews
-from serving.journal import Journal
+from runs.move.pushed import LIST, PLAN, pull
+from runs.record.audit import AUDIT
+from runs.record.elsewhere import elsewhere, settle
+from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder
+from runs.review.reviews import Reviews
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.api import services
 from tests.api.processes import Process
 from tests.evigraph import COMMAND, Started, write_cases, write_recipe
@@ -44,7 +44,7 @@ ON_SCRATCH = ("--scratch", "disk", "--publish-every", "0.001")
 SCRIPT = """\
 import asyncio, os
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 async def count(call):
     with open(os.environ["CALLS_FILE"], "a") as file:

@@ -15,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from access.sessions import session_fact, signed_in
 from cases.records import Case
-from runs.manifest import WAITING, RunError
-from runs.reading import Run
-from runs.reviewers import Queue, Standing, names, queue_of
-from runs.reviews import make_independent_review
+from runs.record.manifest import WAITING, RunError
+from runs.record.reading import Run
+from runs.review.reviewers import Queue, Standing, names, queue_of
+from runs.review.reviews import make_independent_review
 from viewer.addresses import ServedAddresses
 from viewer.case_handlers import (
     demand_own_name,
@@ -34,7 +35,6 @@ from viewer.going_on import GoingOn
 from viewer.library import Library, named
 from viewer.opened_run import OpenedRun
 from viewer.pages.blind import BlindForm, blind_case_page, blind_runs_page, queue_page, read_blind_form
-from viewer.sessions import session_fact, signed_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.records import Case
-from runs.audit import record_if_possible
-from runs.folder import RunFolder
-from runs.manifest import RunError
-from runs.reading import Run
-from runs.reviewers import ReviewedRun, Standing
-from runs.trace_file import Line
-from runs.without_text import (
+from runs.record.audit import record_if_possible
+from runs.record.folder import RunFolder
+from runs.record.manifest import RunError
+from runs.record.reading import Run
+from runs.record.trace_file import Line
+from runs.record.without_text import (
     case_without_text,
     line_without_text,
     step_without_text,
 )
-from serving.gate import demand
-from serving.messages import Message
+from runs.review.reviewers import ReviewedRun, Standing
+from serving.policy.gate import demand
+from serving.protocol.messages import Message
 from viewer.addresses import Addresses
 from viewer.charts import draw, figures
 from viewer.opened_run import OpenedRun

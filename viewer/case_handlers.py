@@ -16,24 +16,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from cases.plain_jsonl import jsonl
+from access.guard import INLINE_STYLE_POLICY
+from access.sessions import Person, session_fact, signed_in
+from access.users import Role
+from cases.formats.plain_jsonl import jsonl
 from evals.verification.report import Report, answer_and_note, render
-from ranking.ranker import Ranker
-from runs.audit import record_if_possible
-from runs.folder import RunFolder
-from runs.manifest import WAITING, RunError
-from runs.reading import Run
-from runs.reviewed_gold import reviewed_cases
-from runs.reviewers import Outdated, ReviewedRun, Standing, queue_of
-from runs.reviews import MAX_REVIEWER
+from ranking.rankers.ranker import Ranker
+from runs.record.audit import record_if_possible
+from runs.record.folder import RunFolder
+from runs.record.manifest import WAITING, RunError
+from runs.record.reading import Run
+from runs.review.reviewed_gold import reviewed_cases
+from runs.review.reviewers import Outdated, ReviewedRun, Standing, queue_of
+from runs.review.reviews import MAX_REVIEWER
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.review import Typed, Visit, read_form, review_of
 from viewer.going_on import GoingOn
-from viewer.guard import INLINE_STYLE_POLICY
 from viewer.opened_run import Ended, OpenedRun
 from viewer.pages.case import NameOf, case_page
-from viewer.sessions import Person, session_fact, signed_in
-from viewer.users import Role
 
 MAX_FORM = 4_000_000
 """Bytes; the longest answer and comment, at nine bytes a letter, and ten thousand sentences take less."""
@@ -340,8 +340,8 @@ class Verifying:
         self, note: str, lines: tuple[str, ...], source: str, ids: tuple[str, ...], sentences: tuple[str, ...]
     ) -> Report:
         # These import torch.
-        from ranking.load import load_ranker
-        from ranking.source_vectors import with_source
+        from ranking.encoding.source_vectors import with_source
+        from ranking.rankers.load import load_ranker
         from ranking.verify import verify
 
         if self._ranker is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cases.texts import plural
 from evals.pages.plots import INK, UP, drawing
-from runs.case_summary import CaseSummary
+from runs.record.case_summary import CaseSummary
 from viewer.rendering import duration, number
 
 WIDTH, HEIGHT = 400, 230

@@ -6,9 +6,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from access.sessions import session_fact, signed_in
 from evals.agreement import reviewer_agreement
-from runs.manifest import WAITING, RunError
-from runs.reviewers import decide, queues
+from runs.record.manifest import WAITING, RunError
+from runs.review.reviewers import decide, queues
 from viewer.addresses import ServedAddresses
 from viewer.case_handlers import (
     Named,
@@ -25,7 +26,6 @@ from viewer.case_handlers import (
 from viewer.going_on import GoingOn
 from viewer.pages.blind import BlindForm, read_blind_form
 from viewer.pages.reviewers import adjudicate_page, reviewers_page
-from viewer.sessions import session_fact, signed_in
 
 
 class Deciding:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from cases.texts import plural, printable
-from runs.folder import RunFolder, locked
-from runs.manifest import RunError
-from runs.sessions import reviewed_waiting
+from runs.execute.sessions import reviewed_waiting
+from runs.record.folder import RunFolder, locked
+from runs.record.manifest import RunError
 
 Command = Callable[[Path], Sequence[str]]
 """What resumes the reviewed cases of a run folder: its words."""

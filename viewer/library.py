@@ -12,10 +12,10 @@ from pathlib import Path
 
 from starlette.exceptions import HTTPException
 
-from runs.folder import CASES
-from runs.found import find_runs
-from runs.index import Report
-from runs.manifest import RunError
+from runs.record.folder import CASES
+from runs.record.found import find_runs
+from runs.record.index import Report
+from runs.record.manifest import RunError
 from viewer.opened_run import OpenedRun
 
 _MAX_OPEN = 8

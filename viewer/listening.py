@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from cases.errors import InputError
-from serving.addresses import is_loopback, plain_host
-from serving.gate import demand_listening
-from viewer.descriptors import BACKLOG, FEWEST_CONNECTIONS, MAX_CONNECTIONS, RESERVE, descriptors
-from viewer.guard import TOKEN, new_token
+from access.descriptors import BACKLOG, FEWEST_CONNECTIONS, MAX_CONNECTIONS, RESERVE, descriptors
+from access.guard import TOKEN, new_token
+from serving.policy.gate import demand_listening
+from serving.protocol.addresses import is_loopback, plain_host
+from storage.errors import InputError
 from viewer.library import Library
 
 if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
+    from access.users import Users
     from viewer.blind_handlers import Blind
     from viewer.going_on import Command
-    from viewer.users import Users
 
 DEFAULT_PORT = 8377
 MAX_HEAD_BYTES = 1 << 16
@@ -176,7 +176,7 @@ def configured(app: ASGIApp, certificate: Certificate | None = None) -> uvicorn.
     """How the application is served."""
     import uvicorn
 
-    from viewer.connections import LimitedConnection
+    from access.connections import LimitedConnection
 
     return uvicorn.Config(
         app,

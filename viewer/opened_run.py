@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from graph.system import find_system
-from runs.case_summary import CaseSummary
-from runs.folder import CASES, MANIFEST, RunFolder
-from runs.index import Report, Totals
-from runs.manifest import WAITING, Manifest, RunError
-from runs.reading import Run
-from runs.reviewers import ReviewedRun, Standing
-from runs.reviews import Review, is_stale
-from runs.trace_file import Line
-from runs.watcher import Written, read_progress
+from runs.execute.watcher import Written, read_progress
+from runs.record.case_summary import CaseSummary
+from runs.record.folder import CASES, MANIFEST, RunFolder
+from runs.record.index import Report, Totals
+from runs.record.manifest import WAITING, Manifest, RunError
+from runs.record.reading import Run
+from runs.record.trace_file import Line
+from runs.review.reviewers import ReviewedRun, Standing
+from runs.review.reviews import Review, is_stale
 
 if TYPE_CHECKING:
     from evals.bioasq.headlines import Headline

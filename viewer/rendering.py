@@ -7,8 +7,8 @@ from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from access.sessions import signed_in
 from cases.texts import plural, printable
-from viewer.sessions import signed_in
 
 _TYPES = {
     "css": "text/css; charset=utf-8",

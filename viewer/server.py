@@ -16,25 +16,25 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cases.errors import InputError
+from access.guard import IMAGE_POLICY, Guard, LinkDoor
+from access.sessions import signed_in
 from graph.system import UnknownSystem
 from ranking.errors import RankerError
-from runs.manifest import RunError
-from serving.journal import JournalError
+from runs.record.manifest import RunError
+from serving.journal.journal import JournalError
+from storage.errors import InputError
 from viewer.addresses import ServedAddresses
 from viewer.blind_handlers import Blind, BlindServer
 from viewer.case_handlers import Reviewing, Verifying, open_case, parameter, reviewer_of
 from viewer.charts import NAMES, draw, figures
 from viewer.deciding import Deciding
 from viewer.going_on import GoingOn
-from viewer.guard import IMAGE_POLICY, Guard, LinkDoor
 from viewer.library import Library, named
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page
 from viewer.pages.compare import KINDS, RunDifferences, Side, compare, compare_case_page, compare_page
 from viewer.pages.runs import ListedRun, ReviewLinks, listed, rows_document, run_page, runs_page
 from viewer.rendering import assets, render
-from viewer.sessions import signed_in
 from viewer.signing_in import SigningIn
 from weights.registry import WeightsError
 

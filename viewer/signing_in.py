@@ -16,13 +16,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cases.errors import InputError
-from runs.audit import Event, record_if_possible
-from viewer.addresses import ServedAddresses
-from viewer.case_handlers import demand_form
-from viewer.guard import answer_from_our_page, cookie_name, cookie_of, is_from_elsewhere, own_path
-from viewer.rendering import duration, render
-from viewer.sessions import (
+from access.guard import answer_from_our_page, cookie_name, cookie_of, is_from_elsewhere, own_path
+from access.sessions import (
     LONGEST,
     End,
     Person,
@@ -32,7 +27,12 @@ from viewer.sessions import (
     sign_in_for_request,
     signed_in,
 )
-from viewer.users import Users
+from access.users import Users
+from runs.record.audit import Event, record_if_possible
+from storage.errors import InputError
+from viewer.addresses import ServedAddresses
+from viewer.case_handlers import demand_form
+from viewer.rendering import duration, render
 
 _MAX_FORM = 16_384
 """Bytes of the form of somebody who has not signed in."""

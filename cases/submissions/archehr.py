@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeGuard
 
-from cases.archehr_key import read_archehr_key
-from cases.errors import InputError
+from cases.formats.archehr_key import read_archehr_key
 from cases.load import find_cases, sort_keys
 from cases.records import Case, Gold, InvalidCase
 from cases.submissions.container import open_submission, packed
 from cases.submissions.task import Fault, SetFaults, SubmissionTask, Words
+from storage.errors import InputError
 
 Task = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4"]
 """ArchEHR-QA 2025 (a cited answer), and the subtasks of 2026: 1 question, 2 evidence, 3 answer, 4 links."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from cases.bioasq_json import is_bioasq
 from cases.biomedical import (
     PUBMED,
     QuestionType,
@@ -17,12 +16,13 @@ from cases.biomedical import (
     is_pubmed_address,
     pubmed_address,
 )
-from cases.errors import InputError
-from cases.files import json_bytes, opened
-from cases.json_questions import read_json
+from cases.formats.bioasq_json import is_bioasq
+from cases.formats.json_questions import read_json
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.submissions.task import Fault, Opened, SetFaults, Severity, SubmissionTask, Words, named
+from storage.errors import InputError
+from storage.files import json_bytes, opened
 
 BioasqTask = Literal["bioasq-a", "bioasq-a+", "bioasq-b"]
 """Documents and snippets; answers from documents of one's own; answers from those that experts chose."""

@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from cases.errors import InputError
-from cases.files import json_bytes, whole
 from cases.submissions.task import Fault, Opened, named
+from storage.errors import InputError
+from storage.files import json_bytes, whole
 
 MEMBER = "submission.json"
 MAX_BYTES = 1 << 24

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from cases.errors import InputError
-from cases.files import write_atomically
 from cases.records import Case, InvalidCase
+from storage.errors import InputError
+from storage.files import write_atomically
 
 Severity = Literal["refused", "penalised"]
 """The official scorer raises (no score at all), or says nothing and scores lower than was meant."""

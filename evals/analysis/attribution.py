@@ -13,7 +13,7 @@ from nodes.answer.citations import CitationSettings
 from nodes.core.records import Attribution
 from ranking.attribution import Weights
 from ranking.measures import PrecisionRecallF1, count, macro, micro
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 
 THRESHOLDS = tuple(number / 10 for number in range(1, 10))
 """The paper's."""

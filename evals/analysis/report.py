@@ -28,7 +28,7 @@ from evals.analysis.voted_cases import (
     vote_agreement,
 )
 from evals.scoring.gold import GoldCase, ScoringError
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

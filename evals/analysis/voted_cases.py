@@ -13,8 +13,8 @@ import numpy as np
 from evals.scoring.gold import GoldCase
 from graph.system import node_role
 from nodes.evidence.settings import VoteSettings
-from runs.folder import Line, RunFolder
-from runs.manifest import recorded_recipe
+from runs.record.folder import Line, RunFolder
+from runs.record.manifest import recorded_recipe
 
 
 class LabelledVote(NamedTuple):

@@ -17,7 +17,7 @@ import torch
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import turns
-from ranking.encoders import MINILM, Encoder, encoder_folder, load_encoder
+from ranking.encoding.encoders import MINILM, Encoder, encoder_folder, load_encoder
 from ranking.models.config import ModelConfig
 from ranking.models.fusions import build_model
 from ranking.models.model import EvidenceModel

@@ -24,7 +24,7 @@ from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.live import Tap
 from evals.bench.measuring import scratch_folder
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
-from serving.limits import Limits
+from serving.protocol.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from evals.bench.benchmark import BenchError
 from evals.bench.workload import ready, run_cases
 from graph.recipe import Recipe
-from runs.assemble import Assembly
-from serving import keys
+from runs.execute.assemble import Assembly
 from serving.backends.backend import Backend, CallParameters, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
-from serving.limits import Limits
-from serving.made_up_replies import made_up_text
-from serving.messages import Answer, Message
-from serving.model_name import ModelName, parse_model_name
+from serving.protocol import keys
+from serving.protocol.limits import Limits
+from serving.protocol.made_up_replies import made_up_text
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName, parse_model_name
 
 if TYPE_CHECKING:
     import aiohttp

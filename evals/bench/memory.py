@@ -22,13 +22,13 @@ from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import resident_mb, run_child, scratch_folder
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
-from runs.manifest import BudgetCaps
+from runs.execute.watcher import Progress
 from runs.on_ray.cases import RayCases, cases_on_ray
 from runs.on_ray.cluster import Cluster
 from runs.on_ray.worker import Work
-from runs.watcher import Progress
-from serving.limits import Limits
-from serving.model_name import parse_model_name
+from runs.record.manifest import BudgetCaps
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import parse_model_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from evals.bench.live import (
 from evals.bench.measuring import scratch_folder, turns
 from evals.bench.workload import demo_recipe, invented_cases, write_cases
 from nodes.evidence.reply_forms import label_schema
-from serving.limits import Limits
+from serving.protocol.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.live import Body, Tap
 from evals.bench.measuring import Times, scratch_folder, turns
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
-from serving.limits import Limits
+from serving.protocol.limits import Limits
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

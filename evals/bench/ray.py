@@ -21,11 +21,11 @@ from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import alternating, scratch_folder
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
-from runs.manifest import BudgetCaps, RunError
 from runs.on_ray.cases import RayCases, cases_on_ray
 from runs.on_ray.cluster import Cluster, demand_usable
 from runs.on_ray.worker import Work
-from serving.limits import Limits
+from runs.record.manifest import BudgetCaps, RunError
+from serving.protocol.limits import Limits
 
 ONE, RAY = "one process", "Ray"
 

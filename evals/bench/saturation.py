@@ -17,7 +17,7 @@ from evals.bench.benchmark import Part, Report, Result
 from evals.bench.live import Live, Repeats, elapsed, live_model, read_tokens, replay, warm_up, written_tokens
 from evals.bench.measuring import scratch_folder, turns
 from evals.bench.workload import demo_recipe, write_cases
-from serving.limits import Limits
+from serving.protocol.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

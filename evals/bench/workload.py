@@ -13,24 +13,24 @@ from typing import Any
 
 import httpx
 
+from cases.formats.plain_jsonl import write_jsonl
 from cases.load import packaged_cases
-from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
 from cases.selection import EVERYTHING, Selection
 from cases.texts import plural
 from evals.bench.benchmark import BenchError
 from evals.bench.instant_server import MODEL
 from graph.recipe import Recipe, load_recipe, make_recipe
-from runs.assemble import Assembly, Request, assemble
-from runs.batch import Options, run_batch
-from runs.folder import RunWriter
-from runs.manifest import Manifest
+from runs.execute.assemble import Assembly, Request, assemble
+from runs.execute.batch import Options, run_batch
+from runs.execute.rounds import BatchOptions
+from runs.execute.servers import Servers
+from runs.execute.watcher import Progress, Watcher
 from runs.on_ray.cases import RayCases
-from runs.rounds import BatchOptions
-from runs.servers import Servers
-from runs.watcher import Progress, Watcher
-from serving.limits import Limits
-from serving.model_name import ROLES, ModelName, parse_model_name
+from runs.record.folder import RunWriter
+from runs.record.manifest import Manifest
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import ROLES, ModelName, parse_model_name
 
 SIX_CALLS: dict[str, Any] = {
     "system": "tamu",

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case
 from evals.bioasq.parts import PARTS, Part
 from evals.bioasq.scores import OURS, part_rows, predictions_of_run
 from nodes.core.recipe import RecipeError
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
+from storage.errors import InputError
 
 HEADLINES: Mapping[Part, tuple[str, str]] = {
     "yesno": ("accuracy", "accuracy of yes and no"),

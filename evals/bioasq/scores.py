@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cases.bioasq_json import QUESTION_TYPES
 from cases.biomedical import QuestionType, Snippet
+from cases.formats.bioasq_json import QUESTION_TYPES
 from cases.load import find_cases
 from cases.records import Case
 from cases.submissions.bioasq import BioasqPrediction, BioasqTask, read_answers
@@ -20,8 +20,8 @@ from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import Floats
 from graph.system import find_system
 from nodes.retrieval.document_settings import DocumentSettings
-from runs.folder import Line, RunFolder
-from runs.manifest import recorded_recipe, recorded_source
+from runs.record.folder import Line, RunFolder
+from runs.record.manifest import recorded_recipe, recorded_source
 
 Group = Literal["all"] | QuestionType
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.texts import plural
-from cases.url_names import name_of
 from evals.calibration.errors import CalibrationError
 from graph.note_resources import EvidenceRanker, PoolRecipe, open_pool
 from graph.recipe import load_recipe, override
@@ -29,12 +28,13 @@ from nodes.evidence.rule import DIGITS, judge, log_odds
 from nodes.evidence.settings import EvidenceSettings
 from nodes.question.adopt_patient_question import patient_question
 from ranking.cutoffs import select
-from ranking.load import gives_logits
 from ranking.prefixes import Floats
-from ranking.ranker import Ranker
-from runs.folder import Line, RunFolder
-from runs.manifest import Manifest, recorded_recipe, recorded_source
-from runs.recorded import recorded_places
+from ranking.rankers.load import gives_logits
+from ranking.rankers.ranker import Ranker
+from runs.fork.recorded import recorded_places
+from runs.record.folder import Line, RunFolder
+from runs.record.manifest import Manifest, recorded_recipe, recorded_source
+from storage.url_names import name_of
 
 Labels = NDArray[np.bool_]
 Advance = Callable[[int, int], None]

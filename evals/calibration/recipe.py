@@ -8,14 +8,14 @@ from typing import Any
 
 import yaml
 
-from cases.files import write_atomically
 from evals.calibration.calibrate import Calibration
 from evals.pages.tables import Format
 from graph.recipe import make_recipe
 from graph.system import find_system
 from nodes.core.recipe import set_values
 from nodes.evidence.calibration import Bound, CalibrationSettings
-from runs.calibration import shaped_by
+from runs.execute.calibration import shaped_by
+from storage.files import write_atomically
 
 _F1 = Format(3)
 

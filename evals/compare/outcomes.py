@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from graph.recipe import differing_fields
-from runs.folder import Line, RunFolder
-from runs.manifest import Manifest
-from serving.model_name import recorded_name
+from runs.record.folder import Line, RunFolder
+from runs.record.manifest import Manifest
+from serving.protocol.model_name import recorded_name
 
 Route = tuple[str, ...]
 """Steps `node -> node` in order; a step that a fan-out takes several times at once stands once."""

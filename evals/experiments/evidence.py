@@ -21,7 +21,7 @@ from evals.statistics.bootstrap import Interval, paired_bootstrap
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Ratio
 from evals.statistics.sign_flip import holm, swap_test
 from ranking.measures import average_precision_of_scores
-from runs.folder import Line, RunFolder
+from runs.record.folder import Line, RunFolder
 
 ALL_SENTENCES = "all sentences"
 """The baseline that asks no model: all sentences of the note, in its order."""

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cases.files import write_atomically
-from cases.json_lines import json_lines_named
+from cases.formats.json_lines import json_lines_named
 from evals.experiments.definition import BASELINES, Experiment
 from evals.experiments.errors import ExperimentError
-from ranking.bm25 import Bm25Ranker
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256, split
-from ranking.logistic import fit_logistic
 from ranking.noise import NoiseSettings, add_noise
-from ranking.ranker import Ranker, Scores
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.logistic import fit_logistic
+from ranking.rankers.ranker import Ranker, Scores
 from ranking.readers.evidence_inference import PROMPTS, EvidenceInferenceOptions
 from ranking.readers.load import load_examples
 from ranking.training.recipe import TrainingRecipe, load_training_recipe, override
-from runs.watcher import Watcher
+from runs.execute.watcher import Watcher
+from storage.files import write_atomically
 from weights.registry import WeightsError
 
 if TYPE_CHECKING:
@@ -247,8 +247,8 @@ def _train_and_score(
 def _ranker(one: PlannedRanker, plan: RankerPlan, watcher: _Epochs, stopping: Callable[[], bool]) -> Ranker:
     if one.recipe is None:
         return Bm25Ranker() if one.baseline == "bm25" else fit_logistic(plan.train)
-    from ranking.checkpoint import MANIFEST
-    from ranking.neural import NeuralRanker
+    from ranking.rankers.checkpoint import MANIFEST
+    from ranking.rankers.neural import NeuralRanker
     from ranking.training.job import WORKPLACE, TrainingData, TrainingJob
     from ranking.training.train import train
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cases.files import write_atomically
 from cases.submissions.archehr import Prediction
 from cases.texts import plural
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
@@ -25,7 +24,8 @@ from evals.scoring.measures import TaskScores
 from evals.scoring.score import score
 from evals.scoring.scored_tasks import score_predictions
 from evals.scoring.tasks import TASKS
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
+from storage.files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cases.files import json_bytes, write_atomically
 from cases.load import find_cases
 from cases.selection import Selection
 from evals.experiments.definition import Experiment
@@ -20,14 +19,15 @@ from graph.recipe import Recipe, RecipeError, load_recipe, override
 from graph.resource import used_places
 from graph.system import find_system
 from nodes.evidence.settings import VoteSettings
-from runs.assemble import Request
-from runs.batch import Options
-from runs.folder import CALLS, MANIFEST, RunFolder
-from runs.servers import Servers
-from runs.sessions import resume, start
-from runs.watcher import Watcher
-from serving.journal import Journal
-from serving.model_name import assign_roles
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.servers import Servers
+from runs.execute.sessions import resume, start
+from runs.execute.watcher import Watcher
+from runs.record.folder import CALLS, MANIFEST, RunFolder
+from serving.journal.journal import Journal
+from serving.protocol.model_name import assign_roles
+from storage.files import json_bytes, write_atomically
 
 PLAN = "experiment.json"
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cases.files import write_atomically
 from evals.frames.tables import NamedRun
 from ranking.measures import Counts, count, micro, scores
-from runs.folder import Line
+from runs.record.folder import Line
+from storage.files import write_atomically
 
 _VERSION = 2
 _SCORER = "strict_f1"

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cases.errors import InputError
 from evals.analysis.voted_cases import LabelledVote, votes_of_pass
 from evals.pages.tables import no_formula
 from evals.scoring.gold import GoldCase
-from runs.folder import Line, RunFolder
+from runs.record.folder import Line, RunFolder
+from storage.errors import InputError
 
 Row = dict[str, Any]
 

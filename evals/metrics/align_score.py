@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cases.errors import InputError
 from evals.metrics.text_metric import (
     TEXT_TASKS,
     Loaded,
@@ -24,6 +23,7 @@ from evals.metrics.text_metric import (
     loading,
     missing_packages,
 )
+from storage.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cases.errors import InputError
 from evals.metrics.text_metric import (
     TEXT_TASKS,
     Loaded,
@@ -23,6 +22,7 @@ from evals.metrics.text_metric import (
     loading,
     missing_packages,
 )
+from storage.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor

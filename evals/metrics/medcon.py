@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from cases.errors import InputError
-from cases.files import opened
 from evals.metrics.text_metric import (
     TEXT_TASKS,
     Loaded,
@@ -24,6 +22,8 @@ from evals.metrics.text_metric import (
     is_installed,
 )
 from ranking.measures import f1_of_rates
+from storage.errors import InputError
+from storage.files import opened
 
 OWN_TERMS = "medcon_own_terms"
 """Name of MEDCON over a user's list of terms, whose numbers are not those of MEDCON."""

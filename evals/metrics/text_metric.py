@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from cases.errors import InputError
-from cases.files import opened
 from cases.submissions.archehr import Task
+from storage.errors import InputError
+from storage.files import opened
 
 TEXT_TASKS: tuple[Task, ...] = ("2025", "2026-1", "2026-3")
 ANSWER_TASKS: tuple[Task, ...] = ("2025", "2026-3")

@@ -18,17 +18,17 @@ from evals.scoring.gold import predictions
 from evals.scoring.measures import TaskScores
 from evals.scoring.score import score
 from graph.resource import used_places
-from runs.assemble import Request
-from runs.batch import Options
-from runs.dry_run import dry_run
-from runs.folder import CALLS, RunFolder
-from runs.manifest import BudgetCaps
-from runs.servers import Servers
-from runs.watcher import Progress, Watcher
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import ModelName, Role
-from serving.policy import HeldPolicy
+from runs.estimate.dry_run import dry_run
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.servers import Servers
+from runs.execute.watcher import Progress, Watcher
+from runs.record.folder import CALLS, RunFolder
+from runs.record.manifest import BudgetCaps
+from serving.journal.journal import Journal
+from serving.policy.policy import HeldPolicy
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import ModelName, Role
 
 HEADLINE = "strict_micro_f1"
 _REHEARSED = 12

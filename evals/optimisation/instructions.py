@@ -23,16 +23,16 @@ from typing import Any
 
 import yaml
 
-from cases.files import write_atomically
 from cases.records import Case
 from prompts import Prompt
 from prompts.loader import PromptFile, Turn
 from prompts.versions import find_sources
-from serving.ask import Ask, Reply
-from serving.client import ModelClient
-from serving.errors import InvalidReply
-from serving.messages import Message, max_prompt_tokens
-from serving.reply import ReplyFormat
+from serving.protocol.ask import Ask, Reply
+from serving.protocol.errors import InvalidReply
+from serving.protocol.messages import Message, max_prompt_tokens
+from serving.protocol.reply import ReplyFormat
+from serving.requests.client import ModelClient
+from storage.files import write_atomically
 
 DESCRIPTION = (
     "Decide of each numbered sentence of a clinical note whether the answer to a clinician's question needs"

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cases.files import json_bytes, write_atomically
 from cases.scans import keep_scans_of_parts
 from cases.texts import plural
 from evals.optimisation.candidates import CandidateRuns, Wanted
@@ -20,14 +19,15 @@ from evals.optimisation.split import CaseFiles, Split
 from graph.note_resources import PoolRecipe, open_pool
 from prompts import load_prompts
 from retrieval.pools.pool import DemonstrationPool
-from runs.assemble import connect_roles
-from runs.folder import CALLS
-from runs.servers import Servers
-from runs.watcher import Watcher
-from serving.ask import Ask
-from serving.budget import Budget, BudgetSpent, Spend
-from serving.client import ModelClient
-from serving.journal import Journal
+from runs.execute.assemble import connect_roles
+from runs.execute.servers import Servers
+from runs.execute.watcher import Watcher
+from runs.record.folder import CALLS
+from serving.journal.journal import Journal
+from serving.protocol.ask import Ask
+from serving.protocol.budget import Budget, BudgetSpent, Spend
+from serving.requests.client import ModelClient
+from storage.files import json_bytes, write_atomically
 
 PLAN = "optimise.json"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from cases.files import json_bytes, write_atomically
 from cases.texts import plural
 from evals.compare.differences import MetricDifference, Settings, compare_scores
 from evals.optimisation.candidates import HEADLINE
@@ -17,6 +16,7 @@ from evals.optimisation.search import Ended
 from evals.pages.page import FEW_CASES, render_page
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, interval_plot, legend_above
 from evals.pages.tables import NO_VALUE, SHARES, Cell, Column, Table, interval_object, markdown, p_text
+from storage.files import json_bytes, write_atomically
 
 NO_GAIN = "no gain shown"
 SIGNIFICANT = 0.05

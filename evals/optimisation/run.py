@@ -23,12 +23,12 @@ from evals.pages.tables import SHARES
 from evals.scoring.measures import TaskScores
 from graph.recipe import RecipeError
 from prompts import PromptError
-from runs.servers import Servers
-from runs.watcher import Watcher
+from runs.execute.servers import Servers
+from runs.execute.watcher import Watcher
 from serving.backends import demand_allowed
-from serving.errors import ModelError
-from serving.gate import hold_for, take_cases
-from serving.policy import keep_beside
+from serving.policy.gate import hold_for, take_cases
+from serving.policy.policy import keep_beside
+from serving.protocol.errors import ModelError
 
 EndedBy = Literal["trials", "space", "budget", "stop"]
 """What ended the search: as many trials as were asked for, no candidate left, the budget, or a signal."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cases.errors import InputError
+from cases.formats.plain_jsonl import write_jsonl
 from cases.load import find_cases
-from cases.plain_jsonl import write_jsonl
 from cases.records import Case
 from cases.texts import hash_order, plural
-from cases.url_names import name_of
 from evals.optimisation.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
 from retrieval.pools.compared import fingerprint
+from storage.errors import InputError
+from storage.url_names import name_of
 
 FEWEST = 4
 """Cases of each part. With fewer, one case decides, and an interval says nothing."""

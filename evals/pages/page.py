@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cases.files import write_atomically
 from cases.texts import plural, printable
+from storage.files import write_atomically
 
 if TYPE_CHECKING:
     from jinja2 import Environment

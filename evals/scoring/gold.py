@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cases.archehr_key import read_archehr_key
-from cases.errors import InputError
+from cases.formats.archehr_key import read_archehr_key
 from cases.load import CaseSource, find_cases, sort_keys
 from cases.records import Case, Gold, Intent, Label
 from cases.selection import parse_case_ids
 from cases.submissions.archehr import CitedSentence, Prediction
-from runs.folder import Line, RunFolder
-from runs.manifest import recorded_source
+from runs.record.folder import Line, RunFolder
+from runs.record.manifest import recorded_source
+from storage.errors import InputError
 
 Labels = Mapping[str, Label]
 """The key's label of each sentence of a case."""

@@ -28,7 +28,7 @@ from evals.scoring.score import gold_for, score
 from evals.scoring.tasks import TASKS
 from evals.statistics.bootstrap import Interval, intervals_of
 from graph.system import find_system
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 
 _SOURCE_OF_LABELS = "label_source"
 """A result of runs that label notes from their answers."""

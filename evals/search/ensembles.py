@@ -7,12 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cases.errors import InputError
 from evals.search.questions import JudgedQuestion, Part, questions_of
 from evals.search.rankings import Rankings
 from evals.search.retrievers import Scored
 from evals.statistics.case_totals import Floats
-from ranking.ensembles import JudgedRankings, Ranking, RankToScore, Weights, tune_weights, weighted_scores
+from ranking.rankers.ensembles import (
+    JudgedRankings,
+    Ranking,
+    RankToScore,
+    Weights,
+    tune_weights,
+    weighted_scores,
+)
+from storage.errors import InputError
 
 RERANKER_SCORE: RankToScore = "minmax"
 RETRIEVER_SCORE: RankToScore = "linear"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cases.errors import InputError
-from cases.files import write_atomically
 from evals.search.ensembles import Split
 from evals.search.questions import JudgedQuestion, Part, load_questions
 from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
 from evals.search.report import SearchReport, ensemble_table, reranking_table, retrieval_table
 from evals.search.retrievers import RetrieverName, Retrievers, Scored
-from ranking.load import examples_learned, load_ranker
+from ranking.rankers.load import examples_learned, load_ranker
+from storage.errors import InputError
+from storage.files import write_atomically
 
 QRELS = "qrels.txt"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -17,13 +17,13 @@ from pydantic import AfterValidator, BaseModel
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from cases.errors import InputError
-from cases.json_border import Identifier, Line, not_empty
-from cases.json_lines import UsedIds, read_json_lines
+from cases.formats.json_border import Identifier, Line, not_empty
+from cases.formats.json_lines import UsedIds, read_json_lines
 from cases.load import find_cases
 from cases.records import InvalidCase
 from cases.texts import hash_order, plural
-from serving.gate import hold_for
+from serving.policy.gate import hold_for
+from storage.errors import InputError
 
 _JSON_LINES = (".jsonl", ".jsonl.gz")
 _PART = re.compile(r"([1-9]\d*)/([1-9]\d*)")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from cases.errors import InputError
-from cases.files import json_bytes
 from evals.search.questions import JudgedQuestion
 from evals.search.retrievers import RetrieverName, Retrievers, Scored
-from ranking.ranker import Ranker
+from ranking.rankers.ranker import Ranker
+from storage.errors import InputError
+from storage.files import json_bytes
 
 Report = Callable[[int], None]
 Reranked = dict[tuple[str, int], list[list[Scored]]]

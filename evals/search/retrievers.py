@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from cases.errors import InputError
 from nodes.retrieval.document_texts import passage
-from ranking.ensembles import RRF_K, reciprocal_rank_fusion
+from ranking.rankers.ensembles import RRF_K, reciprocal_rank_fusion
 from retrieval.corpus.corpus import Corpus
 from retrieval.protocols import DenseIndex, Hit
-from serving.gate import hold_for
+from serving.policy.gate import hold_for
+from storage.errors import InputError
 
 RetrieverName = Literal["words", "dense", "hybrid"]
 

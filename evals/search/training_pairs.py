@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cases.files import write_atomically
 from evals.search.questions import JudgedQuestion
 from evals.search.retrievers import RetrieverName, Retrievers
 from ranking.measures import recall
+from storage.files import write_atomically
 
 Line = dict[str, object]
 

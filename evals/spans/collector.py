@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlsplit
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from cases.files import write_atomically
 from evals.spans.of_run import resource, traces
 from evals.spans.otlp import Span, SpanExportError, json_lines
-from runs.folder import RunFolder
-from serving.addresses import redacted, redirect_fault
-from serving.gate import demand, demand_host
+from runs.record.folder import RunFolder
+from serving.policy.gate import demand, demand_host
+from serving.protocol.addresses import redacted, redirect_fault
+from storage.files import write_atomically
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

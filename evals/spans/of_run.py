@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 from evals.spans.otlp import Attributes, Span, Value, run_id, span_id, trace_id
 from graph.system import find_node
-from runs.folder import CALLS, Line, RunFolder
-from runs.manifest import Manifest
-from runs.without_text import because_without_text, error_type, facts_without_text
-from serving.journal import Journal
-from serving.messages import Message
-from serving.model_name import recorded_name
+from runs.record.folder import CALLS, Line, RunFolder
+from runs.record.manifest import Manifest
+from runs.record.without_text import because_without_text, error_type, facts_without_text
+from serving.journal.journal import Journal
+from serving.protocol.messages import Message
+from serving.protocol.model_name import recorded_name
 
 _END = "__end__"
 _INVALID_REPLY = "invalid_output"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from runs.manifest import Manifest
+from runs.record.manifest import Manifest
 
 Value = str | bool | int | float | list[str]
 Attributes = Mapping[str, Value]

@@ -20,8 +20,8 @@ from nodes.reading.settings import ReadingSettings, VerdictSettings
 from nodes.reading.verdict_votes import majority, weigh
 from nodes.retrieval.document_records import EvidencePassage
 from ranking.measures import PARTS, Part
-from runs.folder import RunFolder
-from runs.manifest import recorded_recipe, recorded_source
+from runs.record.folder import RunFolder
+from runs.record.manifest import recorded_recipe, recorded_source
 
 Classes = Literal[2, 3]
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cases.errors import InputError
-from cases.files import opened
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.texts import plural
 from evals.pages.page import render_page
 from ranking.verify import Evidence, Verification
-from runs.folder import RunFolder
-from runs.manifest import recorded_cases
+from runs.record.folder import RunFolder
+from runs.record.manifest import recorded_cases
+from storage.errors import InputError
+from storage.files import opened
 
 STANDARD_INPUT = "-"
 _CASE_FILES = (".xml", ".jsonl")

@@ -8,10 +8,10 @@ from typing import Any
 
 from cases.records import Case
 from evals.verification.report import Source, answer_and_note
-from ranking.ranker import Ranker
+from ranking.rankers.ranker import Ranker
 from ranking.verify import Support, verify
-from runs.folder import RunFolder
-from runs.manifest import recorded_cases
+from runs.record.folder import RunFolder
+from runs.record.manifest import recorded_cases
 
 _SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
 

@@ -42,10 +42,10 @@ from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
 from prompts import Contract
 from retrieval.pools.compared import answer_text
 from retrieval.pools.pool import DemonstrationPool
-from serving.ask import Ask, Failure
-from serving.errors import InvalidReply
-from serving.messages import Message
-from serving.reply import ReplyFormat, first_json_object
+from serving.protocol.ask import Ask, Failure
+from serving.protocol.errors import InvalidReply
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat, first_json_object
 
 ALIGNMENT_REPLY = "alignment"
 """Name of the reply's format."""

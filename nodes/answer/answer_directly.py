@@ -52,8 +52,8 @@ from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
 from prompts import Contract
 from retrieval.pools.compared import answer_text
 from retrieval.pools.pool import DemonstrationPool
-from serving.messages import Message
-from serving.reply import CITED_TEXT, ReplyFormat, free_text
+from serving.protocol.messages import Message
+from serving.protocol.reply import CITED_TEXT, ReplyFormat, free_text
 
 # A cut reply is held to its rules like any other.
 _REPLY = ReplyFormat(name=CITED_TEXT, schema=None, parse=free_text, may_be_cut=True)

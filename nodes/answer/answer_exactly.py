@@ -33,8 +33,8 @@ from nodes.core.records import Decision, decision
 from nodes.retrieval.document_records import ChosenSnippet, ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
-from serving.ask import Ask, CallRecord, Failure, Reply
-from serving.errors import CallError
+from serving.protocol.ask import Ask, CallRecord, Failure, Reply
+from serving.protocol.errors import CallError
 
 
 class AnswerExactlyInput(TypedDict):

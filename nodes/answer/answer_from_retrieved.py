@@ -22,9 +22,9 @@ from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Retrieved, decision
 from nodes.core.wording import CASE_VARIABLES, one_line
 from prompts import Contract
-from serving.ask import Failure
-from serving.messages import Message
-from serving.reply import ReplyFormat, free_text
+from serving.protocol.ask import Failure
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat, free_text
 
 _NOTHING = "(none)"
 

@@ -35,7 +35,7 @@ from nodes.core.written_text import Rules, WrittenText, write_text
 from nodes.retrieval.document_records import ChosenSnippet
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
-from serving.reply import ReplyFormat, free_text
+from serving.protocol.reply import ReplyFormat, free_text
 
 IDEAL_REPLY = "ideal_answer"
 """Name of the reply's format."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cases.biomedical import QuestionType
-from serving.errors import InvalidReply
-from serving.reply import ReplyFormat, first_json_object
+from serving.protocol.errors import InvalidReply
+from serving.protocol.reply import ReplyFormat, first_json_object
 
 EXACT_REPLY = "exact_answer"
 """Name of the reply's format."""

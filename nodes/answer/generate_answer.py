@@ -20,9 +20,9 @@ from nodes.core.records import Decision, Shown, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, id_list, one_line
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
-from serving.ask import Failure
-from serving.messages import Message
-from serving.reply import ReplyFormat, free_text
+from serving.protocol.ask import Failure
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat, free_text
 
 _LIMITS = frozenset({"max_words", "min_sentences", "max_sentences"})
 

@@ -16,8 +16,8 @@ from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.citations import attributes
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, made_up_sentences
-from serving.made_up_replies import numbered_ids
-from serving.reply import CITED_TEXT
+from serving.protocol.made_up_replies import numbered_ids
+from serving.protocol.reply import CITED_TEXT
 
 _CITED_SENTENCES = 2
 """Note sentences for each sentence of a made-up answer; 2.0 on average in the packaged cases."""

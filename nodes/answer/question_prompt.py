@@ -18,8 +18,8 @@ from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt, fit_sentences
 from nodes.core.wording import one_line
-from serving.messages import Message
-from serving.model_name import Role
+from serving.protocol.messages import Message
+from serving.protocol.model_name import Role
 
 ANSWERED_QUESTIONS: Tool[Mapping[QuestionType, Sequence[Case]]] = Tool("answered_questions")
 """Answered questions that prompts may show, by type."""

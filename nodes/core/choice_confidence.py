@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from serving.messages import TokenLogprob
+from serving.protocol.messages import TokenLogprob
 
 
 def token_at(tokens: Sequence[TokenLogprob], position: int) -> tuple[TokenLogprob, str]:

@@ -11,12 +11,12 @@ from typing_extensions import TypeVar
 from cases.records import Case
 from nodes.core.recipe import AnySection, Recipe
 from prompts import PromptSet, Variables
-from ranking.vectors import TextVectors
-from serving.ask import Ask, Failure, Reply
-from serving.client import ModelClient
-from serving.messages import Message
-from serving.model_name import Role
-from serving.reply import ReplyFormat
+from ranking.encoding.vectors import TextVectors
+from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.messages import Message
+from serving.protocol.model_name import Role
+from serving.protocol.reply import ReplyFormat
+from serving.requests.client import ModelClient
 
 T = TypeVar("T")
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe, default=Recipe, covariant=True)

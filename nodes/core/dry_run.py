@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from nodes.core.recipe import Recipe
 from nodes.core.written_text import WritingSettings
-from serving.messages import Message
-from serving.reply import JsonSchema
+from serving.protocol.messages import Message
+from serving.protocol.reply import JsonSchema
 
 WORDS_SHARE = 0.8
 """Words of an answer or a question as a share of the recipe's limit: models stay below it."""

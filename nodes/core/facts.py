@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from serving.errors import ERROR_CLASSES
+from serving.protocol.errors import ERROR_CLASSES
 
 Facts = Mapping[str, Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serving.ask import CallRecord, Failure
 from serving.batches.pending import CallPending
-from serving.budget import BudgetSpent
-from serving.errors import CallError, ErrorClass
-from serving.journal import JournalError
+from serving.journal.journal import JournalError
+from serving.protocol.ask import CallRecord, Failure
+from serving.protocol.budget import BudgetSpent
+from serving.protocol.errors import CallError, ErrorClass
 
 
 class NodeFailure(Exception):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nodes.core.failure import NodeFailure
-from serving.client import ModelClient
-from serving.messages import Message
-from serving.model_name import Role
+from serving.protocol.messages import Message
+from serving.protocol.model_name import Role
+from serving.requests.client import ModelClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from nodes.core.dry_run import CorrectedReply, MadeUp
 from nodes.core.facts import Fact, Facts, Row
 from nodes.core.recipe import Recipe, RecipeSection
 from prompts import Contract, PromptSet
-from serving.model_name import Role
+from serving.protocol.model_name import Role
 
 NodeRole = Literal["votes", "reflection", "ranker_vote", "vote_count"]
 """The part that a node has in a vote, for those who read votes out of traces."""

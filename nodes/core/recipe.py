@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from cases.definitions import Section, values_sha256
-from serving.model_name import ROLES, Role
-from serving.thinking import Effort
+from serving.protocol.model_name import ROLES, Role
+from serving.protocol.thinking import Effort
 
 AnySection = TypeVar("AnySection", bound="RecipeSection")
 

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 from nodes.core.context import AskSettings, Context
 from nodes.core.failure import NodeFailure
-from serving.ask import Ask, CallRecord, Failure
-from serving.messages import Message
-from serving.reply import ReplyFormat
+from serving.protocol.ask import Ask, CallRecord, Failure
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat
 
 
 class WritingSettings(AskSettings, Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from nodes.core.choice_confidence import choice_shares
-from serving.messages import TokenLogprob
+from serving.protocol.messages import TokenLogprob
 
 _ESSENTIAL, _NOT_ESSENTIAL = "essential", "not-essential"
 _STRING = r'"(?:[^"\\]|\\.)*"'

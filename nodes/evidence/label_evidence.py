@@ -28,8 +28,8 @@ from nodes.retrieval.demonstration_search import POOL
 from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
 from prompts import Contract, PromptSet
 from retrieval.pools.pool import DemonstrationPool
-from serving.messages import Message
-from serving.model_name import Role
+from serving.protocol.messages import Message
+from serving.protocol.model_name import Role
 
 
 class LabelEvidenceInput(TypedDict):

@@ -20,7 +20,7 @@ from nodes.evidence.reply_forms import REPLY_FORMS
 from nodes.evidence.settings import VoteSettings
 from nodes.evidence.voting import ask_for_votes, vote_tokens
 from prompts import Contract
-from serving.messages import Message
+from serving.protocol.messages import Message
 
 
 class LabelFromAnswerInput(TypedDict):

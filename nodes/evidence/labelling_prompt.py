@@ -10,7 +10,7 @@ from nodes.core.wording import case_variables
 from nodes.evidence.reply_forms import REPLY_FORMS, ReplyForm
 from nodes.evidence.settings import VoteSettings
 from nodes.retrieval.demonstration_search import POOL
-from serving.messages import Message
+from serving.protocol.messages import Message
 
 
 def labelling_prompt(

@@ -27,10 +27,10 @@ from nodes.core.wording import case_variables, one_line
 from nodes.evidence.settings import EvidenceSettings
 from prompts import Contract, Prompt
 from ranking.cutoffs import select
-from serving.ask import Ask, CallRecord, Failure, Reply
-from serving.errors import CallError
-from serving.messages import Message
-from serving.reply import ReplyFormat
+from serving.protocol.ask import Ask, CallRecord, Failure, Reply
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat
 
 YES, NO = "Yes", "No"
 

@@ -17,7 +17,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
 from nodes.evidence.settings import EvidenceSettings
 from ranking.cutoffs import Cutoff, select
-from ranking.ranker import Ranked, Ranker, Scores
+from ranking.rankers.ranker import Ranked, Ranker, Scores
 
 RANKER: Tool[Ranker] = Tool("ranker")
 """Scores the sentences of a note."""

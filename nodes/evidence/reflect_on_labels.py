@@ -17,9 +17,9 @@ from nodes.evidence.reply_forms import REPLY_FORMS, lacks_reply_form, read_vote
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
-from serving.ask import Ask, Failure, Reply
-from serving.errors import CallError
-from serving.messages import Message
+from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Message
 
 
 class ReflectOnLabelsInput(TypedDict):

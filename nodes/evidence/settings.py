@@ -12,7 +12,7 @@ from nodes.core.recipe import RecipeSection
 from nodes.core.records import ReplyFormName
 from nodes.evidence.rule import EvidenceRule
 from ranking.cutoffs import Cutoff, FixedThreshold
-from ranking.load import gives_logits
+from ranking.rankers.load import gives_logits
 
 MAX_VOTES = 101
 

@@ -13,9 +13,9 @@ from nodes.core.failure import NodeFailure
 from nodes.core.records import Vote
 from nodes.evidence.reply_forms import REPLY_FORMS, read_vote
 from nodes.evidence.settings import VoteSettings
-from serving.ask import Ask, CallRecord, Failure, Reply
-from serving.errors import CallError
-from serving.messages import Message
+from serving.protocol.ask import Ask, CallRecord, Failure, Reply
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from nodes.question.adopt_patient_question import NO_QUESTION
 from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
 from prompts import Contract
 from retrieval.pools.pool import DemonstrationPool
-from serving.messages import Message
-from serving.reply import ReplyFormat, free_text
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat, free_text
 
 _LABEL = re.compile(r"(?:the )?(?:clinician(?:['\u2019]s)? )?question(?:\*\*)?:", re.IGNORECASE)
 _AROUND = " \n\"'`*\u201c\u201d\u2018\u2019"

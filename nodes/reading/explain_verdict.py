@@ -24,9 +24,9 @@ from nodes.core.wording import one_line
 from nodes.reading.settings import VerdictSettings
 from nodes.retrieval.document_records import EvidencePassage
 from prompts import Contract
-from serving.ask import Failure
-from serving.messages import Message
-from serving.reply import ReplyFormat, free_text
+from serving.protocol.ask import Failure
+from serving.protocol.messages import Message
+from serving.protocol.reply import ReplyFormat, free_text
 
 _BRACKETS = re.compile(r"[ \t]*\[\s*(\w+(?:\s*[,;]\s*\w+)*)\s*\]")
 _BETWEEN = re.compile(r"\s*[,;]\s*")

@@ -28,11 +28,11 @@ from nodes.reading.settings import ReadingSettings
 from nodes.reading.verdict_votes import READINGS
 from nodes.retrieval.document_records import Passage, PassageReading, Reading
 from prompts import Contract
-from ranking.entailment import EntailmentModel
-from serving.ask import Ask, CallRecord, Failure, Reply
-from serving.errors import CallError, InvalidReply
-from serving.messages import TokenLogprob
-from serving.reply import ReplyFormat, first_json_object
+from ranking.rankers.entailment import EntailmentModel
+from serving.protocol.ask import Ask, CallRecord, Failure, Reply
+from serving.protocol.errors import CallError, InvalidReply
+from serving.protocol.messages import TokenLogprob
+from serving.protocol.reply import ReplyFormat, first_json_object
 
 _FIELD = "reading"
 _SAID = re.compile(rf'"{_FIELD}"\s*:\s*"({"|".join(READINGS)})"')

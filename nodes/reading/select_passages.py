@@ -17,7 +17,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import ReadingSettings, TopjOrder
 from nodes.retrieval.document_records import FoundDocument, Passage
-from ranking.vectors import TextVectors
+from ranking.encoding.vectors import TextVectors
 
 SENTENCES_OF_A_DOCUMENT = 3
 """Of `top3`, as in the released code."""

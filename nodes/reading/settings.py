@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from nodes.core.recipe import RecipeSection
 from nodes.retrieval.study_strength import Strength
-from ranking.entailment import InputForm
+from ranking.rankers.entailment import InputForm
 
 LLM = "llm"
 """The reader that is a language model; every other name is the folder of a model of entailment."""

@@ -18,7 +18,7 @@ from nodes.core.records import Decision, decision
 from nodes.retrieval.document_records import RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import DOCUMENT_RANKING, ranked
-from ranking.ensembles import Ranking, nominate, weighted_scores
+from ranking.rankers.ensembles import Ranking, nominate, weighted_scores
 
 
 class CombineRankingsInput(TypedDict):

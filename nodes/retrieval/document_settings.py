@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from nodes.core.recipe import RecipeSection
-from ranking.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
+from ranking.rankers.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
 
 Phase = Literal["a", "b", "both"]
 RankToScore = Literal["linear", "reciprocal", "rrf", "minmax"]

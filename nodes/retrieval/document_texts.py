@@ -9,7 +9,7 @@ from nodes.core.context import Tool
 from nodes.core.facts import Fact, Facts, Row
 from nodes.core.wording import one_line
 from nodes.retrieval.document_records import FoundDocument, RankedDocument
-from ranking.ranker import Ranker
+from ranking.rankers.ranker import Ranker
 from retrieval.protocols import DenseIndex
 from retrieval.protocols import SearchableCorpus as Corpus
 

@@ -29,7 +29,7 @@ from nodes.retrieval.document_texts import (
     found_document,
     of_documents,
 )
-from ranking.ensembles import Fused, reciprocal_rank_fusion
+from ranking.rankers.ensembles import Fused, reciprocal_rank_fusion
 from retrieval.protocols import DocumentCollection, Hit
 
 Retriever = Literal["dense", "words"]

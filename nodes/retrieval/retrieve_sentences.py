@@ -20,11 +20,11 @@ from nodes.core.recipe import RecipeSection
 from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, same_evidence
 from nodes.evidence.rank_evidence import CUT_BY_RANKER
 from ranking.cutoffs import Cutoff, Surprise, select
-from ranking.load import gives_logits
 from ranking.prefixes import Floats, ranking_order
-from ranking.prepared import Preparation, Query, preparation, retrieval_query
-from ranking.ranker import Ranker
-from ranking.similarity import SIMILARITY
+from ranking.rankers.load import gives_logits
+from ranking.rankers.prepared import Preparation, Query, preparation, retrieval_query
+from ranking.rankers.ranker import Ranker
+from ranking.rankers.similarity import SIMILARITY
 
 RETRIEVER: Tool[Ranker] = Tool("retriever")
 """Finds sentences of the note."""

@@ -24,7 +24,7 @@ from nodes.retrieval.adopt_snippets import NO_SNIPPETS, SNIPPET_COUNT, without_t
 from nodes.retrieval.document_records import ChosenSnippet, FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import DOCUMENT_RERANKER, SCORE_DIGITS
-from ranking.bm25 import Bm25Ranker
+from ranking.rankers.bm25 import Bm25Ranker
 
 
 class PlacedSentence(NamedTuple):

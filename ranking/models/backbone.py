@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ranking.encoders import Encoder
+from ranking.encoding.encoders import Encoder
 from ranking.models.config import Pooling
 from ranking.models.tokens import Row, read_layout
 

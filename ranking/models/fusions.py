@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from ranking.encoders import Encoder
+from ranking.encoding.encoders import Encoder
 from ranking.models.backbone import Backbone, chunks, in_order, pool
 from ranking.models.config import Fusion, ModelConfig
 from ranking.models.head import Head, TransformerLayer

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from cases.definitions import Section
-from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from ranking.examples import Example
-from ranking.prepared import QueryMode, retrieval_query
+from ranking.rankers.prepared import QueryMode, retrieval_query
+from storage.errors import InputError
 
 
 class ArchehrOptions(Section):

@@ -14,11 +14,11 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, Field
 
 from cases.definitions import Section
-from cases.errors import InputError
-from cases.json_border import Identifier, Line, not_empty
-from cases.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
+from cases.formats.json_border import Identifier, Line, not_empty
+from cases.formats.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
 from cases.texts import one_line
 from ranking.examples import Example
+from storage.errors import InputError
 
 _HEADING = re.compile(
     r"^[^\n]{0,40}?(?P<part>TITLE|ABSTRACT|BODY)(?:\.(?P<name>[^\n]*?))?:{1,2}[ \t]*$", re.MULTILINE

@@ -11,9 +11,8 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from cases.definitions import Section
-from cases.errors import InputError
-from cases.json_border import Identifier, Line, not_empty
-from cases.json_lines import JsonLine, json_lines_named, read_json_lines
+from cases.formats.json_border import Identifier, Line, not_empty
+from cases.formats.json_lines import JsonLine, json_lines_named, read_json_lines
 from cases.records import LabelSource
 from cases.texts import plural
 from ranking.examples import Example
@@ -25,6 +24,7 @@ from ranking.readers.evidence_inference import (
     read_evidence_inference,
 )
 from ranking.readers.scifact import CLAIMS, CORPUS, ScifactOptions, read_scifact
+from storage.errors import InputError
 
 
 class JsonlOptions(Section):

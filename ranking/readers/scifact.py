@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel
 
 from cases.definitions import Section
-from cases.errors import InputError
-from cases.json_border import Identifier, Line, not_empty
-from cases.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
+from cases.formats.json_border import Identifier, Line, not_empty
+from cases.formats.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
 from ranking.examples import Example
+from storage.errors import InputError
 
 CLAIMS = "claims"
 CORPUS = "corpus"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import get_args
 
 from cases.definitions import Section
-from cases.files import json_bytes, write_atomically
-from cases.locks import FileLock, LockedError
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256
 from ranking.readers.load import ReaderName, load_examples
 from ranking.training.recipe import TrainingRecipe
+from storage.files import json_bytes, write_atomically
+from storage.locks import FileLock, LockedError
 
 WORKPLACE = "training"
 """Folder, inside of the ranker's, that is gone when the training has ended."""

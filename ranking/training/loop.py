@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import nn
 
-from ranking.device import autocast
+from ranking.encoding.device import autocast
+from ranking.encoding.tensor_files import save_weights
 from ranking.errors import RankerError
-from ranking.tensor_files import save_weights
 from ranking.training.documents import Document, query_groups
 from ranking.training.losses import objective_loss
 from ranking.training.progress import Phase, TrainingProgress, TrainingWatcher

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from pydantic import BaseModel, Field
 
+from ranking.encoding.tensor_files import load_weights, save_weights
 from ranking.errors import RankerError
-from ranking.tensor_files import load_weights, save_weights
 from ranking.training.validation import Validation
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cases.texts import plural
-from ranking.checkpoint import DataRecord, EncoderRecord, RankerManifest, SplitRecord, save_checkpoint
-from ranking.device import choose_placement, resolve_precision
-from ranking.encoders import Encoder, encoder_folder, load_encoder
+from ranking.encoding.device import choose_placement, resolve_precision
+from ranking.encoding.encoders import Encoder, encoder_folder, load_encoder
+from ranking.encoding.tensor_files import load_weights
 from ranking.errors import RankerError
 from ranking.examples import Example, Split, data_sha256, split
 from ranking.models.fusions import build_model
 from ranking.noise import add_noise
-from ranking.tensor_files import load_weights
+from ranking.rankers.checkpoint import DataRecord, EncoderRecord, RankerManifest, SplitRecord, save_checkpoint
 from ranking.training.documents import Prepared, prepare
 from ranking.training.job import (
     WORKPLACE,

@@ -10,7 +10,7 @@ import torch
 
 from cases.definitions import Section
 from ranking.cutoffs import Cutoff
-from ranking.device import autocast
+from ranking.encoding.device import autocast
 from ranking.errors import RankerError
 from ranking.measures import average_precision_of_scores
 from ranking.training.documents import Document, query_groups

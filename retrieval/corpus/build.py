@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cases.document_files import ReaderName, find_documents, reader_of
 from cases.documents import CitationTable, Document, Skipped, read_citations
-from cases.errors import InputError
-from cases.files import Meter, file_sha256
+from cases.formats.document_files import ReaderName, find_documents, reader_of
 from cases.texts import hash64, plural
 from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.finish import finish, scores_name
@@ -29,6 +27,8 @@ from retrieval.corpus.manifest import (
 )
 from retrieval.corpus.part import PARTS, Part, PartWriter, part_folder
 from retrieval.corpus.postings import K1, B
+from storage.errors import InputError
+from storage.files import Meter, file_sha256
 
 # Ids that are looked for in all earlier parts at once.
 _BATCH = 1000

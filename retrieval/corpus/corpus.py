@@ -13,13 +13,13 @@ from bm25s import BM25
 from numpy.typing import NDArray
 
 from cases.documents import Document
-from cases.errors import InputError
 from cases.texts import hash64
 from retrieval.building import require_finished
 from retrieval.corpus.manifest import Manifest, read_corpus_manifest
 from retrieval.corpus.part import Part, part_folder
 from retrieval.corpus.postings import K1, B, Hashes, terms
 from retrieval.protocols import Hit
+from storage.errors import InputError
 
 
 def finished_manifest(folder: Path) -> Manifest:

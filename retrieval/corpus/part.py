@@ -17,11 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cases.documents import Document
-from cases.files import write_atomically
 from cases.texts import hash64
 from retrieval.building import write_manifest
 from retrieval.corpus.manifest import PART, PartManifest, Place, Tally, read_part
 from retrieval.corpus.postings import Hashes, Postings, PostingsBuilder
+from storage.files import write_atomically
 
 
 def npy(values: NDArray[Any]) -> list[bytes]:

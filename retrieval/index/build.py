@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from cases.documents import Document
-from cases.errors import InputError
 from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, Vectors, connect_embedder
@@ -22,7 +21,8 @@ from retrieval.index.connect_store import STORES, check_store, connect_store
 from retrieval.index.manifest import MANIFEST, IndexedCorpus, Manifest, read_index_manifest
 from retrieval.index.store import VectorStore
 from retrieval.index.vectors import VectorSource, encode, passage
-from serving.gate import hold_for
+from serving.policy.gate import hold_for
+from storage.errors import InputError
 
 _QUERIES = 20
 _FOUND = 100

@@ -13,10 +13,10 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError
 from numpy.typing import NDArray
 
-from cases.errors import InputError
 from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, exact, refuse_others, storable
+from storage.errors import InputError
 
 HNSW: CreateHNSWConfiguration = {
     # Of unit vectors the inner product is the cosine, and a vector of zeros is at no undefined distance.

@@ -89,10 +89,10 @@ def check_store(name: str) -> None:
         ModelError: There is no such store, or its URL is none or holds a secret.
         PolicyError: No text may go to its server.
     """
-    from serving.addresses import redacted
-    from serving.errors import ModelError
-    from serving.gate import demand_route
-    from serving.keys import check_address
+    from serving.policy.gate import demand_route
+    from serving.protocol.addresses import redacted
+    from serving.protocol.errors import ModelError
+    from serving.protocol.keys import check_address
 
     kind, at, url = name.partition("@")
     if at and kind in STORES:
@@ -124,7 +124,7 @@ def connect_store(folder: Path, manifest: Manifest) -> VectorStore:
         CallError: Its server does not answer.
         InputError: Its files cannot be read.
     """
-    from serving.errors import ModelError
+    from serving.protocol.errors import ModelError
 
     check_store(manifest.store)
     name, extra = manifest.store.partition("@")[0], kind_of(manifest.store).extra

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cases.errors import InputError
 from cases.texts import plural
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import Embedder, Vectors, connect_embedder
@@ -17,6 +16,7 @@ from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest, finished_manifest
 from retrieval.index.store import Nearest, VectorStore
 from retrieval.protocols import Hit
+from storage.errors import InputError
 
 
 class Index:

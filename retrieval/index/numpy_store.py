@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cases.errors import InputError
 from cases.texts import hash64
 from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.store import NONE, Nearest, VectorStore, exact
+from storage.errors import InputError
 
 ROWS = 50_000
 """Vectors of a part."""

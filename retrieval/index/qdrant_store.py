@@ -17,9 +17,9 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from retrieval.embeddings import Vectors
 from retrieval.index.connect_store import StorePlace, kind_of
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
-from serving.errors import CallError, ModelError, classify, redirected
-from serving.gate import demand_route
-from serving.keys import api_key
+from serving.policy.gate import demand_route
+from serving.protocol.errors import CallError, ModelError, classify, redirected
+from serving.protocol.keys import api_key
 
 _BATCH = 500
 _EF = 400

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cases.errors import InputError
 from retrieval.embeddings import Vectors
+from storage.errors import InputError
 
 DIGITS = 6
 """Similarities are rounded to so many: equal vectors differ in the last bit by the place of their block."""

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from cases.documents import Document
-from cases.errors import InputError
 from retrieval.embeddings import BatchEmbedder, Embedder, ServerEmbedder, Vectors
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import PASSAGES, finished_manifest
 from retrieval.index.store import VectorStore
+from storage.errors import InputError
 
 _SLICE = 128
 _REQUESTS = 8

@@ -18,11 +18,11 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError
 from pydantic import TypeAdapter
 
-from cases.private import private_folder
 from cases.records import Case, LabelSource
 from retrieval.embeddings import Embedder
 from retrieval.pools.compared import View, answer_text, evidence_text, fingerprint
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
+from storage.private import private_folder
 
 Source = LabelSource
 

@@ -12,8 +12,8 @@ from retrieval.embeddings import Embedder, Vectors
 from retrieval.pools.compared import View, fingerprint
 from retrieval.pools.folder import CASE_OF_DOCUMENT, open_store, whole_pool
 from retrieval.pools.neighbours import ExactView, Neighbour, Records
-from serving.errors import ModelError
-from serving.journal import text_hash
+from serving.journal.journal import text_hash
+from serving.protocol.errors import ModelError
 
 REMEMBERED_BYTES = 4 * 2**20
 """Of vectors of cases: enough for the two windows of cases that are embedded ahead."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runs.manifest import own_version
 from runs.on_ray.worker import code_sha256
-from serving.relay import RelayMessage
+from runs.record.manifest import own_version
+from serving.requests.relay import RelayMessage
 
 
 class Actor:
@@ -84,7 +84,7 @@ def _class() -> Any:
                 from importlib import metadata
 
                 from runs.on_ray.worker import Worker, code_sha256
-                from serving.privacy import switch_off_telemetry
+                from serving.policy.privacy import switch_off_telemetry
 
                 found = metadata.version("evigraph"), code_sha256()
             except Exception as error:

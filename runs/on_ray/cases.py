@@ -17,18 +17,18 @@ from contextlib import asynccontextmanager
 from cases.records import Case
 from cases.texts import plural
 from nodes.core.failure import NodeFailure
-from runs.case_run import CaseResult, failed_case
+from runs.execute.case_run import CaseResult, failed_case
 from runs.on_ray.cluster import Cluster, connect, disconnect
 from runs.on_ray.member import Lost, Member
 from runs.on_ray.worker import Work
 from runs.on_ray.workforce import Workforce
-from runs.reviews import Review
-from serving.budget import BudgetSpent
-from serving.client import ModelClient
-from serving.errors import CallError
-from serving.journal import Journal
-from serving.relay import RelayMessage
-from serving.traffic import count
+from runs.review.reviews import Review
+from serving.journal.journal import Journal
+from serving.policy.traffic import count
+from serving.protocol.budget import BudgetSpent
+from serving.protocol.errors import CallError
+from serving.requests.client import ModelClient
+from serving.requests.relay import RelayMessage
 
 MAX_LOSSES = 3
 """A case that was under way on so many workers when they were lost fails: it may be what ends them."""

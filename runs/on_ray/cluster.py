@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from runs.manifest import RunError
+from runs.record.manifest import RunError
 from serving.backends.backend import installed
-from serving.model_name import ModelName
+from serving.protocol.model_name import ModelName
 
 RAY = "ray"
 

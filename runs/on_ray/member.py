@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from runs.case_run import CaseResult
+from runs.execute.case_run import CaseResult
 from runs.on_ray.actor import Actor
-from serving.relay import Desk, RelayMessage
+from serving.requests.relay import Desk, RelayMessage
 
 _SHIFT_S = 0.001
 """What hearing leads to within this time, such as replies and the next case, is said in the next exchange."""

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from runs.on_ray.member import Member
-from serving.endpoint import Endpoint
-from serving.relay import part
+from serving.requests.endpoint import Endpoint
+from serving.requests.relay import part
 
 Widths = dict[str, tuple[int, int]]
 """By address, the most requests at once, and the most choice requests beside them."""

@@ -20,7 +20,6 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from cases.copies import remove_copies
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from graph.recipe import make_recipe
@@ -28,23 +27,24 @@ from graph.resource import ResourceRequest, open_resources
 from graph.system import find_system
 from nodes.core.context import Context
 from prompts import PromptSet
-from runs.assemble import Assembly, close_backends, connect_roles, tools_of
-from runs.case_run import Graph, run_case, successors
-from runs.manifest import BudgetCaps, Manifest, RunError, resource_changes
-from runs.recorded import recorded_places
-from runs.reviews import Review
-from serving.abilities import Abilities
+from runs.execute.assemble import Assembly, close_backends, connect_roles, tools_of
+from runs.execute.case_run import Graph, run_case, successors
+from runs.fork.recorded import recorded_places
+from runs.record.manifest import BudgetCaps, Manifest, RunError, resource_changes
+from runs.review.reviews import Review
 from serving.backends import Backend
-from serving.budget import BudgetSpent
-from serving.client import ModelClient
-from serving.endpoint import Endpoint
-from serving.errors import CallError
-from serving.gate import hold_for
-from serving.limits import Limits
-from serving.model_name import Role, parse_model_name
-from serving.relay import Line, RelayedBudget, RelayedCalls, RelayMessage, relay_rates
-from serving.thinking import Effort
-from serving.traffic import since, so_far
+from serving.policy.gate import hold_for
+from serving.policy.traffic import since, so_far
+from serving.protocol.abilities import Abilities
+from serving.protocol.budget import BudgetSpent
+from serving.protocol.errors import CallError
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import Role, parse_model_name
+from serving.protocol.thinking import Effort
+from serving.requests.client import ModelClient
+from serving.requests.endpoint import Endpoint
+from serving.requests.relay import Line, RelayedBudget, RelayedCalls, RelayMessage, relay_rates
+from storage.copies import remove_copies
 
 PACKAGES = ("cases", "prompts", "weights", "serving", "ranking", "retrieval", "nodes", "graph", "runs")
 _CODE = frozenset({".py", ".yaml"})

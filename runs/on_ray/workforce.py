@@ -9,16 +9,16 @@ from collections.abc import Callable
 from functools import partial
 
 from cases.texts import plural
-from runs.manifest import RunError
 from runs.on_ray.cluster import Cluster, live_nodes, own_address
 from runs.on_ray.member import Member
 from runs.on_ray.shares import Shares
-from serving.client import ModelClient
-from serving.errors import CallError
-from serving.gate import demand_host
-from serving.journal import Journal, JournalError
-from serving.policy import PolicyError
-from serving.relay import Desk, RelayMessage
+from runs.record.manifest import RunError
+from serving.journal.journal import Journal, JournalError
+from serving.policy.gate import demand_host
+from serving.policy.policy import PolicyError
+from serving.protocol.errors import CallError
+from serving.requests.client import ModelClient
+from serving.requests.relay import Desk, RelayMessage
 
 _LOOK_S = 1.0
 """Seconds between looks at the nodes of a cluster."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 
 from serving.backends.backend import Backend, CallParameters, Entry, Provider
-from serving.gate import demand_model
-from serving.model_name import PROVIDERS, ModelName
+from serving.policy.gate import demand_model
+from serving.protocol.model_name import PROVIDERS, ModelName
 
 __all__ = ("Backend", "CallParameters", "addresses", "catalogue", "connect", "demand_allowed")
 

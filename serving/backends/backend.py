@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from serving.abilities import Abilities, is_limit_too_low
-from serving.batches.provider import BatchModel
-from serving.call import CallParameters as CallParameters
-from serving.call import Constraint as Constraint
-from serving.errors import CallError, classify
-from serving.messages import Answer, Message, max_prompt_tokens, with_counts
-from serving.model_name import ModelName
-from serving.thinking import Effort
-from serving.traffic import Traffic, count, size
+from serving.policy.traffic import Traffic, count, size
+from serving.protocol.abilities import Abilities, is_limit_too_low
+from serving.protocol.batch_provider import BatchModel
+from serving.protocol.call import CallParameters as CallParameters
+from serving.protocol.call import Constraint as Constraint
+from serving.protocol.errors import CallError, classify
+from serving.protocol.messages import Answer, Message, max_prompt_tokens, with_counts
+from serving.protocol.model_name import ModelName
+from serving.protocol.thinking import Effort
 
 PROBE = "probe"
 """The role of small requests without case text, which only find out what a server can do."""

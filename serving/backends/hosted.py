@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from serving.abilities import FIXED_TEMPERATURE, Abilities, Option
 from serving.backends.backend import (
     Arguments,
     Backend,
@@ -27,11 +26,12 @@ from serving.backends.backend import (
     installed,
 )
 from serving.backends.openai_compatible import connect_server
-from serving.errors import ModelError
-from serving.keys import api_key, demand_clean
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
-from serving.thinking import Effort
+from serving.protocol.abilities import FIXED_TEMPERATURE, Abilities, Option
+from serving.protocol.errors import ModelError
+from serving.protocol.keys import api_key, demand_clean
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
+from serving.protocol.thinking import Effort
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

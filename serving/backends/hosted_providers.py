@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from serving.abilities import Abilities
 from serving.backends.backend import CallParameters, Entry
 from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
 from serving.backends.limited_httpx import client_settings
 from serving.backends.openai_protocol import OPENAI_EFFORTS, effort_fields, logprob_fields, schema_fields
 from serving.backends.reply_schemas import without_keywords
-from serving.gate import demand_route
-from serving.thinking import EFFORTS, HEADROOM, Effort
+from serving.policy.gate import demand_route
+from serving.protocol.abilities import Abilities
+from serving.protocol.thinking import EFFORTS, HEADROOM, Effort
 
 
 def openai_arguments(call: CallParameters) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from serving.errors import CallError, classify, of_status, redirected
-from serving.gate import demand_route
+from serving.policy.gate import demand_route
+from serving.protocol.errors import CallError, classify, of_status, redirected
 
 if TYPE_CHECKING:
     import aiohttp

@@ -13,8 +13,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 
 from serving.backends.backend import Arguments, CallParameters, Complete
 from serving.backends.openai_protocol import shares, token_logprobs
-from serving.messages import UNKNOWN, Answer, Message, token_count
-from serving.thinking import Thought, split_thinking
+from serving.protocol.messages import UNKNOWN, Answer, Message, token_count
+from serving.protocol.thinking import Thought, split_thinking
 
 _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
     "system": SystemMessage,

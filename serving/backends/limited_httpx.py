@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from serving.backends.http_json import MAX_REPLY_BYTES
-from serving.errors import CallError
-from serving.gate import demand_route
+from serving.policy.gate import demand_route
+from serving.protocol.errors import CallError
 
 _CODINGS = ("gzip", "deflate")
 """Those that are unpacked piece by piece, so that the limit comes before the memory of a bomb."""

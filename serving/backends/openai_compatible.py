@@ -12,9 +12,6 @@ from functools import partial
 
 import httpx
 
-from serving import traffic
-from serving.abilities import Abilities
-from serving.addresses import host_of
 from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import (
@@ -24,13 +21,16 @@ from serving.backends.openai_protocol import (
     request_body,
     vllm_effort_fields,
 )
-from serving.errors import CallError, ModelError, classify, redirected
-from serving.gate import demand_route
-from serving.keys import api_key
-from serving.messages import UNKNOWN, Answer, Message, token_count
-from serving.model_name import ModelName
-from serving.thinking import opens_thinking
-from serving.traffic import Traffic, size
+from serving.policy import traffic
+from serving.policy.gate import demand_route
+from serving.policy.traffic import Traffic, size
+from serving.protocol.abilities import Abilities
+from serving.protocol.addresses import host_of
+from serving.protocol.errors import CallError, ModelError, classify, redirected
+from serving.protocol.keys import api_key
+from serving.protocol.messages import UNKNOWN, Answer, Message, token_count
+from serving.protocol.model_name import ModelName
+from serving.protocol.thinking import opens_thinking
 from serving.vllm_server.find import find_vllm
 
 _LOG = logging.getLogger(__name__)

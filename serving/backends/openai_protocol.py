@@ -7,10 +7,10 @@ from typing import Any
 
 from serving.backends.backend import CallParameters
 from serving.backends.reply_schemas import fixed_layout_grammar, without_keywords
-from serving.errors import CallError
-from serving.messages import UNKNOWN, Answer, Message, TokenLogprob, token_count
-from serving.reply import JsonSchema
-from serving.thinking import Effort, Thought, split_thinking
+from serving.protocol.errors import CallError
+from serving.protocol.messages import UNKNOWN, Answer, Message, TokenLogprob, token_count
+from serving.protocol.reply import JsonSchema
+from serving.protocol.thinking import Effort, Thought, split_thinking
 
 TOP_LOGPROBS = 5
 

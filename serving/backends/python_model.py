@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableBinding
 
-from serving.addresses import environment_proxy, proxy_of
 from serving.backends.backend import Backend, CallParameters, Constraint, Entry, Provider, Server
 from serving.backends.hosted import TOOL_DESCRIPTION, profile_abilities
 from serving.backends.langchain_model import completer
-from serving.errors import ModelError
-from serving.gate import demand_consent, demand_route, host_name
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.policy.gate import demand_consent, demand_route, host_name
+from serving.protocol.addresses import environment_proxy, proxy_of
+from serving.protocol.errors import ModelError
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 
 PROVIDER = "python"
 

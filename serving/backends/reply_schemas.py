@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from serving.reply import JsonSchema
+from serving.protocol.reply import JsonSchema
 
 MAX_CHOICES = 500
 """Of a list. xgrammar compiles a list of 1,000 choices in half a second and one of 2,000 in 26 s."""

@@ -26,10 +26,10 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server
-from serving.errors import CallError, ErrorClass, ModelError
-from serving.made_up_replies import made_up_text
-from serving.messages import Answer, Message, TokenLogprob, weighed
-from serving.model_name import ModelName
+from serving.protocol.errors import CallError, ErrorClass, ModelError
+from serving.protocol.made_up_replies import made_up_text
+from serving.protocol.messages import Answer, Message, TokenLogprob, weighed
+from serving.protocol.model_name import ModelName
 
 HISTORY_LENGTH = 1000
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 
 from cases.texts import plural
 from serving.backends.backend import Backend
-from serving.batches.provider import NoSuchBatch, RemoteBatch, RowResult
 from serving.batches.providers import connect_batched
-from serving.budget import Price, Spend
-from serving.client import ModelClient, spend
-from serving.errors import CallError, ErrorClass, classify
-from serving.journal import Journal
-from serving.journal_batches import BatchRecord, Harvested, Wanted
-from serving.messages import Answer
-from serving.model_name import key_variable, parse_model_name
-from serving.traffic import Traffic, count, size
+from serving.journal.batches import BatchRecord, Harvested, Wanted
+from serving.journal.journal import Journal
+from serving.policy.traffic import Traffic, count, size
+from serving.protocol.batch_provider import NoSuchBatch, RemoteBatch, RowResult
+from serving.protocol.budget import Price, Spend
+from serving.protocol.errors import CallError, ErrorClass, classify
+from serving.protocol.messages import Answer
+from serving.protocol.model_name import key_variable, parse_model_name
+from serving.requests.client import ModelClient, spend
 
 logger = logging.getLogger("evigraph.serving")
 

@@ -18,15 +18,15 @@ from cases.texts import plural
 from serving.backends.backend import Backend, CallParameters
 from serving.batches.desk import BatchDesk, failure_at
 from serving.batches.pending import CallPending
-from serving.batches.provider import BatchLimits, BatchRow
-from serving.budget import Budget, Price
-from serving.client import max_spend
-from serving.dispatcher import attempts
-from serving.errors import CallError
-from serving.journal import Journal, Question
-from serving.journal_batches import Wanted
-from serving.messages import max_prompt_tokens
-from serving.traffic import Traffic, count, size
+from serving.journal.batches import Wanted
+from serving.journal.journal import Journal, Question
+from serving.policy.traffic import Traffic, count, size
+from serving.protocol.batch_provider import BatchLimits, BatchRow
+from serving.protocol.budget import Budget, Price
+from serving.protocol.errors import CallError
+from serving.protocol.messages import max_prompt_tokens
+from serving.requests.client import max_spend
+from serving.requests.dispatcher import attempts
 
 MOST_BYTES = 16 * 2**20
 """Of a batch, where its provider takes more: its rows are in memory until they are sent."""

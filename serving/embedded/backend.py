@@ -11,10 +11,10 @@ from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.precision import precision_of, revision_of
 from serving.embedded.request import Request, Sample
 from serving.embedded.worker import worker_for
-from serving.errors import ModelError
-from serving.messages import Answer, Message, TokenLogprob, thinking_share
-from serving.model_name import ModelName
-from serving.thinking import split_thinking
+from serving.protocol.errors import ModelError
+from serving.protocol.messages import Answer, Message, TokenLogprob, thinking_share
+from serving.protocol.model_name import ModelName
+from serving.protocol.thinking import split_thinking
 from weights.gguf_file import unsupported_layers
 from weights.pull import resolve
 from weights.registry import REGISTRY, fingerprint, is_ready

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from serving.embedded.precision import PRECISION_VARIABLE
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 
 _WEIGHT_LEVELS = 64
 """On AVX2 two products are added in 16 bits, and 2 * 255 * 64 is the most that fits."""

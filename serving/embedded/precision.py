@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, get_args
 
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 
 Precision = Literal["bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)

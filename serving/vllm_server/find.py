@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 
 Build = Literal["cpu", "gpu"]
 

@@ -9,7 +9,7 @@ from importlib import resources
 from math import prod
 
 from cases.definitions import Definition, DefinitionKind
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 from serving.vllm_server.find import Build
 
 Flag = bool | int | float | str | list[str | int] | dict[str, object]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 from serving.vllm_server import guard
 from serving.vllm_server.spec import LOOPBACK, ServeSpec
 

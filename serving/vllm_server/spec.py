@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from serving.errors import ModelError
-from serving.keys import demand_clean
+from serving.protocol.errors import ModelError
+from serving.protocol.keys import demand_clean
 from serving.vllm_server.find import Installation
 from serving.vllm_server.recipes import Flag, ServeRecipe, packaged_recipe, packaged_recipes, render_flags
 from weights.pull import resolve

@@ -18,9 +18,9 @@ from api.jobs import Jobs
 from api.offer import Limits, Offer
 from api.routes import application
 from api.service import Service
-from runs.batch import Options
-from runs.folder import RunFolder
-from serving.limits import Limits as CallLimits
+from runs.execute.batch import Options
+from runs.record.folder import RunFolder
+from serving.protocol.limits import Limits as CallLimits
 from tests.evigraph import write_recipe
 from viewer.listening import configured, listen
 

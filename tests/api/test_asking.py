@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
+from access.users import Users
 from api.asking import Asking
 from api.callers import Caller, Rate
 from api.offer import Limits
@@ -23,7 +24,6 @@ from viewer.library import Library
 from viewer.listening import configured, listen
 from viewer.server import application
 from viewer.signing_in import SigningIn
-from viewer.users import Users
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 ADMIN = Caller("Olga", "admin")

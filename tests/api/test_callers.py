@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from access import users as users_module
+from access.sessions import ATTEMPTS, WINDOW, Person, sign_in_for_request
+from access.users import ROLES, Users
 from api.callers import RIGHTS, Caller, OneToken, Rate, UserTokens
 from api.offer import Limits
 from api.problems import Refused
 from api.server import shown
 from tests.api.services import QUESTION, Client, Place
-from viewer import users as users_module
 from viewer.library import Library
-from viewer.sessions import ATTEMPTS, WINDOW, Person, sign_in_for_request
-from viewer.users import ROLES, Users
 
 NOW = datetime(2026, 11, 23, 4, tzinfo=UTC)
 

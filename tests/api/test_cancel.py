@@ -13,8 +13,8 @@ import pytest
 
 from api import runner
 from api.offer import Limits
-from runs.folder import RunFolder
-from runs.sessions import start
+from runs.execute.sessions import start
+from runs.record.folder import RunFolder
 from tests.api.services import HELD, QUESTION, Place, until
 
 CASES = {

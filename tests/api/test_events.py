@@ -9,6 +9,7 @@ from time import monotonic
 import httpx
 import pytest
 
+from access.users import Users
 from api.callers import Caller, Rate, UserTokens
 from api.events import Position, position_of
 from api.hub import Hub
@@ -26,7 +27,6 @@ from tests.api.services import (
     steps_until,
     until,
 )
-from viewer.users import Users
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from runs.check import check
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
+from runs.upkeep.check import check
 from tests.api.processes import Process
 from tests.api.services import LAST, QUESTION, Place, parsed, until
 from tests.evigraph import evigraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from runs.reviewers import Assignments, assign
-from runs.reviews import Reviews
+from runs.review.reviewers import Assignments, assign
+from runs.review.reviews import Reviews
 from tests.api.services import QUESTION, Client, Place
 
 ASKING = {**QUESTION, "recipe": "asking"}

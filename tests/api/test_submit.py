@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from api.bodies import MAX_SENTENCES
 from api.offer import Limits, Offer
 from api.problems import Refused
-from cases.json_border import first_fault
+from cases.formats.json_border import first_fault
 from nodes.core.recipe import RecipeError
 from tests.api.services import NOTE, QUESTION, Client, Place, run_of
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.trace import Stored, UntracedWriter, result, stored, untraced, varied_cases
-from cases.plain_jsonl import write_jsonl
+from cases.formats.plain_jsonl import write_jsonl
 from evals.bench.workload import ready, run_cases, six_calls
 from runs import RunFolder
-from runs.folder import CALLS
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import parse_model_name
+from runs.record.folder import CALLS
+from serving.journal.journal import Journal
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import parse_model_name
 
 
 @pytest.fixture(scope="module")

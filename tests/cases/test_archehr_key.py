@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases.archehr_key import read_archehr_key, write_archehr_key
-from cases.errors import InputError
+from cases.formats.archehr_key import read_archehr_key, write_archehr_key
 from cases.records import AnswerSentence, Gold, Intent
+from storage.errors import InputError
 from tests.cases.strategies import gold as golds
 from tests.cases.strategies import ids
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases.archehr_xml import read_archehr_xml
-from cases.errors import InputError
+from cases.formats.archehr_xml import read_archehr_xml
 from cases.records import Case, InvalidCase, Phrase, Sentence
+from storage.errors import InputError
 from tests.cases.strategies import xml_cases
 from tests.cases.xml_writer import write_archehr_xml
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cases.biomedical import ExactAnswer, Snippet
-from cases.errors import InputError
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
+from storage.errors import InputError
 
 PLACE = {
     "beginSection": "abstract",

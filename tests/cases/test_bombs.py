@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from cases.archehr_key import read_archehr_key
-from cases.document_files import read_documents_jsonl
 from cases.documents import Skipped
-from cases.errors import InputError
-from cases.files import MAX_LINE_BYTES, DamagedFile, Meter, lines
-from cases.json_lines import read_json_lines
-from cases.json_questions import read_json
+from cases.formats.archehr_key import read_archehr_key
+from cases.formats.document_files import read_documents_jsonl
+from cases.formats.json_lines import read_json_lines
+from cases.formats.json_questions import read_json
+from cases.formats.pubmed_xml import read_pubmed_xml
 from cases.load import find_cases
-from cases.pubmed_xml import read_pubmed_xml
 from cases.records import Case, InvalidCase
 from cases.submissions.container import MAX_BYTES, MEMBER, open_submission
+from storage.errors import InputError
+from storage.files import MAX_LINE_BYTES, DamagedFile, Meter, lines
 
 MB = 1 << 20
 UNPACKED = 96
@@ -85,11 +85,11 @@ def test_what_people_pack_is_no_bomb(tmp_path: Path) -> None:
 
 
 def test_a_long_line_is_cut_wherever_pieces_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cases.files.MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("storage.files.MAX_LINE_BYTES", 10)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\n\n" + b"x" * 35 + b"\nb\n" + b"y" * 10 + b"\nlast")
     for size in (1, 2, 3, 7, 1000):
-        monkeypatch.setattr("cases.files._PIECE", size)
+        monkeypatch.setattr("storage.files._PIECE", size)
         assert list(lines(path, Meter())) == [b"a", b"", b"x" * 11, b"b", b"y" * 10, b"last"]
 
 

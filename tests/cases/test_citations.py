@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cases.documents import read_citations
-from cases.errors import InputError
+from storage.errors import InputError
 
 
 @pytest.mark.parametrize(

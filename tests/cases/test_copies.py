@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from cases import copies
-from cases.copies import PREFIX, fetch, fetch_by, folder_of, place_of, remove_copies, url_of
-from cases.errors import InputError
-from cases.url_names import name_of, with_urls
+from storage import copies
+from storage.copies import PREFIX, fetch, fetch_by, folder_of, place_of, remove_copies, url_of
+from storage.errors import InputError
+from storage.url_names import name_of, with_urls
 from tests.evigraph import ROOT
 
 FETCHES = """\
 import os, signal, sys
 from pathlib import Path
-from cases.copies import fetch, fetch_by, place_of
+from storage.copies import fetch, fetch_by, place_of
 
 def copy(url: str, target: Path) -> bool:
     target.parent.mkdir(parents=True)

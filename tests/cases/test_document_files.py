@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cases.document_files import read_documents_jsonl
 from cases.documents import Document, Skipped
-from cases.files import Meter
+from cases.formats.document_files import read_documents_jsonl
+from storage.files import Meter
 
 
 def read(path: Path, start: int = 0) -> list[Document | Skipped]:
@@ -112,7 +112,7 @@ def test_damage_ends_a_packed_file_and_keeps_what_stood_before(tmp_path: Path, d
 
 
 def test_a_line_beyond_reason_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("cases.files", "cases.document_files"):
+    for module in ("storage.files", "cases.formats.document_files"):
         monkeypatch.setattr(f"{module}.MAX_LINE_BYTES", 1 << 21)
     path = lines(tmp_path / "d.jsonl", {"id": "a", "text": "A" * (5 << 20)}, {"id": "b", "text": "B"})
     bad, good = read(path)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cases.archehr_key import write_archehr_key
-from cases.errors import InputError
+from cases.formats.archehr_key import write_archehr_key
+from cases.formats.plain_jsonl import write_jsonl
 from cases.load import CaseSource, SourceSummary, find_cases
-from cases.plain_jsonl import write_jsonl
 from cases.records import AnswerSentence, Case, Gold, Intent, InvalidCase, Sentence
+from storage.errors import InputError
 from tests.cases.xml_writer import write_archehr_xml
 
 NOTE = (Sentence("1", "Low sodium."), Sentence("2", "Stable."))

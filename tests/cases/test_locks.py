@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from cases.disks import Disk, find_disk
-from cases.locks import FileLock, LockedError
+from storage.disks import Disk, find_disk
+from storage.locks import FileLock, LockedError
 from tests.broken_locks import NO_LOCK, NO_OP, broken_flock
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from cases.locks import FileLock, LockedError
+from storage.locks import FileLock, LockedError
 try:
     lock = FileLock(Path(sys.argv[1]))
 except LockedError as error:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from cases.errors import InputError
+from cases.formats.note_files import import_notes
+from cases.formats.note_sentences import note_sentences
 from cases.load import find_cases
-from cases.note_files import import_notes
-from cases.note_sentences import note_sentences
 from cases.records import Case
-from cli.cases import cases
+from cli.data.cases import cases
+from storage.errors import InputError
 
 TYPED = """\
 HISTORY OF PRESENT ILLNESS:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases.errors import InputError
-from cases.plain_jsonl import read_jsonl, write_jsonl
+from cases.formats.plain_jsonl import read_jsonl, write_jsonl
 from cases.records import Case, Gold, Intent, InvalidCase, Sentence
+from storage.errors import InputError
 from tests.cases.strategies import jsonl_cases
 
 

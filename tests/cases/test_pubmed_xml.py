@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cases.documents import Document, Skipped
-from cases.files import Meter
-from cases.pubmed_xml import read_pubmed_xml
+from cases.formats.pubmed_xml import read_pubmed_xml
+from storage.files import Meter
 
 HEAD = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle//EN" "https://127.0.0.1:9/pubmed.dtd">

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cases.errors import InputError
-from cases.json_questions import pubmedqa_as_bioasq
+from cases.formats.json_questions import pubmedqa_as_bioasq
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
+from storage.errors import InputError
 
 ENTRY = {
     "QUESTION": "Does mint tea help?",

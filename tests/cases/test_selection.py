@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from cases.load import find_cases
 from cases.selection import Selection, Shard, parse_case_ids, parse_shard, shard_index
+from storage.errors import InputError
 from tests.evigraph import write_cases
 
 

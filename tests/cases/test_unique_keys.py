@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cases.archehr_key import read_archehr_key
-from cases.errors import InputError
-from cases.json_questions import read_json
+from cases.formats.archehr_key import read_archehr_key
+from cases.formats.json_questions import read_json
 from cases.load import find_cases
 from cases.records import InvalidCase
-from cases.unique_keys import RepeatedKey, loads
-from runs.manifest import RunError
-from runs.reviews import Reviews, make_review
+from runs.record.manifest import RunError
+from runs.review.reviews import Reviews, make_review
+from storage.errors import InputError
+from storage.unique_keys import RepeatedKey, loads
 
 
 @pytest.mark.parametrize(

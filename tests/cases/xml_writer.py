@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lxml import etree
 
-from cases.files import write_atomically
 from cases.records import Case
+from storage.files import write_atomically
 
 _ROOT = "annotations"
 _INDENT = "    "

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cases.errors import InputError
 from cli.main import app
+from storage.errors import InputError
 from tests.evigraph import write_recipe
 
 NOTE = "Admitted after a fall.\nDr. Patel advised reversal. Vitamin K\x1b[2J 10 mg i.v. was given.\n"

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cases.locks import FileLock
+from storage.locks import FileLock
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 CASES = 3

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cases.load import packaged_path
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import Ended, edit_manifest, evigraph
 
 BATCH, POOL = str(packaged_path("batch.xml")), str(packaged_path("pool.xml"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import RunFolder
-from runs.sealed import seal_line
+from runs.record.folder import RunFolder
+from runs.record.sealed import seal_line
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples")))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, Ended, edit_manifest, evigraph, write_cases
 
 # Calls even sentences essential; with the name `more`, sentence 1 as well.

@@ -10,8 +10,8 @@ import typer
 from cli.set_values import effort_values
 from graph.recipe import load_recipe, make_recipe
 from nodes.core.recipe import Recipe
-from serving.model_name import ROLES, Role
-from serving.thinking import Effort
+from serving.protocol.model_name import ROLES, Role
+from serving.protocol.thinking import Effort
 
 
 def by_role(effort: Any) -> dict[Role, Effort | None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.check import repair_run
+from runs.upkeep.check import repair_run
 from tests.evals.experiments.claims import write_examples
 from tests.evals.scoring.submissions import CASES, KEY
 from tests.evigraph import Ended, evigraph, write_recipe

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cases.private import _unnamed
-from runs.folder import CASES, RunFolder
+from runs.record.folder import CASES, RunFolder
+from storage.private import _unnamed
 from tests.evigraph import evigraph, write_cases, write_recipe
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
@@ -102,7 +102,7 @@ def test_another_value_is_refused(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from cases.files import write_atomically
+from storage.files import write_atomically
 
 def chunks():
     yield b"a patient's note"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evals.scoring.submissions import CASES
 from tests.evigraph import Ended, evigraph
 

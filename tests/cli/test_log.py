@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cases.errors import InputError
 from cli.terminal import show_log
+from storage.errors import InputError
 
 LOGGER = logging.getLogger("evigraph.serving")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.terminal import print_json
-from runs.folder import COPY, MANIFEST
+from runs.record.folder import COPY, MANIFEST
 from tests.evals.scoring.runs import done, make_run
 from tests.evigraph import evigraph, write_cases, write_recipe
 

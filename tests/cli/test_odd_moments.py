@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evals.pages.tables import comma_separated
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import COMMAND, Ended, edit_manifest, evigraph, write_cases, write_recipe
 
 SCRIPT = """\

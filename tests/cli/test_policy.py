@@ -16,9 +16,9 @@ from cases.scans import digests
 from cli.main import app
 from evals import identifiers
 from evals.identifiers import Scan, keep
-from runs.folder import RunFolder
-from serving import gate
-from serving.policy import PolicyError
+from runs.record.folder import RunFolder
+from serving.policy import gate
+from serving.policy.policy import PolicyError
 from tests.evigraph import write_cases, write_recipe
 from tests.goldens.outputs import leaves
 

@@ -11,8 +11,8 @@ import cli.progress
 import cli.session
 from cli.progress import progress
 from cli.session import BatchWatcher
-from runs.watcher import Progress
-from serving.ask import Usage
+from runs.execute.watcher import Progress
+from serving.protocol.ask import Usage
 from weights.loading import loading
 
 

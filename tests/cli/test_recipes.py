@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from cli.recipes import explain
+from cli.looking.recipes import explain
 from graph.recipe import RECIPES
 from tests.evigraph import COMMAND, evigraph
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from serving import gate
+from serving.policy import gate
 from tests.evigraph import write_cases, write_recipe
 from tests.goldens.outputs import leaves
 from tests.ranking.training.tiny import examples

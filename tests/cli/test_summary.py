@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.main import main
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import edit_manifest
 from tests.runs.waiting import Place
 from viewer.opened_run import OpenedRun

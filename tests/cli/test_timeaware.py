@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.corpus.build import build
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import Ended, edit_manifest, evigraph
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "health"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases, write_recipe
 
 LEXICAL = ("--embedding", "lexical:256")

@@ -19,7 +19,7 @@ from typer.main import get_group
 from cases.load import find_cases
 from cases.records import Case, Label
 from cli.main import Group, app
-from runs.found import LAST
+from runs.record.found import LAST
 from tests.evigraph import evigraph
 from tests.serving.fake_server import FakeServer, Obey
 

@@ -18,9 +18,9 @@ import pytest
 import yaml
 from kubernetes.client import V1Job
 
-from runs.check import check
-from runs.folder import CALLS, CASES, RunFolder
-from serving.journal import Journal
+from runs.record.folder import CALLS, CASES, RunFolder
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.evigraph import COMMAND, ROOT, evigraph, program, write_cases, write_recipe
 
 ARRAY = ROOT / "deploy" / "slurm" / "array.sh"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.model_name import parse_model_name
+from serving.protocol.model_name import parse_model_name
 from tests.evigraph import program
 from tests.serving_vllm.test_recipes import PARSE
 from tests.stand_in_vllm import make_model

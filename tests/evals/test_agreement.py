@@ -11,8 +11,8 @@ from sklearn.metrics import cohen_kappa_score
 
 from evals.agreement import reviewer_agreement
 from evals.statistics.agreement import CohenKappa, FleissKappa, KrippendorffAlpha
-from runs.reviewers import Standing
-from runs.reviews import Review
+from runs.review.reviewers import Standing
+from runs.review.reviews import Review
 
 LABELS = ("essential", "supplementary", "not-relevant")
 

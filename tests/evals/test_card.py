@@ -9,9 +9,9 @@ import pytest
 
 from cases.records import Case
 from evals.card import FOR_THE_AUTHOR, code, make_card
-from runs.folder import RunFolder
-from runs.manifest import recorded_cases
-from runs.purge import plan, purge
+from runs.record.folder import RunFolder
+from runs.record.manifest import recorded_cases
+from runs.upkeep.purge import plan, purge
 from tests.evigraph import evigraph, write_recipe
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"

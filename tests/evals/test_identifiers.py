@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cases.errors import InputError
 from cases.records import Case, InvalidCase, Sentence
 from cli.main import app
 from evals.identifiers import scan
+from storage.errors import InputError
 
 
 def test_kinds_and_places(monkeypatch: pytest.MonkeyPatch) -> None:

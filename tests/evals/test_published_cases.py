@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
-from cases.plain_jsonl import read_jsonl, write_jsonl
+from cases.formats.plain_jsonl import read_jsonl, write_jsonl
 from evals.published_cases import sample, scifact_cases
 from evals.search.questions import Part
+from storage.errors import InputError
 
 
 @pytest.fixture

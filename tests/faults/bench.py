@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from runs import RunFolder
-from runs.folder import CALLS, CASES
-from serving.journal import Journal, text_hash
+from runs.record.folder import CALLS, CASES
+from serving.journal.journal import Journal, text_hash
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.faults.faulty_server import FaultyServer
 

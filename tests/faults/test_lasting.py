@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from serving.errors import ErrorClass
+from serving.protocol.errors import ErrorClass
 from tests.faults import acts
 from tests.faults.bench import CASES_IN_BATCH, TIMEOUT_S, Bench
 from tests.faults.conftest import Outcomes, StartServer

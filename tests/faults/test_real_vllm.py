@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from runs.folder import CALLS
+from runs.record.folder import CALLS
 from tests.evigraph import COMMAND
 from tests.faults.real_vllm import RealServer
 from weights.registry import cache_root

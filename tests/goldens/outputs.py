@@ -240,7 +240,7 @@ def type_text(annotation: Any, option: Any) -> str:
     name = str(kind.__name__ if isinstance(kind, type) else kind)
     for long, short in (("pathlib.", ""), ("typing.", ""), (" | None", "")):
         name = name.replace(long, short)
-    return name + ", required" * option.required
+    return f"{name}, required" if option.required else name
 
 
 def system_of(recipe: Path) -> str:

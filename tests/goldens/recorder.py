@@ -18,8 +18,8 @@ from typing import Any
 import typer
 
 from cli.main import main
-from runs.sealed import seal_document, seal_line
-from runs.trace_file import pack
+from runs.record.sealed import seal_document, seal_line
+from runs.record.trace_file import pack
 from tests.goldens.shapes import RESULTS, results_text, shape_text
 
 ROOT = Path(__file__).parents[2]

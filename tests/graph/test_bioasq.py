@@ -20,7 +20,7 @@ from graph.bioasq import (
 from graph.recipe import load_recipe
 from graph.system import systems
 from nodes.core.context import Context
-from runs.case_run import run_case, successors
+from runs.execute.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
 from tests.graph.test_draw import EDGE
 from tests.nodes.biomedical_builders import IDEAL, asking, question_context, says, snippet

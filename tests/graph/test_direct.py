@@ -10,7 +10,7 @@ from cases.records import AnswerSentence, Case
 from graph.direct import SYSTEM
 from nodes.answer.answer_directly import read_direct_reply
 from nodes.core.context import Context
-from runs.case_run import CaseResult, run_case, successors
+from runs.execute.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import Bench, asked, case, gold, pool_of
 
 GRAPH = SYSTEM.build()

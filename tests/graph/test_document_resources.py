@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cases.errors import InputError
 from graph.bioasq import BioasqRecipe
 from graph.document_resources import DocumentReranker, PassageReader, SearchedDocuments
 from graph.recipe import Recipe, RecipeError
@@ -18,6 +17,7 @@ from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.errors import RankerError
 from retrieval.corpus.build import build
 from retrieval.index.build import BuildOptions, build_index
+from storage.errors import InputError
 from tests.ranking.training.tiny import encoder_on_disk
 
 SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"

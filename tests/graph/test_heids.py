@@ -11,8 +11,8 @@ from graph.heids import SYSTEM, HeidsRecipe
 from graph.recipe import load_recipe
 from nodes.core.context import Context
 from nodes.retrieval.retrieve_sentences import RETRIEVER
-from ranking.bm25 import Bm25Ranker
-from runs.case_run import CaseResult, run_case, successors
+from ranking.rankers.bm25 import Bm25Ranker
+from runs.execute.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import CITED_TEXT, TWO_SENTENCES, Bench, asked, case, in_turn, script
 
 GRAPH = SYSTEM.build()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nodes.core.failure import NodeFailure
-from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import FixedThreshold, TopK
+from ranking.rankers.bm25 import Bm25Ranker
 from tests.graph.routes import ANSWERING, EVIDENCE, facts_of, roles, route, run, times
 from tests.nodes.builders import (
     TWO_SENTENCES,

@@ -9,8 +9,8 @@ import pytest
 
 from graph import tamu
 from nodes.core.failure import NodeFailure
-from runs.case_run import run_case, successors
-from serving.errors import ErrorClass
+from runs.execute.case_run import run_case, successors
+from serving.protocol.errors import ErrorClass
 from tests.graph.routes import ANSWERING, EVIDENCE, facts_of, roles, route, run, texts, times
 from tests.nodes.builders import (
     TWO_SENTENCES,

@@ -12,7 +12,7 @@ from graph.recipe import load_recipe
 from graph.system import systems
 from graph.timeaware import SYSTEM, TimeawareRecipe
 from nodes.core.context import Context
-from runs.case_run import run_case, successors
+from runs.execute.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
 from tests.graph.test_draw import EDGE
 from tests.nodes.builders import Bench, asked, failing, flags, never

@@ -8,7 +8,7 @@ from cases.records import AnswerSentence, Case, Gold
 from graph.recipe import load_recipe
 from graph.weak_labels import SYSTEM
 from nodes.core.context import Context
-from runs.case_run import CaseResult, run_case, successors
+from runs.execute.case_run import CaseResult, run_case, successors
 from tests.nodes.builders import Bench, asked, by_sample, case, labels, script
 
 GRAPH = SYSTEM.build()

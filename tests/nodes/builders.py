@@ -20,20 +20,20 @@ from nodes.core.records import Shown
 from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER
 from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from prompts import load_prompts
-from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import TopK
-from ranking.ranker import Ranker
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.ranker import Ranker
 from retrieval.embeddings import Embedder, Vectors, connect_embedder
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
 from serving.backends.backend import Server
 from serving.backends.scripted import Script, ScriptedCall, ScriptedModel, connect_scripted
-from serving.client import ModelClient
-from serving.errors import CallError, ErrorClass
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.messages import Message
-from serving.model_name import ROLES, Role, parse_model_name
+from serving.journal.journal import Journal
+from serving.protocol.errors import CallError, ErrorClass
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Message
+from serving.protocol.model_name import ROLES, Role, parse_model_name
+from serving.requests.client import ModelClient
 
 Update = TypeVar("Update", bound=Mapping[str, Any])
 Answering = str | Callable[[ScriptedCall], str]

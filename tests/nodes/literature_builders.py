@@ -16,8 +16,8 @@ from nodes.reading.read_passages import ENTAILMENT
 from nodes.reading.verdict_votes import READINGS
 from nodes.retrieval.document_records import EvidencePassage, FoundDocument, Passage, Reading
 from nodes.retrieval.document_texts import CORPUS
-from ranking.entailment import Judged
-from ranking.vectors import Embedded
+from ranking.encoding.vectors import Embedded
+from ranking.rankers.entailment import Judged
 from retrieval.protocols import Hit
 from serving.backends.scripted import ScriptedCall
 from tests.nodes.builders import Answering, Bench, never, script

@@ -15,9 +15,9 @@ from nodes.core.context import Context
 from nodes.retrieval.document_records import RankedDocument
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.cutoffs import Cutoff, TopK
-from ranking.ranker import Ranked, Ranker
+from ranking.rankers.ranker import Ranked, Ranker
 from retrieval.protocols import Hit
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 from tests.nodes.builders import Answering, Bench, never, script
 from tests.nodes.literature_builders import InMemory, question
 

@@ -11,8 +11,8 @@ from cases.records import AnswerSentence, Gold
 from nodes.answer.align_answer import align_answer, alignment_reply_tokens
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
-from serving.errors import ErrorClass
-from serving.messages import Message
+from serving.protocol.errors import ErrorClass
+from serving.protocol.messages import Message
 from tests.nodes.builders import (
     CITED,
     NEAREST_FIRST,

@@ -15,7 +15,7 @@ from nodes.answer.align_answer import (
     write_alignment,
 )
 from serving.backends.reply_schemas import fixed_layout_grammar
-from serving.errors import InvalidReply
+from serving.protocol.errors import InvalidReply
 from tests.nodes.builders import links
 
 ANSWER = ("1", "2")

@@ -7,7 +7,7 @@ import pytest
 from cases.records import INTENTS
 from nodes.core.failure import NodeFailure
 from nodes.question.classify_intent import classify_intent, fallback_intent, parse_intent
-from serving.errors import ErrorClass, InvalidReply
+from serving.protocol.errors import ErrorClass, InvalidReply
 from tests.nodes.builders import Bench, asked, failing, flags, in_turn, intent, run_node, script
 
 STATE = {"case_id": "q"}

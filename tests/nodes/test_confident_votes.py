@@ -13,9 +13,9 @@ from nodes.core.context import Context
 from nodes.evidence.aggregate_votes import aggregate_votes
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import reflect_on_labels
-from serving.ask import Ask, Failure, Reply
-from serving.client import ModelClient
-from serving.messages import TokenLogprob
+from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.messages import TokenLogprob
+from serving.requests.client import ModelClient
 from tests.graph.routes import run
 from tests.nodes.builders import Bench, by_sample, essential, facts, labels, run_node, script
 

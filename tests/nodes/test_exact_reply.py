@@ -7,7 +7,7 @@ import pytest
 
 from cases.biomedical import QuestionType
 from nodes.answer.exact_reply import Exact, exact_reply, normalise
-from serving.errors import InvalidReply
+from serving.protocol.errors import InvalidReply
 from tests.nodes.biomedical_builders import says
 
 

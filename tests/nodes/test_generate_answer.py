@@ -8,8 +8,8 @@ import pytest
 from nodes.answer.generate_answer import generate_answer
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
-from serving.errors import ErrorClass
-from serving.messages import Message
+from serving.protocol.errors import ErrorClass
+from serving.protocol.messages import Message
 from tests.nodes.builders import (
     TWO_SENTENCES,
     Bench,

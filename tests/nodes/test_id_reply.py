@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodes.core.wording import essential_list
 from nodes.evidence.reply_forms import id_reply, id_reply_tokens, id_schema, known_ids, parse_ids
-from serving.errors import InvalidReply
+from serving.protocol.errors import InvalidReply
 from tests.nodes.builders import essential
 
 IDS = ["1", "2", "3"]

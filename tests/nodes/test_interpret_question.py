@@ -9,8 +9,8 @@ from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.question.interpret_question import interpret_question
 from serving.backends.scripted import ScriptedCall
-from serving.errors import ErrorClass
-from serving.messages import Message
+from serving.protocol.errors import ErrorClass
+from serving.protocol.messages import Message
 from tests.nodes.builders import (
     QUESTION,
     Bench,

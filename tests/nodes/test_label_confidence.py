@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.evidence.label_confidence import label_confidence, mean_confidence
-from serving.messages import TokenLogprob
+from serving.protocol.messages import TokenLogprob
 from tests.nodes.builders import labels
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.evidence.reply_forms import complete_labels, label_reply, label_schema, parse_labels, reply_tokens
-from serving.errors import InvalidReply
+from serving.protocol.errors import InvalidReply
 from tests.nodes.builders import labels
 
 IDS = ["1", "2", "3"]

@@ -15,7 +15,7 @@ from nodes.reading.select_passages import select_passages
 from nodes.retrieval.filter_documents import filter_documents
 from nodes.retrieval.search_literature import search_literature
 from serving.backends.scripted import ScriptedCall
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 from tests.nodes.builders import Bench, asked, facts, run_node
 from tests.nodes.literature_builders import (
     ChosenVectors,

@@ -20,8 +20,8 @@ from nodes.evidence.pointwise import CONTRACT, probability, prompt_fault
 from nodes.evidence.settings import EvidenceSettings, FixedVoteSettings
 from prompts import load_prompts
 from serving.backends.scripted import ScriptedCall
-from serving.errors import CallError, ErrorClass
-from serving.messages import TokenLogprob
+from serving.protocol.errors import CallError, ErrorClass
+from serving.protocol.messages import TokenLogprob
 from tests.nodes.builders import NOTE, Bench, asked, case, facts, flags, run_node, script
 
 STATE = {"case_id": "q", "evidence_demonstrations": []}

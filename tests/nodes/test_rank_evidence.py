@@ -11,9 +11,9 @@ import pytest
 from nodes.core.failure import NodeFailure
 from nodes.evidence.rank_evidence import rank_evidence
 from nodes.evidence.settings import EvidenceSettings
-from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import Cutoff, FixedThreshold, TopK
-from ranking.ranker import Ranked
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.ranker import Ranked
 from tests.nodes.builders import Bench, case, facts, run_node
 
 RANKED = {"voters": "ranker"}

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from nodes.reading.read_passages import parse_reading, reading_probabilities
-from serving.errors import InvalidReply
-from serving.messages import TokenLogprob
+from serving.protocol.errors import InvalidReply
+from serving.protocol.messages import TokenLogprob
 
 HEAD = TokenLogprob('{"reading": "', 0.0)
 

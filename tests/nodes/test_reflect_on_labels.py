@@ -7,8 +7,8 @@ import pytest
 from graph.tamu import TamuState
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import ReflectOnLabelsInput, reflect_on_labels
-from serving.errors import CallError
-from serving.journal import JournalError
+from serving.journal.journal import JournalError
+from serving.protocol.errors import CallError
 from tests.nodes.builders import Bench, asked, facts, failing, labels, run_node, script, shown
 from tests.prompts.versions import ONE_MESSAGE
 

@@ -14,7 +14,7 @@ from cases.documents import Document
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.rerank_by_model import read_permutation, rerank_by_model, window_starts
 from serving.backends.scripted import ScriptedCall, made_up_reply
-from serving.errors import InvalidReply
+from serving.protocol.errors import InvalidReply
 from tests.nodes.builders import Answering, Bench, asked, facts, failing, flags, run_node
 from tests.nodes.literature_builders import document, found
 from tests.nodes.search_builders import ids, order, ranking, search_context

@@ -19,9 +19,9 @@ from nodes.retrieval.retrieve_sentences import (
     RetrievalSettings,
     retrieve_sentences,
 )
-from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import Cutoff, TopK
-from ranking.ranker import Ranked, Ranker
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.ranker import Ranked, Ranker
 from tests.nodes.builders import NOTE, Bench, case, facts, flags, run_node, with_tools
 
 FIRST: Cutoff = TopK(k=1)

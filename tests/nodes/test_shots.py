@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from cases.errors import InputError
 from cases.records import Case, Gold, InvalidCase
 from graph import document_resources
 from graph.bioasq import BioasqRecipe
@@ -17,6 +16,7 @@ from graph.resource import Opened, ResourceRequest, open_resources
 from graph.system import find_system
 from graph.weak_labels import WeakLabelsRecipe
 from nodes.answer.question_prompt import ANSWERED_QUESTIONS, can_be_shown, choose_shots
+from storage.errors import InputError
 from tests.nodes.biomedical_builders import answered, asking
 
 POOL = [answered(f"s{number}") for number in range(20)]

@@ -28,12 +28,12 @@ from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from nodes.retrieval.retrieve_sentences import ACRONYMS, RETRIEVER
 from prompts import load_prompts
 from prompts.versions import own_prompts, packaged_versions
-from ranking.bm25 import Bm25Ranker
-from ranking.vectors import Embedded
+from ranking.encoding.vectors import Embedded
+from ranking.rankers.bm25 import Bm25Ranker
 from retrieval.corpus.build import build
 from retrieval.index.build import BuildOptions, build_index
 from retrieval.pools.pool import DemonstrationPool
-from runs.case_run import run_case, successors
+from runs.execute.case_run import run_case, successors
 from serving.backends.scripted import Script, ScriptedCall, made_up_reply
 from tests.nodes.biomedical_builders import answered, asking
 from tests.nodes.builders import NOTE, Bench, case, failing, gold, labels, script, undeclared
@@ -136,7 +136,7 @@ async def test_tools_of_nodes_are_provided_by_resources_of_their_system(
 ) -> None:
     for module in (note_resources, document_resources):
         monkeypatch.setattr(module, "shared_vectors", AnyVectors)
-    monkeypatch.setattr("ranking.entailment.EntailmentReader", lambda *_: ChosenVerdicts())
+    monkeypatch.setattr("ranking.rankers.entailment.EntailmentReader", lambda *_: ChosenVerdicts())
     recipe = system.recipe.model_validate(OPENING_ALL[system.name])
     taken = {place for resource in system.resources for place in resource.places}
     given = {"demos": pool.folder, **places}

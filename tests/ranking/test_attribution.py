@@ -11,7 +11,7 @@ from rapidfuzz.fuzz import partial_ratio, ratio
 from rouge_score.rouge_scorer import RougeScorer
 
 from ranking.attribution import Weights, attributed, combined, fuzzy_score, part_scores
-from ranking.vectors import Embedded
+from ranking.encoding.vectors import Embedded
 
 PAIRS = [
     ("The platelet count had fallen to 40.", "Platelet count fell to 40 on day 3."),

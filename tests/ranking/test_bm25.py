@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.bm25 import Bm25Ranker, bm25_scores
 from ranking.cutoffs import TopK, select
+from ranking.rankers.bm25 import Bm25Ranker, bm25_scores
 
 NOTE = ("Heparin was stopped on day 3.", "Platelets fell to 40.", "The infusion of heparin ran for two days.")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ranking.device import choose_placement
+from ranking.encoding.device import choose_placement
 
 
 def test_without_a_gpu_the_processor_runs_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.ensembles import (
+from ranking.measures import average_precision
+from ranking.rankers.ensembles import (
     GRID,
     JudgedRankings,
     Ranking,
@@ -19,7 +20,6 @@ from ranking.ensembles import (
     tune_weights,
     weighted_scores,
 )
-from ranking.measures import average_precision
 
 
 def test_a_document_that_two_rankings_hold_beats_the_first_of_one() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.entailment import EntailmentReader, InputForm, label_order
 from ranking.errors import RankerError
+from ranking.rankers.entailment import EntailmentReader, InputForm, label_order
 from weights.registry import WeightsError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]

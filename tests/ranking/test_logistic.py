@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import FixedThreshold, select
+from ranking.encoding.vectors import MAX_TOKENS, Embedded, EncoderVectors, shared_vectors
 from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.load import examples_learned, load_ranker, located
-from ranking.logistic import CHECKPOINT, LogisticRanker, fit_logistic
 from ranking.measures import count_sentences, micro
-from ranking.ranker import Ranker
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.load import examples_learned, load_ranker, located
+from ranking.rankers.logistic import CHECKPOINT, LogisticRanker, fit_logistic
+from ranking.rankers.ranker import Ranker
 from ranking.tuning import ScoredCase, Tuned, best_cutoff
-from ranking.vectors import MAX_TOKENS, Embedded, EncoderVectors, shared_vectors
 
 NOTE = ("Heparin was stopped on day 3.", "Platelets fell to 40.", "Diet was regular.")
 
@@ -95,7 +95,7 @@ def test_the_cut_off_is_tuned_on_scores_of_examples_left_out(monkeypatch: pytest
         tuned_on.append(cases)
         return best_cutoff(cases, *rules, **options)
 
-    monkeypatch.setattr("ranking.logistic.best_cutoff", remember)
+    monkeypatch.setattr("ranking.rankers.logistic.best_cutoff", remember)
     own = EXAMPLES[0].group
     turned = [
         replace(one, labels=tuple(not label for label in one.labels or ())) if one.group == own else one

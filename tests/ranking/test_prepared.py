@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases.errors import InputError
-from ranking.prepared import (
+from ranking.rankers.prepared import (
     Part,
     QueryMode,
     clean_for_retrieval,
@@ -17,6 +16,7 @@ from ranking.prepared import (
     load_acronyms,
     retrieval_query,
 )
+from storage.errors import InputError
 
 BOTH = "Patient Narrative: I fell.\nClinician Question: Why?"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from ranking.cutoffs import TopK
 from ranking.examples import Example
 from ranking.rank_file import ROW, PartialFile, rank_examples, read_row
+from storage.errors import InputError
 from tests.ranking.word_ranker import SourceWordRanker, WordRanker
 
 BEST = TopK(k=1)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ranking.errors import RankerError
-from ranking.load import load_ranker, located
-from ranking.sequence_classifier import SequenceClassifierRanker
+from ranking.rankers.load import load_ranker, located
+from ranking.rankers.sequence_classifier import SequenceClassifierRanker
 from weights.registry import WeightsError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.encoders import MINILM, encoder_folder
-from ranking.load import gives_logits, load_ranker, located
-from ranking.similarity import SimilarityRanker
-from ranking.vectors import Embedded, EncoderVectors, read_sentence_encoding, shared_vectors
+from ranking.encoding.encoders import MINILM, encoder_folder
+from ranking.encoding.vectors import Embedded, EncoderVectors, read_sentence_encoding, shared_vectors
+from ranking.rankers.load import gives_logits, load_ranker, located
+from ranking.rankers.similarity import SimilarityRanker
 from weights.registry import WeightsError
 
 NOTE = [
@@ -77,7 +77,7 @@ def test_equal_sentences_are_embedded_once() -> None:
 
 
 def test_the_document_asked_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ranking.similarity._MEMORY_BYTES", 1)
+    monkeypatch.setattr("ranking.rankers.similarity._MEMORY_BYTES", 1)
     vectors = Initials()
     ranker = SimilarityRanker(vectors)
     for note in (["a", "b"], ["c", "d"], ["a", "b"]):

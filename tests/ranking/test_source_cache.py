@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.source_cache import Arrays, SourceCache
+from ranking.encoding.source_cache import Arrays, SourceCache
 
 
 class Counting:

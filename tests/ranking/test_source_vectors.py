@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.source_vectors import SourceVectors
-from ranking.vectors import Embedded
+from ranking.encoding.source_vectors import SourceVectors
+from ranking.encoding.vectors import Embedded
 
 SOURCE = ["one", "three", "one"]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ranking.bm25 import Bm25Ranker
 from ranking.cutoffs import FixedThreshold, TopK
 from ranking.errors import RankerError
-from ranking.ranker import Ranked
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.ranker import Ranked
 from ranking.verify import verify
 from tests.ranking.word_ranker import SourceWordRanker, WordRanker
 

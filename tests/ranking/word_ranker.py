@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ranking.cutoffs import Cutoff, FixedThreshold
-from ranking.ranker import Ranked
+from ranking.rankers.ranker import Ranked
 
 
 class WordRanker:

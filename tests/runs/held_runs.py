@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from runs.folder import CALLS
-from serving.journal import Journal
+from runs.record.folder import CALLS
+from serving.journal.journal import Journal
 
 
 @dataclass(slots=True)

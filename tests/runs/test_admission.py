@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from runs.admission import Admission
-from runs.forecast import Forecast
-from runs.watcher import Progress
-from serving.ask import Usage
-from serving.budget import Budget, BudgetSpent, Spend
+from runs.execute.admission import Admission
+from runs.execute.forecast import Forecast
+from runs.execute.watcher import Progress
+from serving.protocol.ask import Usage
+from serving.protocol.budget import Budget, BudgetSpent, Spend
 
 CALL = 10
 FORECAST = Forecast(calls=4, spend=Spend(60), most=Spend(80), largest_call=Spend(CALL))

@@ -10,15 +10,15 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from access.guard import TOKEN, new_token
 from cli.main import app
-from runs.audit import AUDIT, read_audit, record, record_start
-from runs.folder import CALLS, RunFolder
-from serving import traffic
-from serving.journal import Journal
-from serving.traffic import Traffic
+from runs.record.audit import AUDIT, read_audit, record, record_start
+from runs.record.folder import CALLS, RunFolder
+from serving.journal.journal import Journal
+from serving.policy import traffic
+from serving.policy.traffic import Traffic
 from tests.evigraph import write_cases, write_recipe
 from tests.serving.fake_server import MODEL, FakeServer, Obey
-from viewer.guard import TOKEN, new_token
 from viewer.library import Library
 from viewer.server import application
 

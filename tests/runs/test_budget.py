@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runs.folder import RunFolder
-from runs.used import with_unrecorded
+from runs.record.folder import RunFolder
+from runs.record.used import with_unrecorded
 from tests.evigraph import Ended, evigraph
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import Ended, evigraph
 
 BROKEN = {"case_id": "bad", "question": "Why?", "sentences": []}

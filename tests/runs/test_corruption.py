@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from runs.check import check, repair_run
-from runs.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, pack_line
-from runs.index import INDEX
-from runs.manifest import RunError
-from runs.trace_file import TRACE, pack
-from serving.journal import CallCount
-from serving.journal_repair import look
-from serving.journal_tables import TABLES, CallRow, Texts, create
+from runs.record.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, pack_line
+from runs.record.index import INDEX
+from runs.record.manifest import RunError
+from runs.record.trace_file import TRACE, pack
+from runs.upkeep.check import check, repair_run
+from serving.journal.journal import CallCount
+from serving.journal.repair import look
+from serving.journal.tables import TABLES, CallRow, Texts, create
 from tests.evigraph import edit_manifest, evigraph
 from tools.corruption import Outcome, make_runs, outcome
 

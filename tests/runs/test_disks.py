@@ -17,19 +17,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cases import disks
-from cases.errors import InputError
-from cases.locks import FileLock
 from cli.main import app
 from ranking.errors import RankerError
 from ranking.training.job import WORKPLACE, alone
 from retrieval.building import building
-from runs.folder import CALLS, RunFolder, RunWriter
-from runs.manifest import RunError
-from runs.reviews import Reviews, make_review
-from serving.journal import Journal, JournalError, Question
-from serving.journal_files import flush_log, take_back
-from serving.messages import Answer, Message
+from runs.record.folder import CALLS, RunFolder, RunWriter
+from runs.record.manifest import RunError
+from runs.review.reviews import Reviews, make_review
+from serving.journal.files import flush_log, take_back
+from serving.journal.journal import Journal, JournalError, Question
+from serving.protocol.messages import Answer, Message
+from storage import disks
+from storage.errors import InputError
+from storage.locks import FileLock
 from tests.evigraph import evigraph, write_cases, write_recipe
 
 
@@ -120,9 +120,9 @@ def test_the_log_is_flushed_while_replies_come(tmp_path: Path, monkeypatch: pyte
         flushed.append(path)
         flush_log(path)
 
-    monkeypatch.setattr("serving.journal.flush_log", flush)
+    monkeypatch.setattr("serving.journal.journal.flush_log", flush)
     now = iter(range(100))
-    monkeypatch.setattr("serving.journal.time.monotonic", lambda: 0.4 * next(now))
+    monkeypatch.setattr("serving.journal.journal.time.monotonic", lambda: 0.4 * next(now))
     with closing(Journal(tmp_path / CALLS)) as journal:
         fill(journal, 6)
     assert flushed == [tmp_path / CALLS] * 2
@@ -179,7 +179,7 @@ def test_builds_and_reviews_where_flock_does_nothing(
         pass
     reviews = Reviews(run)
     review = make_review(next(iter(RunFolder(run).cases())), reviewer="Ann", comment="Fine.")
-    monkeypatch.setattr("runs.added_lines._WAIT_S", 0.05)
+    monkeypatch.setattr("runs.record.added_lines._WAIT_S", 0.05)
     with FileLock(run / ".reviews.jsonl.lock"), pytest.raises(RunError, match="is writing since"):
         reviews.add(review)
     reviews.add(review)

@@ -18,11 +18,11 @@ from nodes.core.dry_run import DryCall
 from nodes.evidence.reply_forms import label_reply
 from nodes.question.classify_intent import INTENT_REPLY
 from nodes.question.interpret_question import QUESTION_REPLY, find_question_faults
-from runs.rehearsal import Foreseen, writer
+from runs.execute.rehearsal import Foreseen, writer
 from serving.backends.backend import CallParameters
-from serving.dry_run import Write
-from serving.errors import CallError
-from serving.reply import JsonSchema
+from serving.protocol.errors import CallError
+from serving.protocol.reply import JsonSchema
+from serving.requests.dry_run import Write
 
 IDS = [str(number) for number in range(1, 401)]
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-import runs.expectation
+import runs.execute.expectation
 from evals.bench.workload import Silent, ready, repeated_cases, six_calls, write_cases
-from runs.expectation import Expectation, LateReplies, shown_while_running
-from runs.forecast import forecast
-from runs.watcher import PROGRESS, Pace, Progress, read_progress, write_progress
-from serving.ask import Usage
+from runs.execute.expectation import Expectation, LateReplies, shown_while_running
+from runs.execute.forecast import forecast
+from runs.execute.watcher import PROGRESS, Pace, Progress, read_progress, write_progress
 from serving.backends.backend import Backend, CallParameters, Server
-from serving.budget import Price
-from serving.dispatcher import Dispatcher
-from serving.limits import Limits
-from serving.messages import Answer, Message
-from serving.model_name import parse_model_name
+from serving.protocol.ask import Usage
+from serving.protocol.budget import Price
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import parse_model_name
+from serving.requests.dispatcher import Dispatcher
 
 
 async def test_a_rehearsal_knows_the_calls_and_tokens_of_a_case(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_calls_of_open_cases_are_shown_and_left_for_others_until_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_SHOW_EVERY_S", "_WRITE_EVERY_S"):
-        monkeypatch.setattr(runs.expectation, name, 0.0)
+        monkeypatch.setattr(runs.execute.expectation, name, 0.0)
     progress, watching = Progress(total=2, under_way=2, calls_a_case=4.0), Watching()
 
     async def shown(share: float) -> None:
@@ -111,8 +111,8 @@ def test_requests_that_wait_for_long_are_reported_ever_more_seldom() -> None:
 async def test_a_request_without_a_reply_is_reported_while_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs.expectation, "_SHOW_EVERY_S", 0.0)
-    monkeypatch.setattr(runs.expectation, "LATE_S", 0.001)
+    monkeypatch.setattr(runs.execute.expectation, "_SHOW_EVERY_S", 0.0)
+    monkeypatch.setattr(runs.execute.expectation, "LATE_S", 0.001)
     watching = Watching()
     asked, answered = asyncio.Event(), asyncio.Event()
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runs.folder import CASES, RunFolder, RunWriter
-from runs.manifest import SCHEMA_VERSION, Inputs, Manifest, RunError
+from runs.record.folder import CASES, RunFolder, RunWriter
+from runs.record.manifest import SCHEMA_VERSION, Inputs, Manifest, RunError
 
 
 def a_manifest() -> Manifest:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runs.forks import ForkPoint, find_fork_point
-from runs.manifest import RunError
+from runs.fork.forks import ForkPoint, find_fork_point
+from runs.record.manifest import RunError
 
 NODES = ("__start__", "label_evidence", "reflect_on_labels", "widen_evidence", "generate_answer")
 TRACE = [

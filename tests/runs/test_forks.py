@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from graph.tamu import TamuRecipe
-from runs.forks import changes
-from runs.manifest import Inputs, Manifest, Model
-from serving.model_name import ROLES
+from runs.fork.forks import changes
+from runs.record.manifest import Inputs, Manifest, Model
+from serving.protocol.model_name import ROLES
 
 
 def manifest(models: dict[str, str], prompt: str = "a" * 64) -> Manifest:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evigraph import evigraph, write_cases, write_recipe
 
 SCRIPT = """\
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 HERE = Path(__file__).parent
 def reply(call):
     if call.role == 'reflect' and call.sample == 1 and call.case_id in ('k0', 'k2'):

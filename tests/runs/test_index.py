@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import runs
-from runs.folder import CASES, RunFolder, RunWriter
-from runs.index import INDEX, RunIndex
-from runs.manifest import RunError
+from runs.record.folder import CASES, RunFolder, RunWriter
+from runs.record.index import INDEX, RunIndex
+from runs.record.manifest import RunError
 from tests.evigraph import evigraph, write_cases, write_recipe
 
 

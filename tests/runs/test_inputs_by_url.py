@@ -19,12 +19,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cases import samples
-from cases.copies import PREFIX, remove_copies
 from cli.main import app
-from runs.folder import CASES, MANIFEST
-from serving import fetched, gate
-from serving.object_store import ObjectStore, Stored
-from serving.policy import NotScanned
+from runs.record.folder import CASES, MANIFEST
+from serving.policy import fetched, gate
+from serving.policy.object_store import ObjectStore, Stored
+from serving.policy.policy import NotScanned
+from storage.copies import PREFIX, remove_copies
 from tests.evigraph import COMMAND, ROOT, write_cases, write_recipe
 from tests.evigraph import said as said_by
 
@@ -232,7 +232,7 @@ def test_a_package_that_is_missing_is_named(
     def found(name: str) -> ModuleSpec | None:
         return None if name == "fsspec" else find_spec(name)
 
-    monkeypatch.setattr("serving.object_store.find_spec", found)
+    monkeypatch.setattr("serving.policy.object_store.find_spec", found)
     fetched._opened.cache_clear()
     assert said("scan", f"{url(bucket)}/pool.xml") == (
         f"{url(bucket)}/pool.xml: file:// needs fsspec: pip install 'evigraph[storage]'"

@@ -15,8 +15,8 @@ from threading import Thread
 
 import pytest
 
-from cases.copies import PREFIX
-from runs.folder import CASES, MANIFEST
+from runs.record.folder import CASES, MANIFEST
+from storage.copies import PREFIX
 from tests.evigraph import COMMAND, ROOT, Ended, write_cases, write_recipe
 from tests.object_stores import SECRET, Bucket, served
 
@@ -26,8 +26,8 @@ COUNT = 3
 LARGE = 300_000_000
 PEAK = """\
 import resource, sys
-from cases.copies import fetch
-from serving.fetched import input_path
+from storage.copies import fetch
+from serving.policy.fetched import input_path
 place = input_path(sys.argv[1])
 fetch(place)
 print(place.stat().st_size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

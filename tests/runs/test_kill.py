@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import CALLS, CASES
-from runs.index import INDEX
-from serving.journal import Journal
+from runs.record.folder import CALLS, CASES
+from runs.record.index import INDEX
+from serving.journal.journal import Journal
 from tests.evigraph import Started, evigraph, write_cases
 
 CASES_IN_BATCH = 60

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from cases.selection import Shard
-from runs.audit import AUDIT, SHARD_LOGS
-from runs.check import check
-from runs.folder import CALLS, CASES, RunFolder
-from runs.manifest import RunError
-from runs.merge import merge
-from serving.journal import Journal
+from runs.move.merge import merge
+from runs.record.audit import AUDIT, SHARD_LOGS
+from runs.record.folder import CALLS, CASES, RunFolder
+from runs.record.manifest import RunError
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 COUNT = 3
@@ -269,7 +269,7 @@ def test_a_shard_may_be_empty(tmp_path: Path) -> None:
 
 
 def test_every_reader_of_a_shard_sees_its_cases_alone(folder: Path, source: Path) -> None:
-    from runs.manifest import recorded_cases
+    from runs.record.manifest import recorded_cases
 
     part = RunFolder(folder / "shard-0")
     own = {case.id for case in recorded_cases(part.manifest)}

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from graph.recipe import make_recipe
-from runs.assemble import Assembly, Request
-from runs.batch import Options
-from runs.sessions import start
-from runs.watcher import Progress
-from serving.model_name import assign_roles
+from runs.execute.assemble import Assembly, Request
+from runs.execute.batch import Options
+from runs.execute.sessions import start
+from runs.execute.watcher import Progress
+from serving.protocol.model_name import assign_roles
 from tests.serving.fake_server import FakeServer, Obey
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "batch.xml"

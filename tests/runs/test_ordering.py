@@ -19,11 +19,11 @@ from prompts import load_prompts
 from retrieval.embeddings import LexicalEmbedder, Vectors
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
-from runs import ordering
-from runs.ordering import AnyCase, OrderedCases, window_size
-from serving.client import ModelClient
-from serving.errors import CallError
-from serving.journal import Journal
+from runs.execute import ordering
+from runs.execute.ordering import AnyCase, OrderedCases, window_size
+from serving.journal.journal import Journal
+from serving.protocol.errors import CallError
+from serving.requests.client import ModelClient
 from tests.nodes.builders import POOL, case, gold, pool_of, run_node
 
 ONE = TamuRecipe.model_validate({"evidence": {"demonstrations": 1}})

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import CASES, MANIFEST
-from serving.object_store import ObjectStore
+from runs.record.folder import CASES, MANIFEST
+from serving.policy.object_store import ObjectStore
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.object_stores import Store, served_by_azure, served_by_google
 

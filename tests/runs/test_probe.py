@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from runs.assemble import _probe_roles
-from runs.manifest import Model
+from runs.execute.assemble import _probe_roles
+from runs.record.manifest import Model
 from serving.backends import connect
-from serving.model_name import Role, parse_model_name
+from serving.protocol.model_name import Role, parse_model_name
 from tests.evigraph import COMMAND, Ended, evigraph
 from tests.serving.fake_abilities import Abilities
 from tests.serving.fake_server import MODEL, FakeServer, Obey, Refuse

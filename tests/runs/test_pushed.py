@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from runs.audit import read_audit
-from runs.folder import CALLS, COPY, locked
-from runs.pushed import LIST, PLAN
-from runs.sealed import CHECKSUM, open_document, seal_document
-from serving.object_store import ObjectStore
+from runs.move.pushed import LIST, PLAN
+from runs.record.audit import read_audit
+from runs.record.folder import CALLS, COPY, locked
+from runs.record.sealed import CHECKSUM, open_document, seal_document
+from serving.policy.object_store import ObjectStore
 from tests.evigraph import ROOT, said, write_cases, write_recipe
 
 pytest.importorskip("fsspec", reason="needs evigraph[storage]")
 
 KILLED = """\
 import os, signal, sys
-from serving.object_store import ObjectStore
+from serving.policy.object_store import ObjectStore
 put, left = ObjectStore.put, [3]
 
 def put_or_die(self, source, name):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import CASES
-from runs.pushed import LIST, PLAN
-from serving import gate
-from serving.object_store import ObjectStore
-from serving.policy import PolicyError
+from runs.move.pushed import LIST, PLAN
+from runs.record.folder import CASES
+from serving.policy import gate
+from serving.policy.object_store import ObjectStore
+from serving.policy.policy import PolicyError
 from tests.evigraph import ROOT, Ended, evigraph, write_cases, write_recipe
 from tests.object_stores import SECRET, Bucket, served
 from tests.serving.forward_proxy import forward_proxy
@@ -26,7 +26,7 @@ SHARDS = 2
 
 KILLED = """\
 import os, signal
-from serving.object_store import ObjectStore
+from serving.policy.object_store import ObjectStore
 put, left = ObjectStore.put, [3]
 
 def put_or_die(self, source, name):

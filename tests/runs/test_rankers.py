@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from cases.selection import Selection
-from cli.show_case import show_case
+from cli.looking.show_case import show_case
 from evals.analysis.report import analyse
 from evals.frames.tables import NamedRun, export
 from evals.scoring.gold import gold_of_run, predictions
@@ -24,14 +24,14 @@ from graph.recipe import RecipeError, make_recipe
 from graph.system import find_system
 from ranking.errors import RankerError
 from runs import RunFolder
-from runs.assemble import Request, assemble
-from runs.batch import Options
-from runs.dry_run import dry_run
-from runs.manifest import differences
-from runs.servers import Servers
-from runs.sessions import start
-from runs.watcher import Progress
-from serving.model_name import assign_roles
+from runs.estimate.dry_run import dry_run
+from runs.execute.assemble import Request, assemble
+from runs.execute.batch import Options
+from runs.execute.servers import Servers
+from runs.execute.sessions import start
+from runs.execute.watcher import Progress
+from runs.record.manifest import differences
+from serving.protocol.model_name import assign_roles
 from tests.evigraph import evigraph, write_recipe
 
 BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
@@ -136,7 +136,7 @@ def test_a_case_shows_scores_and_vote_of_the_ranker(
     runs: Runs, voters: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = Console(file=io.StringIO(), width=200)
-    monkeypatch.setattr("cli.show_case.output", lambda: console)
+    monkeypatch.setattr("cli.looking.show_case.output", lambda: console)
     show_case(runs[voters], "101", with_calls=False)
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()

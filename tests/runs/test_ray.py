@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from runs.check import check
-from runs.folder import CASES, RunFolder
 from runs.on_ray.worker import PACKAGES
+from runs.record.folder import CASES, RunFolder
+from runs.upkeep.check import check
 from tests.evigraph import COMMAND, resident_mb, write_cases, write_recipe
 from tests.runs.held_runs import HeldRun
 

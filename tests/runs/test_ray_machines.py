@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import pytest
 
-from runs.check import check
-from runs.folder import CASES, RunFolder
+from runs.record.folder import CASES, RunFolder
+from runs.upkeep.check import check
 from tests.evigraph import COMMAND, ROOT, write_cases, write_recipe
 from tests.runs.held_runs import HeldRun
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from runs.check import check
-from runs.folder import CALLS, RunFolder
-from serving.journal import Journal
+from runs.record.folder import CALLS, RunFolder
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.evigraph import COMMAND
 from tests.faults.real_vllm import NAME, SETTINGS, START_TIMEOUT_S, free_port
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runs.folder import RunFolder
-from runs.reply_quality import FirstCases, degraded_steps, reply_fields
+from runs.execute.reply_quality import FirstCases, degraded_steps, reply_fields
+from runs.record.folder import RunFolder
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.serving.fake_server import FakeServer, Obey, Refuse, Say
 

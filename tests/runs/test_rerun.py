@@ -18,23 +18,23 @@ from graph.recipe import load_recipe
 from graph.system import find_system
 from prompts import load_prompts
 from runs import RunError, RunFolder
-from runs.assemble import Request
-from runs.batch import Options
-from runs.folder import CALLS
-from runs.forks import forks
-from runs.manifest import recorded_cases
-from runs.rerun import Rerun, rerun
-from runs.sessions import recorded_models, resume, start
-from runs.watcher import Progress
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import assign_roles
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.sessions import recorded_models, resume, start
+from runs.execute.watcher import Progress
+from runs.fork.forks import forks
+from runs.fork.rerun import Rerun, rerun
+from runs.record.folder import CALLS
+from runs.record.manifest import recorded_cases
+from serving.journal.journal import Journal
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import assign_roles
 from tests.evigraph import write_cases, write_recipe
 
 SCRIPT = """\
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 def first(call):
     if call.case_id == "k1" and call.role == "answer" and len(call.prompt) < 6:

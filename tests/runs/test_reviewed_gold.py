@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cases.archehr_key import read_archehr_key, write_archehr_key
-from cases.errors import InputError
-from cases.plain_jsonl import read_jsonl
+from cases.formats.archehr_key import read_archehr_key, write_archehr_key
+from cases.formats.plain_jsonl import read_jsonl
 from cases.records import AnswerSentence, Case, Gold, Label
 from retrieval.embeddings import connect_embedder
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
-from runs.demonstrations import Added, add_reviewed
-from runs.folder import RunFolder
-from runs.manifest import RunError
-from runs.reviewed_gold import export_reviewed, reviewed_cases
-from runs.reviews import Reviews, make_review
+from runs.execute.demonstrations import Added, add_reviewed
+from runs.record.folder import RunFolder
+from runs.record.manifest import RunError
+from runs.review.reviewed_gold import export_reviewed, reviewed_cases
+from runs.review.reviews import Reviews, make_review
+from storage.errors import InputError
 from tests.evigraph import write_cases
 from tests.nodes.builders import POOL
 from tests.runs.waiting import Place

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from runs.manifest import RunError
-from runs.reviewers import ReviewedRun, Standing, assign, decide, names, queue_of
-from runs.reviews import REVIEWS, Review, Reviews, is_stale, make_independent_review
+from runs.record.manifest import RunError
+from runs.review.reviewers import ReviewedRun, Standing, assign, decide, names, queue_of
+from runs.review.reviews import REVIEWS, Review, Reviews, is_stale, make_independent_review
 
 LINE: dict[str, Any] = {"case_id": "q", "labels": {"1": "essential", "2": "not-essential"}, "answer": None}
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from runs.manifest import RunError
-from runs.reviews import MAX_ANSWER, REVIEWS, Reviews, fingerprint, is_stale, make_review
+from runs.record.manifest import RunError
+from runs.review.reviews import MAX_ANSWER, REVIEWS, Reviews, fingerprint, is_stale, make_review
 
 LINE: dict[str, Any] = {
     "case_id": "k1",
@@ -149,7 +149,7 @@ def test_a_line_of_something_else_is_named(tmp_path: Path) -> None:
 WRITER = """\
 import json, sys
 from pathlib import Path
-from runs.reviews import Reviews, make_review
+from runs.review.reviews import Reviews, make_review
 for number in range(15):
     review = make_review(json.loads(sys.argv[2]), reviewer=sys.argv[3], labels={}, comment="x" * 5000)
     Reviews(Path(sys.argv[1])).add(review)

@@ -21,14 +21,14 @@ from typing import Any
 
 import pytest
 
-from runs import scratch as scratch_module
-from runs.check import check
-from runs.elsewhere import MARKER, begin_elsewhere, elsewhere, publish_files, settle
-from runs.folder import CALLS, CASES, MANIFEST, RunFolder, take_lock
-from runs.manifest import RunError, RunStopped
-from runs.reading import Run
-from runs.scratch import Scratch, writing
-from serving.journal import Journal
+from runs.move import scratch as scratch_module
+from runs.move.scratch import Scratch, writing
+from runs.record.elsewhere import MARKER, begin_elsewhere, elsewhere, publish_files, settle
+from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder, take_lock
+from runs.record.manifest import RunError, RunStopped
+from runs.record.reading import Run
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.broken_locks import NO_LOCK, broken_flock
 from tests.evigraph import COMMAND, Ended, evigraph, write_cases, write_recipe
 
@@ -40,7 +40,7 @@ SCRIPT = """\
 import asyncio, os, signal
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 HERE = Path(__file__).parent
 made = 0

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from runs import RunFolder
-from runs.sealed import open_document, seal_document
+from runs.record.sealed import open_document, seal_document
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 FAILS_ONCE = """\
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 def reply(call):
     if call.case_id in ("k1", "k4") and Path("broken").exists():

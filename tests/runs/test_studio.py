@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from graph.system import systems
 from retrieval.corpus.build import build
-from runs import studio
-from runs.studio import StudioContext
+from runs.execute import studio
+from runs.execute.studio import StudioContext
+from storage.errors import InputError
 from tests.evigraph import write_recipe
 
 ROOT = Path(__file__).parents[2]

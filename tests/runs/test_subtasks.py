@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from runs import RunFolder
-from runs.sealed import seal_line
-from runs.trace_file import TraceFile
+from runs.record.sealed import seal_line
+from runs.record.trace_file import TraceFile
 from tests.evigraph import Ended, edit_manifest, evigraph, write_cases, write_recipe
 
 BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
@@ -24,7 +24,7 @@ question: {interpret: always}
 BREAKS_ALIGNMENT = """\
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 def reply(call):
     if call.format == "alignment" and call.case_id == "102" and Path("broken").exists():

@@ -15,9 +15,9 @@ import pytest
 
 from serving.backends.backend import Backend, CallParameters, Server, exchange
 from serving.batches.pool import Pool
-from serving.budget import Price
-from serving.journal import Question
-from serving.messages import Answer, Message
+from serving.journal.journal import Question
+from serving.protocol.budget import Price
+from serving.protocol.messages import Answer, Message
 from tests.goldens.outputs import WORDS, recipe_runs, write_inputs
 from tests.goldens.recorder import evigraph
 from tests.serving.batches.emulator import emulator
@@ -167,7 +167,7 @@ def understood(monkeypatch: pytest.MonkeyPatch) -> None:
         note([message.text for message in questions[0].messages], call.schema, call.schema_name)
         await ask(pool, backend, questions, shaped, price)
 
-    monkeypatch.setattr("serving.dispatcher.exchange", noted)
+    monkeypatch.setattr("serving.requests.dispatcher.exchange", noted)
     monkeypatch.setattr(Pool, "ask", noted_in_a_batch)
 
 

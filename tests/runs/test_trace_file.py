@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nodes.core.failure import NodeFailure
-from runs.manifest import RunError
-from runs.trace_file import TRACE, CaseTrace, TraceFile, open_for_append, pack
+from runs.record.manifest import RunError
+from runs.record.trace_file import TRACE, CaseTrace, TraceFile, open_for_append, pack
 
 A = [{"case_id": "a", "step": 0, "node": "x"}, {"case_id": "a", "step": 1, "node": "__end__"}]
 B = [{"case_id": "b", "step": 0, "node": "\u00e4\U0001f600"}]

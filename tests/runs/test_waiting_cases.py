@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from graph.recipe import RecipeError, make_recipe
-from runs.check import repair_run
-from runs.folder import CASES, RunFolder
-from runs.reviews import Reviews, make_review
+from runs.record.folder import CASES, RunFolder
+from runs.review.reviews import Reviews, make_review
+from runs.upkeep.check import repair_run
 from tests.runs.waiting import Place, Watching
 
 

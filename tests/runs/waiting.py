@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from graph.recipe import load_recipe
-from runs.assemble import Request
-from runs.batch import Options
-from runs.folder import RunFolder
-from runs.reviews import Reviews, make_review
-from runs.sessions import resume, retry, start
-from runs.watcher import Progress
-from serving.limits import Limits
-from serving.model_name import assign_roles
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.sessions import resume, retry, start
+from runs.execute.watcher import Progress
+from runs.record.folder import RunFolder
+from runs.review.reviews import Reviews, make_review
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import assign_roles
 from tests.evigraph import write_cases
 
 SCRIPT = """\
 import json, os
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 HERE = Path(__file__).parent
 

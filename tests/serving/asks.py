@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
-from serving.client import ModelClient
-from serving.errors import ErrorClass, InvalidReply
-from serving.limits import Limits
-from serving.messages import Message
-from serving.model_name import ModelName, Role
-from serving.reply import ReplyFormat, first_json_object
+from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.errors import ErrorClass, InvalidReply
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Message
+from serving.protocol.model_name import ModelName, Role
+from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.requests.client import ModelClient
 
 PROMPT = (Message("system", "Answer with one word."), Message("user", "Was the drug stopped?"))
 PROMPT_WORDS = 8

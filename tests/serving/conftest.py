@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tenacity.wait import wait_none
 
-from serving import gate
 from serving.backends import Backend, connect
-from serving.client import ModelClient
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import ROLES, ModelName
+from serving.journal.journal import Journal
+from serving.policy import gate
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import ROLES, ModelName
+from serving.requests.client import ModelClient
 from tests.serving.asks import Connect, Reach
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_server import HostedServer
@@ -88,7 +88,7 @@ def client(connect_client: Connect) -> ModelClient:
 @pytest.fixture
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts follow each other at once where the server named no time to wait."""
-    monkeypatch.setattr("serving.dispatcher._BACKOFF", wait_none())
+    monkeypatch.setattr("serving.requests.dispatcher._BACKOFF", wait_none())
 
 
 @pytest.fixture

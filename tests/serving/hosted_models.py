@@ -9,8 +9,8 @@ import pytest
 
 from serving.backends import Backend, CallParameters, connect
 from serving.backends.backend import Constraint, exchange
-from serving.messages import Answer
-from serving.model_name import ModelName
+from serving.protocol.messages import Answer
+from serving.protocol.model_name import ModelName
 from tests.serving.asks import PROMPT, SCHEMA
 from tests.serving.hosted_server import HostedServer
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from serving.abilities import Abilities, Option, room_after, sent_options
-from serving.call import CallParameters, Constraint
-from serving.errors import CallError, ErrorClass
-from serving.thinking import Effort
+from serving.protocol.abilities import Abilities, Option, room_after, sent_options
+from serving.protocol.call import CallParameters, Constraint
+from serving.protocol.errors import CallError, ErrorClass
+from serving.protocol.thinking import Effort
 
 LADDER: tuple[Constraint, ...] = ("tool", "json_schema", "json_object", "none")
 CALL = CallParameters(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.budget import Budget, BudgetHeld, BudgetSpent, Price, Spend, load_prices
-from serving.errors import ModelError
+from serving.protocol.budget import Budget, BudgetHeld, BudgetSpent, Price, Spend, load_prices
+from serving.protocol.errors import ModelError
 
 
 async def call(budget: Budget, most: Spend, actual: Spend, wait: asyncio.Event | None = None) -> None:

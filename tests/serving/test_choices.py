@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from serving.ask import Ask, Reply
 from serving.backends import Backend, CallParameters, connect
 from serving.backends.backend import Server
 from serving.backends.hosted_providers import openai_arguments
 from serving.backends.scripted import ScriptedCall, ScriptedModel
-from serving.client import ModelClient
-from serving.dry_run import Tallies, without_model
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.messages import Answer, Message
-from serving.model_name import ROLES, ModelName
-from serving.reply import ReplyFormat
+from serving.journal.journal import Journal
+from serving.protocol.ask import Ask, Reply
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ROLES, ModelName
+from serving.protocol.reply import ReplyFormat
+from serving.requests.client import ModelClient
+from serving.requests.dry_run import Tallies, without_model
 from tests.serving.asks import PROMPT, Connect
 from tests.serving.fake_server import FakeServer, Say
 

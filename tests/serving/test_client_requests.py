@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from serving.ask import Failure, Reply
 from serving.backends import Backend, connect
-from serving.budget import Budget, BudgetSpent, Price
-from serving.client import ModelClient
-from serving.journal import Journal, JournalError
-from serving.limits import Limits
-from serving.messages import Message
-from serving.model_name import ROLES, ModelName, Role
+from serving.journal.journal import Journal, JournalError
+from serving.protocol.ask import Failure, Reply
+from serving.protocol.budget import Budget, BudgetSpent, Price
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Message
+from serving.protocol.model_name import ROLES, ModelName, Role
+from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
 
@@ -45,7 +45,7 @@ async def test_a_lost_server_is_named_with_the_reason(server: FakeServer, connec
 async def test_a_server_cannot_ask_for_an_endless_pause(
     server: FakeServer, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.dispatcher.MAX_WAIT_S", 0.01)
+    monkeypatch.setattr("serving.requests.dispatcher.MAX_WAIT_S", 0.01)
     server.plan(Refuse(429, retry_after="86400"), Say((said("no"),)))
     (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=120)
     assert isinstance(outcome, Reply)
@@ -310,7 +310,7 @@ async def test_without_retries_nothing_waits(server: FakeServer, connect_client:
 async def test_a_server_that_lets_requests_time_out_must_answer_a_word_first(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.dispatcher._WORD_S", 0.1)
+    monkeypatch.setattr("serving.requests.dispatcher._WORD_S", 0.1)
     client = connect_client(limits=Limits(max_retries=2, timeout=0.1, max_outage=0.2))
     server.default = Say(seconds=1.0)
     assert words(await client.ask(word_ask())) == ["timeout"]

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from serving.ask import Failure, Reply
 from serving.backends import Backend
-from serving.errors import CallError
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.probe import probe
-from serving.reply import ReplyFormat, free_text
+from serving.journal.journal import Journal
+from serving.protocol.ask import Failure, Reply
+from serving.protocol.errors import CallError
+from serving.protocol.limits import Limits
+from serving.protocol.reply import ReplyFormat, free_text
+from serving.requests.probe import probe
 from tests.serving.asks import Connect, said, word_ask
 from tests.serving.fake_server import FakeServer, Raw, Refuse, Say
 

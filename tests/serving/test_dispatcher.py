@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tenacity.wait import wait_fixed
 
-from serving.ask import Ask, Failure, Reply
 from serving.backends import Backend
-from serving.client import ModelClient
-from serving.dispatcher import choose, prefix_of
-from serving.limits import Limits
-from serving.messages import Message, max_prompt_tokens
-from serving.model_name import ModelName
+from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Message, max_prompt_tokens
+from serving.protocol.model_name import ModelName
+from serving.requests.client import ModelClient
+from serving.requests.dispatcher import choose, prefix_of
 from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer, HangUp, Refuse, Say
 
@@ -56,7 +56,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("serving.endpoint._FIRST_LOOK_S", 0.01)
+    monkeypatch.setattr("serving.requests.endpoint._FIRST_LOOK_S", 0.01)
 
 
 async def test_cases_spread_over_both_servers_and_reflections_follow_their_vote(
@@ -115,7 +115,7 @@ async def test_a_server_that_stops_is_taken_over_at_once_and_comes_back(
 ) -> None:
     caplog.set_level("INFO", "evigraph")
     # An attempt after a pause would come too late.
-    monkeypatch.setattr("serving.dispatcher._BACKOFF", wait_fixed(600))
+    monkeypatch.setattr("serving.requests.dispatcher._BACKOFF", wait_fixed(600))
     client = connect_client(backend=both)
     numbers = {await server_of(client, of_case(number)): number for number in range(20)}
     client.forget(str(numbers[server.url]))
@@ -204,7 +204,7 @@ async def test_requests_a_minute_are_honoured(
     requests: int,
     least_s: float,
 ) -> None:
-    monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
+    monkeypatch.setattr("serving.requests.endpoint._MINUTE_S", 1.0)
     client = connect_client(limits=Limits(rpm=rpm))
     started = time.monotonic()
     await asyncio.gather(*(client.ask(of_case(number)) for number in range(requests)))
@@ -215,7 +215,7 @@ async def test_requests_a_minute_are_honoured(
 async def test_each_attempt_counts_as_a_request_of_the_minute(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
+    monkeypatch.setattr("serving.requests.endpoint._MINUTE_S", 1.0)
     client = connect_client(limits=Limits(rpm=1))
     server.plan(Refuse(503, retry_after="0"))
     started = time.monotonic()
@@ -226,7 +226,7 @@ async def test_each_attempt_counts_as_a_request_of_the_minute(
 async def test_tokens_a_minute_count_prompt_and_token_limit(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.endpoint._MINUTE_S", 1.0)
+    monkeypatch.setattr("serving.requests.endpoint._MINUTE_S", 1.0)
     one = max_prompt_tokens(of_case(1).messages) + 3 * 40
     client = connect_client(limits=Limits(tpm=2 * one))
     started = time.monotonic()

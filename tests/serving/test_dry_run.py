@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serving.dry_run import TokenCounter
-from serving.errors import CallError
-from serving.messages import Message
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Message
+from serving.requests.dry_run import TokenCounter
 
 PROMPT = (Message("user", "one two three"),)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from serving.ask import Ask, Reply
 from serving.backends import Backend
-from serving.journal import Journal
-from serving.reply import ReplyFormat, free_text
+from serving.journal.journal import Journal
+from serving.protocol.ask import Ask, Reply
+from serving.protocol.reply import ReplyFormat, free_text
 from tests.serving.asks import Connect, word_ask
 from tests.serving.fake_server import FakeServer
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from retrieval.embeddings import LexicalEmbedder, connect_embedder, normalise
-from serving.errors import CallError, ModelError
+from serving.protocol.errors import CallError, ModelError
 from tests.serving.fake_server import DIMENSIONS, FakeServer
 
 TEXTS = ("Why was the drug stopped?", "why was, the DRUG stopped", "Was it cancer?", "", "...", "לב תקין 🫀")

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from serving.endpoint import Endpoint
-from serving.limits import AdaptiveLimiter
+from serving.protocol.limits import AdaptiveLimiter
+from serving.requests.endpoint import Endpoint
 
 HOUR = 3600.0
 

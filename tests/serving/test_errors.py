@@ -11,8 +11,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from serving.errors import CallError, classify, retry_after
-from serving.policy import PolicyError
+from serving.policy.policy import PolicyError
+from serving.protocol.errors import CallError, classify, retry_after
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
 
 

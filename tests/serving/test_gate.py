@@ -15,11 +15,11 @@ from evals.spans.collector import Collector
 from retrieval.embeddings import ServerEmbedder, connect_embedder
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.qdrant_store import open_store
-from serving import gate
 from serving.backends import connect
 from serving.backends.http_json import HttpJson
-from serving.model_name import parse_model_name
-from serving.policy import HeldPolicy, NotScanned, Policy, PolicyError
+from serving.policy import gate
+from serving.policy.policy import HeldPolicy, NotScanned, Policy, PolicyError
+from serving.protocol.model_name import parse_model_name
 from tests.evigraph import write_cases
 
 SERVICES = {

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from serving.ask import Reply
 from serving.backends import connect
 from serving.backends.reply_schemas import without_keywords
-from serving.client import ModelClient
-from serving.errors import ModelError
-from serving.journal import Journal
-from serving.model_name import ROLES, ModelName
-from serving.probe import probe
+from serving.journal.journal import Journal
+from serving.protocol.ask import Reply
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import ROLES, ModelName
+from serving.requests.client import ModelClient
+from serving.requests.probe import probe
 from tests.serving.asks import PROMPT_WORDS, SCHEMA, said, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer, Refuse, Say
 from tests.serving.hosted_models import MODELS, PACKAGES, Connected, point_at
@@ -81,10 +81,10 @@ def test_the_key_of_another_provider_is_no_key(monkeypatch: pytest.MonkeyPatch, 
 
 _WITHOUT = """
 import os, sys
-from serving import gate
+from serving.policy import gate
 from serving.backends import connect
-from serving.errors import ModelError
-from serving.model_name import ModelName
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import ModelName
 os.environ["ANTHROPIC_API_KEY"] = "a-key"
 for argument in sys.argv[1:]:
     provider, package = argument.split("=")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from serving.backends.backend import exchange
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 from tests.serving.asks import PROMPT
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at
 from tests.serving.hosted_server import (

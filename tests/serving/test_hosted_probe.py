@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from serving.errors import ModelError
-from serving.probe import Findings, probe
+from serving.protocol.errors import ModelError
+from serving.requests.probe import Findings, probe
 from tests.serving.hosted_models import Connected, point_at
 from tests.serving.hosted_server import (
     Body,

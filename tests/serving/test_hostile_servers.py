@@ -14,9 +14,9 @@ from cli.main import _explain
 from cli.terminal import LogHandler
 from serving.backends import connect
 from serving.backends.backend import exchange
-from serving.errors import CallError, ModelError
-from serving.model_name import ModelName
-from serving.probe import probe
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName
+from serving.requests.probe import probe
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import Connected, answers, call, point_at

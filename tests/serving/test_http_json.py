@@ -7,7 +7,7 @@ import pytest
 from serving.backends import Backend
 from serving.backends.backend import CallParameters, exchange
 from serving.backends.http_json import HttpJson
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import Drip, FakeServer, HangUp, Raw, Refuse, Say
 

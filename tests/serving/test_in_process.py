@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from serving.ask import Failure
 from serving.backends.backend import Backend, CallParameters, Complete, Server
-from serving.errors import CallError
-from serving.limits import Limits
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.protocol.ask import Failure
+from serving.protocol.errors import CallError
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 from tests.serving.asks import Connect, said, word_ask, words
 
 NO_TIME = 0.0
@@ -85,7 +85,7 @@ async def test_failures_in_a_row_cost_their_cases_and_no_other(
 
 
 async def test_the_probe_waits_for_a_model_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from serving import probe
+    from serving.requests import probe
 
     monkeypatch.setattr(probe, "TIMEOUT_S", NO_TIME)
     model = replace(backend(slow, in_process=True), probes=True)

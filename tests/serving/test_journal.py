@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Journal, JournalDamaged, JournalError, Question, _retry_locked
-from serving.journal_tables import create, unpack
-from serving.messages import Answer, Message, TokenLogprob
+from serving.journal.journal import Journal, JournalDamaged, JournalError, Question, _retry_locked
+from serving.journal.tables import create, unpack
+from serving.protocol.messages import Answer, Message, TokenLogprob
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
 QUESTION = Question("vllm:tiny", "r1", (SYSTEM, Message("user", "Why?")), {"temperature": 0.5}, 0)
@@ -27,9 +27,9 @@ ODD = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
 WRITER = """
 import sys
 from pathlib import Path
-from serving.messages import Answer
-from serving.journal import Journal, Question
-from serving.messages import Message
+from serving.protocol.messages import Answer
+from serving.journal.journal import Journal, Question
+from serving.protocol.messages import Message
 
 journal = Journal(Path(sys.argv[1]))
 for number in range(10_000):
@@ -42,9 +42,9 @@ for number in range(10_000):
 TWO_WRITERS = f"""
 import sys
 from pathlib import Path
-from serving.messages import Answer
-from serving.journal import Journal, Question
-from serving.messages import Message
+from serving.protocol.messages import Answer
+from serving.journal.journal import Journal, Question
+from serving.protocol.messages import Message
 
 journal = Journal(Path(sys.argv[1]))
 system = Message("system", {SYSTEM.text!r})

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal import Journal, JournalDamaged, JournalError, Question
-from serving.journal_merge import MergedJournal
-from serving.journal_repair import look
-from serving.journal_tables import COLUMNS
-from serving.messages import Answer, Message
+from serving.journal.journal import Journal, JournalDamaged, JournalError, Question
+from serving.journal.merge import MergedJournal
+from serving.journal.repair import look
+from serving.journal.tables import COLUMNS
+from serving.protocol.messages import Answer, Message
 
 ODD = "לב תקין 🫀 \x00 '; DROP TABLE calls; --"
 

@@ -8,9 +8,9 @@ from retrieval.embeddings import ServerEmbedder, connect_embedder
 from retrieval.index.connect_store import check_store
 from serving.backends import connect
 from serving.backends.backend import exchange
-from serving.errors import ModelError
-from serving.keys import api_key, demand_clean
-from serving.model_name import ModelName, key_variable
+from serving.protocol.errors import ModelError
+from serving.protocol.keys import api_key, demand_clean
+from serving.protocol.model_name import ModelName, key_variable
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from serving.backends.limited_httpx import client_settings
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 from tests.serving.hosted_models import answers, call
 
 PROVIDERS = ("openai", "anthropic", "google_genai", "deepseek")

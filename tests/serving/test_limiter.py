@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.limits import DECREASE, AdaptiveLimiter
+from serving.protocol.limits import DECREASE, AdaptiveLimiter
 
 
 async def settle() -> None:
@@ -74,7 +74,7 @@ async def test_slow_start_doubles_the_width_in_a_round() -> None:
 
 async def test_slow_start_goes_back_where_wider_did_no_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("serving.limits.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("serving.protocol.limits.time.monotonic", lambda: clock[0])
     crowd = Crowd(a_limiter(4.0))
     await crowd.come(*range(200))
     widths = []

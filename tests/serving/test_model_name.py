@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from serving.errors import ModelError
-from serving.model_name import (
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import (
     PROVIDERS,
     ROLES,
     ModelName,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from serving import gate, object_store
-from serving.errors import ModelError
-from serving.object_store import ObjectStore, StorageError
-from serving.policy import PolicyError
+from serving.policy import gate, object_store
+from serving.policy.object_store import ObjectStore, StorageError
+from serving.policy.policy import PolicyError
+from serving.protocol.errors import ModelError
 
 pytest.importorskip("fsspec", reason="needs evigraph[storage]")
 

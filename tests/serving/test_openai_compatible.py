@@ -8,11 +8,11 @@ import pytest
 
 from serving.backends import Backend, connect
 from serving.backends.reply_schemas import fixed_layout_grammar
-from serving.client import ModelClient
-from serving.errors import CallError, ModelError
-from serving.journal import Journal
-from serving.model_name import ModelName
-from serving.reply import ReplyFormat, free_text
+from serving.journal.journal import Journal
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName
+from serving.protocol.reply import ReplyFormat, free_text
+from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, PROMPT_WORDS, SCHEMA, Connect, Reach, turns, word_ask
 from tests.serving.fake_server import MODEL, FakeServer
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from serving.backends.openai_protocol import answers
-from serving.errors import CallError
-from serving.messages import UNKNOWN, TokenLogprob
+from serving.protocol.errors import CallError
+from serving.protocol.messages import UNKNOWN, TokenLogprob
 
 
 def choice(index: int, text: str | None, reason: str = "stop", **more: Any) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from serving import policy
-from serving.addresses import is_public
-from serving.policy import HeldPolicy, Policy, PolicyError, find_policies, keep_beside, load_policy
+from serving.policy import policy
+from serving.policy.policy import HeldPolicy, Policy, PolicyError, find_policies, keep_beside, load_policy
+from serving.protocol.addresses import is_public
 
 
 def held(**rules: object) -> HeldPolicy:

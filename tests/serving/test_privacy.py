@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 SCRIPT = """
-from serving.privacy import switch_off_telemetry
+from serving.policy.privacy import switch_off_telemetry
 
 switch_off_telemetry()
 

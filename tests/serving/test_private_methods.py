@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from serving.backends.hosted import chat_model
 from serving.backends.hosted_providers import ANTHROPIC_FACTS, GOOGLE_GENAI_FACTS, OPENAI_FACTS
-from serving.model_name import ModelName
+from serving.protocol.model_name import ModelName
 from tests.evigraph import ROOT
 from tests.serving.hosted_models import MODELS
 

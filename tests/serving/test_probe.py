@@ -9,9 +9,9 @@ import pytest
 
 from serving.backends import Backend
 from serving.backends.backend import Constraint
-from serving.errors import ModelError
-from serving.model_name import ModelName
-from serving.probe import probe
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import ModelName
+from serving.requests.probe import probe
 from tests.serving.asks import Reach
 from tests.serving.fake_abilities import Abilities
 from tests.serving.fake_server import MODEL, FakeServer

@@ -12,7 +12,7 @@ import pytest
 import serving
 from serving.backends import Backend, catalogue, connect
 from serving.backends.backend import Entry, Provider
-from serving.model_name import PROVIDERS, parse_model_name
+from serving.protocol.model_name import PROVIDERS, parse_model_name
 from tests.serving.hosted_models import PACKAGES
 
 
@@ -86,7 +86,7 @@ def source_files() -> dict[str, str]:
 
 def test_a_hosted_provider_is_named_in_one_file_and_in_the_table() -> None:
     homes = {path for path, text in source_files().items() if '"deepseek' in text}
-    assert homes == {"serving/model_name.py", "serving/backends/hosted_providers.py"}
+    assert homes == {"serving/protocol/model_name.py", "serving/backends/hosted_providers.py"}
 
 
 def test_nothing_but_tests_imports_the_scripted_model() -> None:

@@ -11,14 +11,14 @@ import pytest
 from retrieval.embeddings import ServerEmbedder
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.qdrant_store import open_store
-from serving import gate
-from serving.addresses import proxy_of
 from serving.backends import connect
 from serving.backends.backend import exchange
 from serving.backends.http_json import HttpJson
-from serving.errors import CallError, ModelError
-from serving.model_name import ModelName, parse_model_name
-from serving.policy import HeldPolicy, Policy, PolicyError
+from serving.policy import gate
+from serving.policy.policy import HeldPolicy, Policy, PolicyError
+from serving.protocol.addresses import proxy_of
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName, parse_model_name
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.forward_proxy import ForwardProxy, forward_proxy

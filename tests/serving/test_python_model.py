@@ -16,16 +16,16 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
-from serving import gate
 from serving.backends import connect
 from serving.backends.backend import Backend, CallParameters
 from serving.backends.python_model import addresses_of, backend_of, name_of
-from serving.client import ModelClient
-from serving.errors import ModelError
-from serving.journal import Journal
-from serving.model_name import ROLES, ModelName, parse_model_name
-from serving.policy import PolicyError
-from serving.probe import probe
+from serving.journal.journal import Journal
+from serving.policy import gate
+from serving.policy.policy import PolicyError
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import ROLES, ModelName, parse_model_name
+from serving.requests.client import ModelClient
+from serving.requests.probe import probe
 from tests.serving.asks import PROMPT, SCHEMA, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.forward_proxy import forward_proxy

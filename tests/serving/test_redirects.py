@@ -13,9 +13,9 @@ from retrieval.index.connect_store import StorePlace
 from retrieval.index.qdrant_store import open_store
 from serving.backends import connect
 from serving.backends.backend import exchange
-from serving.errors import CallError, ModelError
-from serving.model_name import ModelName
-from serving.probe import probe
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName
+from serving.requests.probe import probe
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL
 from tests.serving.hosted_models import MODELS, Connected, call

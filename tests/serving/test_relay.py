@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from serving.backends.backend import Backend, Server
-from serving.budget import Budget, BudgetSpent, Spend
-from serving.client import ModelClient
-from serving.endpoint import Endpoint
-from serving.journal import Journal, JournalError, Question
-from serving.limits import AdaptiveLimiter, Limits
-from serving.messages import Answer, Message
-from serving.model_name import parse_model_name
-from serving.relay import Desk, Line, RelayedBudget, RelayedCalls, RelayMessage, part, relay_rates
+from serving.journal.journal import Journal, JournalError, Question
+from serving.protocol.budget import Budget, BudgetSpent, Spend
+from serving.protocol.limits import AdaptiveLimiter, Limits
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import parse_model_name
+from serving.requests.client import ModelClient
+from serving.requests.endpoint import Endpoint
+from serving.requests.relay import Desk, Line, RelayedBudget, RelayedCalls, RelayMessage, part, relay_rates
 
 QUESTION = Question("scripted:auto", "", (Message("user", "Why?"),), {"max_tokens": 5}, 0)
 ANSWER = Answer("Because.", "stop", 7, 3)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from serving.errors import InvalidReply
-from serving.reply import first_json_object, free_text
+from serving.protocol.errors import InvalidReply
+from serving.protocol.reply import first_json_object, free_text
 
 
 @pytest.mark.parametrize(

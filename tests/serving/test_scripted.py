@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from cases.records import INTENTS, RISK_LEVELS
-from serving.ask import Failure
 from serving.backends import Backend, CallParameters, connect
 from serving.backends.backend import Server
 from serving.backends.scripted import HISTORY_LENGTH, ScriptedModel
-from serving.client import ModelClient
-from serving.errors import ERROR_CLASSES, CallError, ModelError
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.messages import Message
-from serving.model_name import ROLES, ModelName, Role
-from serving.reply import ReplyFormat, free_text
+from serving.journal.journal import Journal
+from serving.protocol.ask import Failure
+from serving.protocol.errors import ERROR_CLASSES, CallError, ModelError
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Message
+from serving.protocol.model_name import ROLES, ModelName, Role
+from serving.protocol.reply import ReplyFormat, free_text
+from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, SCHEMA, said, word_ask, words
 
 Write = Callable[[str, str], Path]

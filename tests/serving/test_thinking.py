@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from serving.messages import Answer, read_details, reply_details, with_counts
-from serving.thinking import EFFORTS, HEADROOM, Thought, opens_thinking, split_thinking, widened
+from serving.protocol.messages import Answer, read_details, reply_details, with_counts
+from serving.protocol.thinking import EFFORTS, HEADROOM, Thought, opens_thinking, split_thinking, widened
 
 
 @pytest.mark.parametrize(

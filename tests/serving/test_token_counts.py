@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from serving.ask import Failure
-from serving.budget import Budget, BudgetSpent
-from serving.client import ModelClient
-from serving.errors import CallError
-from serving.journal import Journal
-from serving.messages import UNKNOWN, Answer, Message, max_prompt_tokens, token_count, with_counts
-from serving.model_name import ROLES, ModelName
+from serving.journal.journal import Journal
+from serving.protocol.ask import Failure
+from serving.protocol.budget import Budget, BudgetSpent
+from serving.protocol.errors import CallError
+from serving.protocol.messages import UNKNOWN, Answer, Message, max_prompt_tokens, token_count, with_counts
+from serving.protocol.model_name import ROLES, ModelName
+from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, Connect, Reach, word_ask
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import answers, call, point_at

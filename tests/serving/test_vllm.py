@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from serving.ask import Ask, Reply
 from serving.backends import Backend, connect
-from serving.client import ModelClient
-from serving.errors import InvalidReply
-from serving.journal import Journal
-from serving.messages import Message
-from serving.model_name import parse_model_name
-from serving.reply import ReplyFormat, first_json_object
+from serving.journal.journal import Journal
+from serving.protocol.ask import Ask, Reply
+from serving.protocol.errors import InvalidReply
+from serving.protocol.messages import Message
+from serving.protocol.model_name import parse_model_name
+from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.requests.client import ModelClient
 
 pytestmark = pytest.mark.vllm
 

@@ -9,7 +9,7 @@ import torch
 from serving.backends import Backend, connect
 from serving.embedded.chat_format import ChatFormat, chat_format
 from serving.embedded.engine import Engine
-from serving.model_name import ModelName
+from serving.protocol.model_name import ModelName
 from tests.serving_embedded.cases import MODEL
 from weights.pull import pull
 

@@ -13,9 +13,9 @@ from serving.backends.backend import exchange
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.request import Reply, Request, Sample
 from serving.embedded.worker import worker_for
-from serving.errors import CallError, ModelError
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 from tests.serving_embedded.cases import IDS, PROMPT, label_map
 from tests.weights.tiny_gguf import POSITIONS, write_tiny_gguf
 from weights.registry import WeightsError

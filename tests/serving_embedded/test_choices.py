@@ -19,7 +19,7 @@ from serving.backends.backend import CallParameters
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.engine import Engine
 from serving.embedded.request import InvalidChoices, Outcome, Reply, Request, Ticket
-from serving.messages import Message
+from serving.protocol.messages import Message
 from tests.serving_embedded.cases import PROMPT, ask, label_map
 
 NOTE = "\n".join(f"{number}: Reading {number * 7} of the pump was taken at noon." for number in range(1, 11))

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 from serving.embedded.causal_model import CausalModel
 from serving.embedded.int8 import Int8Linear, StoredEmbedding, load_int8
 from serving.embedded.precision import parameters, precision_of, revision_of
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 
 Make = Callable[..., Path]
 

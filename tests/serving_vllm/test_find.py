@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 from serving.vllm_server.find import BESIDE, PYTHON_VARIABLE, find_vllm, inspect_vllm
 from tests.stand_in_vllm import StandIn, install
 

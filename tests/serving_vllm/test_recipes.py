@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 from serving.vllm_server.recipes import (
     ServeRecipe,
     load_serve_recipe,

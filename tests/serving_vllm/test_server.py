@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from serving.backends import connect
-from serving.errors import ModelError
-from serving.model_name import parse_model_name
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import parse_model_name
 from serving.vllm_server.find import Installation
 from serving.vllm_server.server import (
     VllmServer,

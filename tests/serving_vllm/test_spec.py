@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 from serving.vllm_server.find import Installation
 from serving.vllm_server.recipes import load_serve_recipe
 from serving.vllm_server.spec import ServeSpec, plan_server

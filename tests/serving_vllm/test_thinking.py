@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from runs.assemble import close_backends
-from serving.ask import Ask, Reply
+from runs.execute.assemble import close_backends
 from serving.backends import Backend, connect
 from serving.backends.backend import exchange
-from serving.call import CallParameters
-from serving.client import ModelClient
-from serving.journal import Journal
-from serving.messages import Answer, Message
-from serving.model_name import parse_model_name
-from serving.probe import probe
+from serving.journal.journal import Journal
+from serving.protocol.ask import Ask, Reply
+from serving.protocol.call import CallParameters
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import parse_model_name
+from serving.requests.client import ModelClient
+from serving.requests.probe import probe
 from serving.vllm_server.find import Installation
 from serving.vllm_server.server import VllmServer, free_port, start_server
 from serving.vllm_server.spec import plan_server

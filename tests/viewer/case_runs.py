@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cases.load import find_cases
-from runs.folder import CALLS, RunWriter
-from runs.manifest import Edge, GraphShape, Inputs, Manifest
-from serving.journal import Journal, Question
-from serving.messages import Answer, Message
+from runs.record.folder import CALLS, RunWriter
+from runs.record.manifest import Edge, GraphShape, Inputs, Manifest
+from serving.journal.journal import Journal, Question
+from serving.protocol.messages import Answer, Message
 from viewer.bundle import BundledAddresses
 
 GRAPH = GraphShape(

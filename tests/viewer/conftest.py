@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from starlette.testclient import TestClient
 
-from runs.folder import RunWriter
+from access import users
+from runs.record.folder import RunWriter
 from tests.viewer.browsing import CHROMIUM
 from tests.viewer.written_run import ROUTE, add, ended, failed, finish, new_run
-from viewer import users
 from viewer.library import Library
 from viewer.server import application
 

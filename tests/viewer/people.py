@@ -9,13 +9,13 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from runs.audit import read_audit
+from access.users import Role, Users
+from runs.record.audit import read_audit
 from tests.viewer.conftest import PORT
 from viewer.blind_handlers import Blind
 from viewer.library import Library
 from viewer.server import application
 from viewer.signing_in import SigningIn
-from viewer.users import Role, Users
 
 OURS = f"http://127.0.0.1:{PORT}"
 TODAY = datetime(2026, 11, 23, tzinfo=UTC)

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, expect
 from starlette.testclient import TestClient
 
 from cli.main import main
-from runs.folder import RunFolder
-from runs.reviewers import Assignments, ReviewedRun, assign
-from runs.reviews import DEFINITIONS, Reviews, make_review
+from runs.record.folder import RunFolder
+from runs.review.reviewers import Assignments, ReviewedRun, assign
+from runs.review.reviews import DEFINITIONS, Reviews, make_review
 from tests.runs.waiting import Place
 from tests.viewer.browsing import needs_browser, served
 from tests.viewer.conftest import PORT, TOKEN

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import lxml.html
 import pytest
 
-from runs.manifest import ForkedFrom, RunError
+from runs.record.manifest import ForkedFrom, RunError
 from tests.viewer.case_runs import voted_run
 from tests.viewer.written_run import add, ended, finish, new_run
 from viewer.bundle import write_bundle

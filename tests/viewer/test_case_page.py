@@ -10,7 +10,7 @@ import pytest
 
 import runs
 from runs import RunError
-from runs.folder import CALLS
+from runs.record.folder import CALLS
 from tests.viewer.case_runs import FileAddresses, call, line, step, voted_run, weighed_run, write_run
 from viewer.pages.case import call_page, case_page
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cases.records import AnswerSentence, Case, Gold, Phrase, Sentence
-from runs.manifest import Edge, GraphShape
+from runs.record.manifest import Edge, GraphShape
 from tests.viewer.case_runs import GRAPH, line, step
 from viewer.case_parts.answers import read_answers, split_by_citations
 from viewer.case_parts.ballots import read_ballots, read_threshold

@@ -10,9 +10,9 @@ import lxml.html
 import pytest
 
 import runs
-from runs.folder import CASES, RunFolder
-from runs.reading import Run
-from runs.sealed import seal_line
+from runs.record.folder import CASES, RunFolder
+from runs.record.reading import Run
+from runs.record.sealed import seal_line
 from tests.evigraph import evigraph, write_cases, write_recipe
 from tests.viewer.written_run import add, ended, finish, new_run
 from viewer.addresses import ServedAddresses

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from access import connections
+from access.descriptors import BACKLOG, RESERVE, max_connections
 from tests.api.services import served
-from viewer import connections
-from viewer.descriptors import BACKLOG, RESERVE, max_connections
 
 UNFINISHED = {
     "nothing": b"",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runs.case_summary import CaseSummary
+from runs.record.case_summary import CaseSummary
 from viewer.charts import NAMES, figures
 
 

@@ -9,8 +9,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from access.guard import POLICY, Guard, LinkDoor
 from tests.viewer.conftest import PORT, TOKEN
-from viewer.guard import POLICY, Guard, LinkDoor
 
 OURS = f"http://127.0.0.1:{PORT}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
-from runs.folder import RunWriter
+from runs.record.folder import RunWriter
 from tests.viewer.browsing import needs_browser, served
 from tests.viewer.written_run import add, ended, failed, finish
 from viewer.bundle import write_bundle

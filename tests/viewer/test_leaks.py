@@ -14,12 +14,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from runs import purge
-from runs.check import check
-from runs.folder import RunFolder
-from runs.purged import purged_of
-from runs.reviews import Reviews, make_review
-from serving.journal import Journal
+from runs.record.folder import RunFolder
+from runs.record.purged import purged_of
+from runs.review.reviews import Reviews, make_review
+from runs.upkeep import purge
+from runs.upkeep.check import check
+from serving.journal.journal import Journal
 from tests.evigraph import evigraph
 from tests.runs.waiting import Place
 
@@ -31,7 +31,7 @@ RUN_OF = 12
 SCRIPT = """\
 import json
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 def reply(call):
     valid = made_up_reply(call)

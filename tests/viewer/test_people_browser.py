@@ -13,14 +13,14 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, expect
 
-from runs.reviews import Reviews
+from access.users import Users
+from runs.review.reviews import Reviews
 from tests.viewer.browsing import needs_browser
 from tests.viewer.written_run import add, ended, new_run
 from viewer.library import Library
 from viewer.listening import configured, link, listen
 from viewer.server import application
 from viewer.signing_in import SigningIn
-from viewer.users import Users
 
 pytestmark = needs_browser
 

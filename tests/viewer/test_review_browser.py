@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from runs.reviews import REVIEWS, Reviews, make_review
+from runs.review.reviews import REVIEWS, Reviews, make_review
 from tests.viewer.browsing import needs_browser, served
 from tests.viewer.written_run import add, ended, new_run
 

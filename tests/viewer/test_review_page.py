@@ -12,9 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import runs
-from runs.folder import RunWriter
-from runs.reviewers import ReviewedRun
-from runs.reviews import REVIEWS, Review, Reviews, make_review
+from runs.record.folder import RunWriter
+from runs.review.reviewers import ReviewedRun
+from runs.review.reviews import REVIEWS, Review, Reviews, make_review
 from tests.runs.waiting import Place
 from tests.viewer.case_runs import FileAddresses
 from tests.viewer.conftest import PORT, TOKEN, rows

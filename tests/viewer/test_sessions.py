@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from access import sessions
+from access.sessions import ATTEMPTS, IDLE, LONGEST, WINDOW, Attempts, Sessions, signed_in
+from access.users import Users
 from tests.viewer.people import TODAY, Clock
-from viewer import sessions
-from viewer.sessions import ATTEMPTS, IDLE, LONGEST, WINDOW, Attempts, Sessions, signed_in
-from viewer.users import Users
 
 
 class Kept:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runs.folder import RunFolder
-from runs.reviewers import Assignments, assign
-from runs.reviews import Reviews, make_independent_review
+from access.sessions import ATTEMPTS, IDLE, WINDOW
+from runs.record.folder import RunFolder
+from runs.review.reviewers import Assignments, assign
+from runs.review.reviews import Reviews, make_independent_review
 from tests.viewer.people import OURS, People, form_of
 from tests.viewer.written_run import add, ended, finish, new_run
-from viewer.sessions import ATTEMPTS, IDLE, WINDOW
 
 IDS = ["k0", "k1", "k2"]
 OTHERS = "what carla thinks of it"

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cases.errors import InputError
+from access import users
+from access.users import Users, default_file
 from cli.main import app
-from runs.audit import read_audit
+from runs.record.audit import read_audit
+from storage.errors import InputError
 from tests.viewer.people import TODAY
-from viewer import users
-from viewer.users import Users, default_file
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cases.errors import InputError
-from cli.view import _roots
-from runs.audit import read_audit
-from runs.manifest import RunError
-from serving.addresses import is_loopback
+from access.users import Users
+from cli.looking.view import _roots
+from runs.record.audit import read_audit
+from runs.record.manifest import RunError
+from serving.protocol.addresses import is_loopback
+from storage.errors import InputError
 from tests.evigraph import COMMAND, evigraph
 from viewer.listening import Certificate, PortTaken, link, listen
-from viewer.users import Users
 
 ANY = "0.0.0.0"  # noqa: S104 - of a test
 

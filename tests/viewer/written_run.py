@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cases.formats.plain_jsonl import write_jsonl
 from cases.load import find_cases
-from cases.plain_jsonl import write_jsonl
 from cases.records import Case, Gold, Sentence
-from runs.folder import Line, RunWriter
-from runs.manifest import Inputs, Manifest, Model, Session, Status
+from runs.record.folder import Line, RunWriter
+from runs.record.manifest import Inputs, Manifest, Model, Session, Status
 from tests.viewer.case_runs import step
 
 ROUTE = ("classify_intent", "label_evidence", "aggregate_votes", "generate_answer")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from runs.folder import CALLS, CASES
+from runs.record.folder import CALLS, CASES
 from tests.evigraph import Ended, Started, evigraph
 from tests.goldens.outputs import NOTES, recipe_runs, write_inputs
 from tests.zoo.servers import KEY, NAMES, Server

@@ -15,10 +15,10 @@ from zipfile import ZipFile
 
 import yaml
 
-from runs.folder import CALLS, CASES, MANIFEST
-from runs.sealed import seal_document, seal_line
-from runs.trace_file import TRACE
-from serving.journal import Journal
+from runs.record.folder import CALLS, CASES, MANIFEST
+from runs.record.sealed import seal_document, seal_line
+from runs.record.trace_file import TRACE
+from serving.journal.journal import Journal
 from tests.evigraph import LEXICAL_RECIPE
 from tools.hostile.judging import LIMIT_S, SECRET, Found, Outcome, end_of, judge_command, judge_files
 from tools.hostile.spoiling import spoil_json, spoil_xml, spoil_yaml

@@ -18,8 +18,8 @@ from urllib.parse import quote, urlencode
 
 import uvicorn
 
-from runs.folder import RunFolder
-from runs.reviewers import ReviewedRun
+from runs.record.folder import RunFolder
+from runs.review.reviewers import ReviewedRun
 from tools.hostile.judging import Found, Outcome, markup_faults
 from tools.hostile.texts import MB, TEXTS, Draw
 from viewer.library import Library

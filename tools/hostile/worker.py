@@ -111,13 +111,13 @@ def _serve(folder: Path) -> None:
     for number, path in enumerate((Path(os.devnull), folder / "out", folder / "err")):
         os.dup2(os.open(path, flags, 0o600), number)
     for name in (
-        "cli.run",
-        "cli.show",
-        "cli.score",
-        "cli.export",
-        "cli.view",
+        "cli.running.run",
+        "cli.looking.show",
+        "cli.measuring.score",
+        "cli.looking.export",
+        "cli.looking.view",
         "viewer.bundle",
-        "runs.sessions",
+        "runs.execute.sessions",
     ):
         importlib.import_module(name)
     _reply(answers, {})
@@ -141,7 +141,7 @@ def _reply(answers: IO[str], value: dict[str, Any]) -> None:
 
 def _give(job: dict[str, Any]) -> int:
     from cli.main import main
-    from serving import gate
+    from serving.policy import gate
 
     os.environ.clear()
     os.environ.update(job["environment"])

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Literal
 
 from cases.records import Case
-from runs.trace_file import Line
+from runs.record.trace_file import Line
 
 Basis = Literal["alignment", "citations", "evidence", "key", "none"]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from graph.system import node_role
-from runs.trace_file import Line
+from runs.record.trace_file import Line
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graph.system import find_node
-from runs.trace_file import Line
+from runs.record.trace_file import Line
 
 _RULES = {
     "similarity": "nearest",

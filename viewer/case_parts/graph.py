@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from runs.manifest import GraphShape
+from runs.record.manifest import GraphShape
 from viewer.case_parts.timeline import END, START, Route, Visit
 
 Edge = tuple[str, str]

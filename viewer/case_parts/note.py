@@ -8,7 +8,7 @@ from typing import Any
 
 from cases.records import Case, Phrase, Sentence
 from cases.texts import plural
-from runs.trace_file import Line
+from runs.record.trace_file import Line
 from viewer.case_parts.answers import Answer
 from viewer.case_parts.ballots import Ballot
 

@@ -10,7 +10,7 @@ from cases.biomedical import ExactAnswer
 from cases.records import Case
 from cases.texts import plural
 from nodes.answer.exact_reply import exact_words
-from runs.trace_file import Line
+from runs.record.trace_file import Line
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from typing import Literal
 
 from cases.texts import printable
 from nodes.evidence.disagreement import contested
-from runs.manifest import WAITING, RunError
-from runs.reviewers import Standing
-from runs.reviews import (
+from runs.record.manifest import WAITING, RunError
+from runs.record.trace_file import Line
+from runs.review.reviewers import Standing
+from runs.review.reviews import (
     MAX_SECONDS,
     Review,
     confirmed,
@@ -19,7 +20,6 @@ from runs.reviews import (
     labels_to_review,
     make_review,
 )
-from runs.trace_file import Line
 from viewer.going_on import Progress
 
 CHOICES = (("essential", "essential"), ("supplementary", "supplementary"), ("not-relevant", "not relevant"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from cases.texts import plural
 from graph.system import find_node
-from runs.manifest import GraphShape
-from runs.trace_file import Line
+from runs.record.manifest import GraphShape
+from runs.record.trace_file import Line
 
 _LONG = 240
 _DEEP = 6

@@ -9,7 +9,7 @@ from typing import Any
 
 from cases.records import Case
 from cases.texts import plural
-from runs.trace_file import Line
+from runs.record.trace_file import Line
 
 _WORDS = {"supports": "speaks for yes", "neutral": "does not tell", "refutes": "speaks for no"}
 _MANY = {"supports": "speak for yes", "neutral": "do not tell", "refutes": "speak for no"}

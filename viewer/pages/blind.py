@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cases.records import Case
-from runs.reviewers import Queue
-from runs.reviews import DEFINITIONS, Review
+from runs.review.reviewers import Queue
+from runs.review.reviews import DEFINITIONS, Review
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.note import mark_phrases
 from viewer.case_parts.review import CHOICES, LABEL, read_seconds

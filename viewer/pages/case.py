@@ -10,13 +10,13 @@ from pathlib import Path
 from cases.records import Case
 from graph.system import find_system
 from runs import Run, RunError
-from runs.folder import RunFolder
-from runs.forks import forks
-from runs.manifest import WAITING, ForkedFrom
-from runs.reviewers import Standing
-from runs.trace_file import Line
-from serving.journal import JournalError
-from serving.messages import Message
+from runs.fork.forks import forks
+from runs.record.folder import RunFolder
+from runs.record.manifest import WAITING, ForkedFrom
+from runs.record.trace_file import Line
+from runs.review.reviewers import Standing
+from serving.journal.journal import JournalError
+from serving.protocol.messages import Message
 from viewer.addresses import Addresses
 from viewer.case_parts.answers import read_answers
 from viewer.case_parts.ballots import read_ballots, read_threshold

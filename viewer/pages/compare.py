@@ -21,10 +21,10 @@ from evals.statistics.bootstrap import paired_bootstrap
 from evals.statistics.case_totals import PERCENT, Pooled
 from graph.system import find_system
 from ranking.measures import PARTS, Part
-from runs.manifest import quoted
-from runs.reading import Run
-from runs.trace_file import Line
-from serving.journal import JournalError
+from runs.record.manifest import quoted
+from runs.record.reading import Run
+from runs.record.trace_file import Line
+from serving.journal.journal import JournalError
 from viewer.addresses import Addresses
 from viewer.pages.runs import SCORES
 from viewer.rendering import render

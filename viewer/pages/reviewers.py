@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cases.records import Case
 from evals.agreement import ReviewerAgreement
-from runs.manifest import quoted
-from runs.reviewers import Queue, Standing
-from runs.reviews import DEFINITIONS
+from runs.record.manifest import quoted
+from runs.review.reviewers import Queue, Standing
+from runs.review.reviews import DEFINITIONS
 from viewer.addresses import ServedAddresses
 from viewer.case_parts.note import mark_phrases
 from viewer.case_parts.review import CHOICES

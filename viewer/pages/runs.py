@@ -15,11 +15,11 @@ import orjson
 from cases.texts import plural
 from graph.system import find_system
 from ranking.measures import Counts, scores
-from runs.case_summary import CaseSummary
-from runs.index import Totals
-from runs.manifest import Manifest
-from runs.used import with_unrecorded
-from runs.watcher import Written
+from runs.execute.watcher import Written
+from runs.record.case_summary import CaseSummary
+from runs.record.index import Totals
+from runs.record.manifest import Manifest
+from runs.record.used import with_unrecorded
 from viewer.addresses import Addresses
 from viewer.charts import HEIGHT, WIDTH, Figure, figures
 from viewer.opened_run import Ended, ReviewStates

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from serving.backends import demand_allowed
 from serving.backends.backend import Backend, CallParameters, Server
-from serving.batches.provider import BatchModel
-from serving.errors import CallError, ModelError
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.protocol.batch_provider import BatchModel
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 
 PROVIDERS = ("openai", "anthropic", "google_genai")
 """Those whose own service takes batches; any server with OpenAI's protocol may do so too."""

@@ -24,7 +24,8 @@ from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import ANTHROPIC_FACTS
 from serving.backends.limited_httpx import client_settings, take_any_size
-from serving.batches.provider import (
+from serving.batches.providers.json_lines import demand_samples, file_of, json_of, parsed
+from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
     BatchModel,
@@ -34,10 +35,9 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.batches.providers.json_lines import demand_samples, file_of, json_of, parsed
-from serving.errors import CallError, classify, of_status
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.protocol.errors import CallError, classify, of_status
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -22,7 +22,8 @@ from cases.texts import one_line, printable
 from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import GOOGLE_GENAI_FACTS
-from serving.batches.provider import (
+from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed
+from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
     BatchModel,
@@ -32,10 +33,9 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed
-from serving.errors import CallError, classify, of_status, redirected
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.protocol.errors import CallError, classify, of_status, redirected
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 
 if TYPE_CHECKING:
     from google.genai.types import BatchJob

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 from serving.backends.backend import CallParameters
 from serving.backends.http_json import MAX_REPLY_BYTES
-from serving.batches.provider import BatchLimits
-from serving.errors import CallError
+from serving.protocol.batch_provider import BatchLimits
+from serving.protocol.errors import CallError
 
 MAX_LINES = 1_000_000
 """Several times the largest batch; a broken server might send lines without end."""

@@ -17,7 +17,9 @@ from serving.backends.hosted_providers import OPENAI_FACTS
 from serving.backends.limited_httpx import client_settings, take_any_size
 from serving.backends.openai_compatible import connect_server as reach_server
 from serving.backends.openai_protocol import answers, effort_fields, request_body
-from serving.batches.provider import (
+from serving.batches.providers.json_lines import demand_samples, file_of, parsed
+from serving.batches.providers.openai_rows import CHAT, Read, request_line, row_result
+from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
     BatchModel,
@@ -27,12 +29,10 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.batches.providers.json_lines import demand_samples, file_of, parsed
-from serving.batches.providers.openai_rows import CHAT, Read, request_line, row_result
-from serving.errors import CallError, ModelError
-from serving.keys import api_key
-from serving.messages import Answer, Message
-from serving.model_name import ModelName, key_variable
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.keys import api_key
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName, key_variable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

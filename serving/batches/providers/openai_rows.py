@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from serving.batches.provider import Asked, BatchRow, RowResult
 from serving.batches.providers.json_lines import line_of
-from serving.errors import CallError, ErrorClass, classify, of_status
-from serving.messages import Answer
+from serving.protocol.batch_provider import Asked, BatchRow, RowResult
+from serving.protocol.errors import CallError, ErrorClass, classify, of_status
+from serving.protocol.messages import Answer
 
 CHAT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cases.biomedical import Snippet
-from cases.errors import InputError
 from cases.submissions.bioasq import BioasqPrediction, looks_like_bioasq, read_answers
 from cases.submissions.tasks import BIOASQ
+from storage.errors import InputError
 
 SNIPPET = Snippet("1", "mint", "abstract", 4, 8)
 WHOLE = BioasqPrediction("q", ("1", "2"), (SNIPPET,), (("mint",), ("tea",)), "Mint helps.")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from cases.submissions.container import open_submission, read_entries
+from storage.errors import InputError
 
 
 def refusal(path: Path) -> str:

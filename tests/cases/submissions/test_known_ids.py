@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from cases.submissions.archehr import KnownIds
 from cases.submissions.tasks import ARCHEHR
+from storage.errors import InputError
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples")))
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases.errors import InputError
 from cases.submissions.archehr import Prediction, Task
 from cases.submissions.container import packed
 from cases.submissions.task import Fault
 from cases.submissions.tasks import ARCHEHR, TASKS, possible_archehr
 from cases.submissions.texts import WORD_LIMITS, TextTask, cut
 from cases.texts import one_line
+from storage.errors import InputError
 from tests.cases.submissions.strategies import json_values, predictions
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from cases.submissions.archehr import CitedSentence, Prediction, Task
 from cases.submissions.tasks import ARCHEHR
+from storage.errors import InputError
 
 
 def read(tmp_path: Path, task: Task, *entries: object) -> list[Prediction]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cases.errors import InputError
 from cases.submissions.archehr import CitedSentence, Prediction, Task
 from cases.submissions.tasks import ARCHEHR, TASKS
+from storage.errors import InputError
 
 
 def written(tmp_path: Path, task: Task, *predictions: Prediction) -> Any:

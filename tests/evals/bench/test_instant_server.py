@@ -11,7 +11,7 @@ from evals.bench.workload import ChildServer, instant_server
 from nodes.evidence.reply_forms import label_schema, parse_labels
 from serving.backends import connect
 from serving.backends.reply_schemas import fixed_layout_grammar
-from serving.probe import probe
+from serving.requests.probe import probe
 
 IDS = ("1", "2", "3")
 

@@ -9,7 +9,7 @@ import pytest
 from evals.bench import live, naive, saturation
 from evals.bench.live import Tap
 from evals.bench.workload import instant_server, invented_cases, ready, run_cases, six_calls, write_cases
-from serving.limits import Limits
+from serving.protocol.limits import Limits
 
 
 def silent(text: str) -> None:

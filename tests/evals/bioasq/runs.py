@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from runs.folder import RunFolder, RunWriter
-from runs.manifest import GraphShape, Inputs, Manifest, Model
+from runs.record.folder import RunFolder, RunWriter
+from runs.record.manifest import GraphShape, Inputs, Manifest, Model
 
 QUESTIONS = Path(str(resources.files("cases").joinpath("samples", "bioasq", "questions.json")))
 

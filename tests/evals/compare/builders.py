@@ -14,7 +14,7 @@ from evals.scoring.gold import GoldCase, Labels
 from evals.scoring.measures import CaseScores, TaskScores
 from evals.scoring.scored_tasks import score_predictions
 from ranking.measures import Counts
-from runs.manifest import Inputs, Manifest
+from runs.record.manifest import Inputs, Manifest
 
 FEW = Settings(resamples=299)
 

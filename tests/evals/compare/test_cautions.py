@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from evals.compare.differences import Settings
 from evals.compare.outcomes import CaseOutcome, RunOutcomes
-from runs.manifest import Inputs
+from runs.record.manifest import Inputs
 from tests.evals.compare.builders import compared, gold, outcome, run
 
 MANY = [f"k{number}" for number in range(50)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evals.compare.outcomes import Setting
-from runs.manifest import Model
+from runs.record.manifest import Model
 from tests.evals.compare.builders import compared, gold, outcome, run
 
 KEY = gold(a="1 2", b="3", c="1")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.compare.outcomes import Usage, read_outcomes
-from runs.folder import RunFolder, RunWriter
+from runs.record.folder import RunFolder, RunWriter
 from tests.evals.compare.builders import manifest
 
 

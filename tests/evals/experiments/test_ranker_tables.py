@@ -15,7 +15,7 @@ from evals.experiments.rankers import HELD_OUT, NOISY, TUNING, PlannedRanker, Ra
 from evals.experiments.render import as_csv, as_markdown, as_object, as_page
 from evals.experiments.tables import PaperTable
 from ranking.examples import Example
-from ranking.ranker import Scores
+from ranking.rankers.ranker import Scores
 
 SURE = 3.0
 """A logit above every threshold that is tuned, as its negative is below."""

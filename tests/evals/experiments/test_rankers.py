@@ -12,7 +12,7 @@ from evals.experiments.errors import ExperimentError
 from evals.experiments.rankers import HELD_OUT, NOISY, TUNING, RankerPlan, plan_rankers, train_rankers
 from evals.experiments.run import PLAN, keep_plan
 from ranking.examples import split
-from runs.watcher import Progress
+from runs.execute.watcher import Progress
 from tests.evals.experiments.claims import write_examples
 from tests.evals.experiments.tiny_encoder import save_tiny_encoder
 
@@ -171,7 +171,7 @@ async def test_other_sets_are_scored_anew_and_damaged_scores_are_named(tmp_path:
 
 
 async def test_scores_are_those_of_the_ranker(tmp_path: Path) -> None:
-    from ranking.bm25 import bm25_scores
+    from ranking.rankers.bm25 import bm25_scores
 
     plan = planned(tmp_path, {"bm25": {"ranker": "bm25"}})
     await train_rankers(plan, stop=asyncio.Event(), watcher=Quiet())

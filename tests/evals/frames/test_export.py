@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cases.errors import InputError
 from evals.frames.inspect_log import write_inspect_log
 from evals.frames.tables import SCHEMAS, NamedRun, export
 from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from ranking.measures import scores as case_scores
-from runs.folder import RunFolder, RunWriter
+from runs.record.folder import RunFolder, RunWriter
+from storage.errors import InputError
 from tests.evigraph import evigraph
 
 

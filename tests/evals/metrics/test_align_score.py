@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer, RobertaConfig, RobertaModel
 
-from cases.errors import InputError
 from evals.metrics.align_score import AlignScore, context_chunks, punkt_sentences
 from evals.metrics.text_metric import TextPair
+from storage.errors import InputError
 from tests.evals.metrics.nltk_data import save_punkt
 from tests.evals.metrics.tiny_models import save_alignscore, save_roberta
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer, DistilBertModel
 
-from cases.errors import InputError
 from evals.metrics.bert_score import BertScore
 from evals.metrics.text_metric import TextPair, loading
+from storage.errors import InputError
 from tests.evals.metrics.tiny_models import save_distilbert
 
 _BASELINE = 0.6014007

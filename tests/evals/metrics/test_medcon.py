@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from evals.metrics.medcon import (
     ACCEPTED_TYPES,
     SEMANTIC_GROUPS,
@@ -15,6 +14,7 @@ from evals.metrics.medcon import (
     read_terms,
 )
 from evals.metrics.text_metric import TextPair
+from storage.errors import InputError
 
 _HEART_ATTACK = Concept("heart attack", "C0027051")
 _INFARCTION = Concept("myocardial infarction", "C0027051")

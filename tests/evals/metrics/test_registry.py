@@ -13,7 +13,6 @@ from pathlib import Path
 import nltk
 import pytest
 
-from cases.errors import InputError
 from cli.flags import MetricFlags
 from evals.metrics import registry
 from evals.metrics.align_score import AlignScore
@@ -24,6 +23,7 @@ from evals.metrics.registry import METRICS, load_metrics, score_texts
 from evals.metrics.rouge import Rouge
 from evals.metrics.sari import Sari
 from evals.metrics.text_metric import Loaded, MetricResources, NotComputed, TextMetric, TextPair
+from storage.errors import InputError
 from tests.evals.metrics.nltk_data import save_punkt
 from tests.evals.metrics.tiny_models import save_alignscore, save_distilbert, save_roberta
 

@@ -7,7 +7,7 @@ import pytest
 
 from evals.optimisation.candidates import HEADLINE, evidence_scores
 from evals.optimisation.split import CaseFiles, Part, split_cases
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evals.optimisation.answering import write_inputs
 
 

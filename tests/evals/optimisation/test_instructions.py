@@ -14,7 +14,7 @@ from evals.optimisation.instructions import (
 )
 from graph.system import find_system
 from prompts import Prompt, load_prompts
-from serving.errors import InvalidReply
+from serving.protocol.errors import InvalidReply
 from tests.prompts.versions import ONE_MESSAGE
 
 CONTRACTS = find_system("tamu").contracts

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from evals.optimisation.errors import OptimisationError
 from evals.optimisation.split import CaseFiles, split_cases
+from storage.errors import InputError
 from tests.evals.optimisation.answering import write_inputs
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from cases.submissions.tasks import ARCHEHR
 from evals.submissions import check_target, write_ranked
 from ranking.examples import Example
 from ranking.rank_file import RankedRow
+from storage.errors import InputError
 
 CASE = Example("7", "q", ("a", "b"), None, "7", "7", sentence_ids=("1", "2"))
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from runs.folder import RunFolder, RunWriter
-from runs.manifest import Inputs, Manifest
+from runs.record.folder import RunFolder, RunWriter
+from runs.record.manifest import Inputs, Manifest
 
 
 def done(case_id: str, **fields: Any) -> dict[str, Any]:

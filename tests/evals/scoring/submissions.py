@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cases.files import json_bytes
 from cases.load import find_cases
 from cases.records import Case
 from cases.submissions.archehr import CitedSentence, Prediction, Task
 from cases.submissions.tasks import ARCHEHR
+from storage.files import json_bytes
 
 SAMPLES = Path(__file__).parents[3] / "cases" / "samples"
 CASES, KEY = SAMPLES / "batch.xml", SAMPLES / "batch_key.json"

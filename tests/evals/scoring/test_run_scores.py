@@ -9,7 +9,7 @@ import pytest
 
 from cases.submissions.archehr import Task
 from evals.scoring.scored_tasks import ScoredTask, score_run
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evals.scoring.runs import done, failed, make_run
 
 LABELS = {"1": "essential", "2": "not-relevant", "3": "supplementary"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cases.archehr_key import write_archehr_key
+from cases.formats.archehr_key import write_archehr_key
 from cases.records import Gold
 from cases.submissions.archehr import Prediction, Task
 from evals.metrics import registry

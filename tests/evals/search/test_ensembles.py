@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from evals.search.ensembles import Split, tuned_ensembles
 from evals.search.evaluate import Request, evaluate
 from evals.search.questions import JudgedQuestion, Part
 from evals.search.rankings import Rankings
 from evals.search.report import MAP, NDCG, ensemble_table
 from evals.search.retrievers import Scored
+from storage.errors import InputError
 from tests.evals.search.test_rankings import Silent
 
 

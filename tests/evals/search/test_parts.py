@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from cases.errors import InputError
 from evals.search.questions import JudgedQuestion, Part, questions_of
+from storage.errors import InputError
 
 
 def questions(count: int, shared: int = 1) -> list[JudgedQuestion]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from evals.search.questions import load_questions, of_recent_years, question_year
+from storage.errors import InputError
 from tests.evals.search.conftest import write_lines
 from tests.evigraph import write_cases
 

@@ -11,15 +11,15 @@ from typing import Any
 import ir_measures
 import pytest
 
-from cases.errors import InputError
 from evals.search.evaluate import Request, evaluate, write_runs
 from evals.search.questions import load_questions
 from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
 from evals.search.report import MAP, NDCG, SearchReport, as_json, render, reranking_table, retrieval_table
 from evals.search.retrievers import Retrievers
-from ranking.bm25 import Bm25Ranker
-from ranking.ranker import Ranked
+from ranking.rankers.bm25 import Bm25Ranker
+from ranking.rankers.ranker import Ranked
 from retrieval.corpus.corpus import Corpus
+from storage.errors import InputError
 from tests.evals.search.conftest import Backwards
 
 

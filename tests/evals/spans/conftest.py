@@ -17,18 +17,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from graph.recipe import make_recipe
-from runs.assemble import Request
-from runs.batch import Options
-from runs.folder import RunFolder
-from runs.sessions import start
-from runs.watcher import Progress
-from serving.limits import Limits
-from serving.model_name import assign_roles
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.sessions import start
+from runs.execute.watcher import Progress
+from runs.record.folder import RunFolder
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import assign_roles
 
 SCRIPT = '''
 """Whatever it writes, and whatever fails, says zebra."""
 from serving.backends.scripted import made_up_reply
-from serving.errors import CallError
+from serving.protocol.errors import CallError
 
 def reply(call):
     valid = made_up_reply(call)

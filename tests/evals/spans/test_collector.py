@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from evals.spans.collector import Collector, read_headers, send_spans, traces_endpoint
 from evals.spans.encode import Refusal, requests
 from evals.spans.otlp import Span, SpanExportError
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evals.spans.conftest import Receiver, listening
 from tests.serving.redirecting import SECRET, redirecting
 

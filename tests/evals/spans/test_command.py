@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from cli.main import app
-from runs.folder import RunFolder
+from runs.record.folder import RunFolder
 from tests.evals.spans.conftest import Receiver
 from tests.evigraph import evigraph
 

@@ -9,8 +9,8 @@ import pytest
 
 from evals.spans.of_run import traces
 from evals.spans.otlp import Span
-from runs.folder import RunFolder
-from runs.trace_file import TRACE, pack
+from runs.record.folder import RunFolder
+from runs.record.trace_file import TRACE, pack
 
 
 def rewritten(run: RunFolder, copy: Path, old: str, new: str) -> Path:

@@ -9,8 +9,8 @@ import pytest
 from evals.spans.encode import requests
 from evals.spans.of_run import resource, traces
 from evals.spans.otlp import json_lines
-from runs.folder import RunFolder
-from runs.without_text import because_without_text, error_type, facts_without_text
+from runs.record.folder import RunFolder
+from runs.record.without_text import because_without_text, error_type, facts_without_text
 
 TEXTS = ("quagga", "zebra")
 """All texts of the cases say the one, all faulty replies and all messages of errors the other."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from evals.verification.report import read_lines, read_run, read_source, split_sentences
-from runs.manifest import RunError
+from runs.record.manifest import RunError
+from storage.errors import InputError
 from tests.evals.scoring.runs import done, failed, make_run
 from tests.evigraph import write_cases
 

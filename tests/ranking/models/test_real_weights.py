@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from ranking.encoders import Encoder, encoder_folder, load_encoder
+from ranking.encoding.encoders import Encoder, encoder_folder, load_encoder
 from ranking.models.config import ModelConfig
 from ranking.models.fusions import build_model
 from ranking.models.model import EvidenceModel

@@ -6,7 +6,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
-from ranking.encoders import Encoder
+from ranking.encoding.encoders import Encoder
 from ranking.models.tokens import TokenIds
 
 HIDDEN = 16

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cases.errors import InputError
 from ranking.examples import Example
 from ranking.readers.load import ReaderName, ReaderOptions, load_examples
+from storage.errors import InputError
 
 
 def write_lines(path: Path, *lines: object) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cases.archehr_key import write_archehr_key
+from cases.formats.archehr_key import write_archehr_key
 from cases.records import Case, Gold, Label, LabelSource, Sentence
 from ranking.examples import Example
 from ranking.readers.archehr import ArchehrOptions

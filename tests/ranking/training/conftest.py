@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers.utils import logging
 
-from ranking.checkpoint import RankerManifest
+from ranking.rankers.checkpoint import RankerManifest
 from ranking.training.train import train
 from tests.ranking.training.tiny import data, encoder_on_disk, job
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from cases.files import file_sha256
 from ranking.errors import RankerError
-from ranking.neural import NeuralRanker
+from ranking.rankers.neural import NeuralRanker
+from storage.files import file_sha256
 from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import encoder_on_disk
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from ranking.errors import RankerError
-from ranking.neural import NeuralRanker
+from ranking.rankers.neural import NeuralRanker
 from ranking.training.job import TrainingData
 from ranking.training.loop import TrainingDiverged, TrainingInterrupted
 from tests.ranking.training.conftest import Train

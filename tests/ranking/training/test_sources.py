@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from ranking.encoding.source_vectors import with_source
 from ranking.models.tokens import Tokenized, tokenize
-from ranking.neural import NeuralRanker
-from ranking.source_vectors import with_source
+from ranking.rankers.neural import NeuralRanker
 from ranking.training.train import train
 from ranking.verify import verify
 from tests.ranking.training.conftest import Train
@@ -74,7 +74,7 @@ def test_a_source_is_encoded_once_for_its_queries(folder: Path, monkeypatch: pyt
         encoded.append(texts)
         return tokenize(tokenizer, texts, limit)
 
-    monkeypatch.setattr("ranking.neural.tokenize", tokenized)
+    monkeypatch.setattr("ranking.rankers.neural.tokenize", tokenized)
     for query in ("lung", "scan"):
         ranker.rank(query, SOURCE)
     assert encoded == [SOURCE, ["lung"], ["scan"]]

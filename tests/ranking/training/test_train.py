@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ranking.errors import RankerError
-from ranking.neural import NeuralRanker
+from ranking.rankers.neural import NeuralRanker
 from ranking.training.job import TrainingData
 from ranking.training.progress import SilentWatcher
 from tests.ranking.training.conftest import Train

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from cases.errors import InputError
 from retrieval.building import Progress
 from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.manifest import read_corpus_manifest
+from storage.errors import InputError
 from tests.retrieval.corpus.conftest import SAMPLE, Build, write_documents
 
 QUERY = "Does marrowroot tea shorten the common cold?"

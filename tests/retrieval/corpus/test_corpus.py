@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cases.document_files import reader_of
-from cases.errors import InputError
-from cases.files import Meter
+from cases.formats.document_files import reader_of
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.postings import terms
+from storage.errors import InputError
+from storage.files import Meter
 from tests.retrieval.corpus.conftest import SAMPLE, Build, write_documents
 
 QUERIES = (

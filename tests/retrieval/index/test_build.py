@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cases.errors import InputError
 from retrieval.building import Built
 from retrieval.corpus.build import BuildOptions as CorpusOptions
 from retrieval.corpus.build import build
@@ -25,6 +24,7 @@ from retrieval.index.build import BuildOptions, build_index
 from retrieval.index.index import Index
 from retrieval.index.manifest import Manifest, read_index_manifest
 from retrieval.index.vectors import encode, passage
+from storage.errors import InputError
 
 SAMPLE = Path(__file__).parents[3] / "cases" / "samples" / "health" / "literature.jsonl"
 OPTIONS = BuildOptions(embedding="lexical:64", chunk=5)

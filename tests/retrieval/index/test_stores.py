@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cases.errors import InputError
 from retrieval.embeddings import Vectors
 from retrieval.index.chroma_store import ChromaStore
 from retrieval.index.connect_store import STORES, check_store, connect_store, store_help
@@ -16,7 +15,8 @@ from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.numpy_store import NumpyStore
 from retrieval.index.qdrant_store import QdrantStore
 from retrieval.index.store import VectorStore
-from serving.errors import CallError, ModelError
+from serving.protocol.errors import CallError, ModelError
+from storage.errors import InputError
 from tests.retrieval.index.conftest import COUNT, DIMENSIONS, TWINS, ids
 
 KINDS = ("numpy", "parts", "chroma", "qdrant", "server")

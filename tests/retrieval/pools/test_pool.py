@@ -18,7 +18,7 @@ from retrieval.pools.compared import View, answer_text, evidence_text
 from retrieval.pools.folder import Source, build_pool
 from retrieval.pools.neighbours import Neighbour
 from retrieval.pools.pool import DemonstrationPool
-from serving.errors import ModelError
+from serving.protocol.errors import ModelError
 
 VIEWS: tuple[View, ...] = ("evidence", "answer")
 EMBEDDER = LexicalEmbedder(128)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from serving.backends.backend import CallParameters
-from serving.batches.provider import (
+from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
     BatchRow,
@@ -19,9 +19,9 @@ from serving.batches.provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.errors import CallError
-from serving.made_up_replies import made_up_text
-from serving.messages import Answer, Message
+from serving.protocol.errors import CallError
+from serving.protocol.made_up_replies import made_up_text
+from serving.protocol.messages import Answer, Message
 
 _ROLES = {"user": "human", "assistant": "ai"}
 

@@ -11,19 +11,19 @@ from typing import Any, cast
 import pytest
 
 from graph.recipe import load_recipe
-from runs.assemble import Request
-from runs.batch import Options
-from runs.folder import CALLS, RunFolder
-from runs.manifest import BudgetCaps
-from runs.rounds import BatchOptions
-from runs.sessions import resume, retry, start
-from runs.watcher import Progress
-from serving import gate
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from runs.execute.rounds import BatchOptions
+from runs.execute.sessions import resume, retry, start
+from runs.execute.watcher import Progress
+from runs.record.folder import CALLS, RunFolder
+from runs.record.manifest import BudgetCaps
 from serving.batches import providers
-from serving.batches.provider import BatchModel, BatchProvider
-from serving.journal import Journal
-from serving.limits import Limits
-from serving.model_name import assign_roles
+from serving.journal.journal import Journal
+from serving.policy import gate
+from serving.protocol.batch_provider import BatchModel, BatchProvider
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import assign_roles
 from tests.evigraph import write_cases, write_recipe
 from tests.runs.batched.account import Account, Provider
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from runs.away import away_batches
-from runs.check import check, repair_run
-from runs.folder import CALLS, RunFolder
-from runs.purge import plan, purge
-from serving.batches.provider import RowResult
-from serving.errors import CallError
-from serving.journal import Journal
-from serving.journal_purge import purge_calls
-from serving.journal_tables import SCHEMA_VERSION, columns
+from runs.record.folder import CALLS, RunFolder
+from runs.upkeep.away import away_batches
+from runs.upkeep.check import check, repair_run
+from runs.upkeep.purge import plan, purge
+from serving.journal.journal import Journal
+from serving.journal.purge import purge_calls
+from serving.journal.tables import SCHEMA_VERSION, columns
+from serving.protocol.batch_provider import RowResult
+from serving.protocol.errors import CallError
 from tests.runs.batched.account import Account
 from tests.runs.batched.conftest import Runs
 

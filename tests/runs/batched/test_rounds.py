@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from runs.away import away_batches
-from runs.manifest import BudgetCaps, RunStopped
-from serving.batches.provider import BatchLimits, BatchState, RowResult
-from serving.budget import Price
-from serving.errors import CallError
-from serving.made_up_replies import made_up_text
-from serving.messages import Answer
+from runs.record.manifest import BudgetCaps, RunStopped
+from runs.upkeep.away import away_batches
+from serving.protocol.batch_provider import BatchLimits, BatchState, RowResult
+from serving.protocol.budget import Price
+from serving.protocol.errors import CallError
+from serving.protocol.made_up_replies import made_up_text
+from serving.protocol.messages import Answer
 from tests.runs.batched.account import Account
 from tests.runs.batched.conftest import MODEL, Runs
 

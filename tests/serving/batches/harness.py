@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from serving.batches.provider import BatchModel, BatchProvider, BatchRow, RemoteBatch, RowResult
 from serving.batches.providers import connect
-from serving.errors import CallError
-from serving.messages import Answer, Message
-from serving.model_name import ModelName
+from serving.protocol.batch_provider import BatchModel, BatchProvider, BatchRow, RemoteBatch, RowResult
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import ModelName
 from tests.serving.batches.emulators.bookkeeping import Emulator
 from tests.serving.hosted_models import KEY, MODELS, call
 

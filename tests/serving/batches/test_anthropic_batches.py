@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 from anthropic import AsyncAnthropic
 
-from serving.batches.provider import NoSuchBatch
 from serving.batches.providers import connect
 from serving.batches.providers.anthropic import own_id, remote_id
-from serving.errors import CallError, ModelError
-from serving.model_name import ModelName
+from serving.protocol.batch_provider import NoSuchBatch
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName
 from tests.serving.batches.emulators.anthropic import AnthropicEmulator
 from tests.serving.batches.harness import HOUR_S, Reached, key_of
 from tests.serving.batches.test_batches import failure_of

@@ -9,9 +9,9 @@ import pytest
 
 from serving.backends import connect as connect_online
 from serving.backends.backend import exchange
-from serving.batches.provider import BatchRow, NoSuchBatch, RemoteBatch
-from serving.errors import CallError, classify
-from serving.model_name import ModelName
+from serving.protocol.batch_provider import BatchRow, NoSuchBatch, RemoteBatch
+from serving.protocol.errors import CallError, classify
+from serving.protocol.model_name import ModelName
 from tests.serving.batches.conftest import Reach
 from tests.serving.batches.emulators.bookkeeping import WRONG_KEY, RowFault
 from tests.serving.batches.harness import HOUR_S, OTHER_KEY, Reached, failures, key_of, moment, prompt

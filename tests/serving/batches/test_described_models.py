@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from serving.probe import probe
-from serving.thinking import Effort
+from serving.protocol.thinking import Effort
+from serving.requests.probe import probe
 from tests.serving.batches.emulator import emulator
 from tests.serving.batches.harness import point_at
 from tests.serving.hosted_models import Connected

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from serving.batches.providers import PROVIDERS, connect
-from serving.model_name import ModelName
+from serving.protocol.model_name import ModelName
 from tests.serving.batches.emulator import EMULATORS
 from tests.serving.batches.emulators.bookkeeping import BEGIN, Batch, Faults, Row
 from tests.serving.batches.harness import key_of, prompt

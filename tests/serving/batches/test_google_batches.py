@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from serving.batches.provider import BatchRow
 from serving.batches.providers import connect
-from serving.errors import CallError, ModelError
-from serving.model_name import ModelName
+from serving.protocol.batch_provider import BatchRow
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName
 from tests.serving.batches.emulators.bookkeeping import DAY_S
 from tests.serving.batches.emulators.google_genai import GoogleEmulator
 from tests.serving.batches.harness import HOUR_S, Reached, key_of

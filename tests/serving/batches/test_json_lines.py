@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from serving.batches.provider import BatchLimits
 from serving.batches.providers.json_lines import file_of, line_of, parsed
-from serving.errors import CallError
+from serving.protocol.batch_provider import BatchLimits
+from serving.protocol.errors import CallError
 
 VALUES = [{"text": "a\u2028b\x85c\x0cd\r\n\x1ce"}, {"text": "\U0001f48a" * 3}, {}]
 CONTENT = b"".join(map(line_of, VALUES))

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from serving.batches.provider import BatchLimits, BatchRow
 from serving.batches.providers import connect
 from serving.batches.providers.openai import INPUT_DAYS, OUTPUT_DAYS
-from serving.errors import CallError, ModelError
-from serving.model_name import ModelName
+from serving.protocol.batch_provider import BatchLimits, BatchRow
+from serving.protocol.errors import CallError, ModelError
+from serving.protocol.model_name import ModelName
 from tests.serving.batches.emulators.bookkeeping import DAY_S
 from tests.serving.batches.emulators.openai import OpenAIEmulator
 from tests.serving.batches.harness import HOUR_S, Reached, key_of, prompt

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from serving.made_up_replies import made_up_text
-from serving.reply import CITED_TEXT, JsonSchema
+from serving.protocol.made_up_replies import made_up_text
+from serving.protocol.reply import CITED_TEXT, JsonSchema
 
 PROBE_WORDS = ("banana", "random letters")
 """Of the small requests with which a run finds out what a server can do."""

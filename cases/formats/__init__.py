@@ -1,0 +1,1 @@
+"""File formats of cases, keys, notes and documents."""

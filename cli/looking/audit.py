@@ -1,0 +1,99 @@
+"""`evigraph audit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cli.options import JsonOption, RunFolderArgument
+from cli.terminal import plural, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from runs.record.audit import AuditLine
+
+_WHO = ("at", "event", "person", "user", "machine")
+
+
+def audit(run: RunFolderArgument, as_json: JsonOption = False) -> None:
+    """Print who did what with a run.
+
+    The log says who started, resumed and retried the run, how many requests and bytes went to which hosts,
+    who opened and reviewed which case in the viewer, and what was exported. It holds no text of a case. A
+    merged run keeps the logs of its shards, which are counted. Exit code 1 if a line cannot be read.
+
+    Example: evigraph audit out/2026-11-21T10-15-tamu-ab12
+    """
+    from runs.record.audit import AUDIT, kept_logs, no_audit, read_audit
+
+    lines = list(read_audit(run))
+    if not lines:
+        raise no_audit(run)
+    kept = list(kept_logs(run, lines))
+    faults = [(f"{run / AUDIT}: line {line.number}", line.fault) for line in lines if line.fault]
+    faults += [(str(path), fault) for path, _, fault in kept if fault]
+    if as_json:
+        print_json(
+            {
+                "run": str(run),
+                **(
+                    {
+                        "logs_of_shards": [
+                            {"log": str(path), "lines": number, "fault": fault}
+                            for path, number, fault in kept
+                        ]
+                    }
+                    if kept
+                    else {}
+                ),
+                "lines": [{"line": one.number, **(one.fields or {}), "fault": one.fault} for one in lines],
+            }
+        )
+    else:
+        _print(lines)
+        for place, fault in faults:
+            print_line(f"{place}: {fault}", "yellow", soft_wrap=True)
+        if kept:
+            total = sum(number for _, number, _ in kept)
+            print_line(f"{plural(total, 'line')} in the logs of {plural(len(kept), 'shard')}")
+    if faults:
+        raise typer.Exit(1)
+
+
+def _print(lines: list[AuditLine]) -> None:
+    from evals.pages.tables import Column, Table
+
+    rows = []
+    for line in lines:
+        fields = line.fields or {}
+        user = f"{fields.get('user', '')}@{fields.get('machine', '')}" if fields else ""
+        rows.append(
+            [
+                f"{line.number}{'!' if line.fault else ''}",
+                str(fields.get("at", "")).replace("T", " ").removesuffix("+00:00"),
+                str(fields.get("person") or fields.get("user", "")),
+                user,
+                str(fields.get("event", "cannot be read")),
+                _words({name: value for name, value in fields.items() if name not in _WHO}),
+            ]
+        )
+    columns = [Column("line", "number"), *(Column(name, "text") for name in ("UTC", "who", "account"))]
+    print_table(Table([*columns, Column("event", "text"), Column("what", "text")], rows))
+
+
+def _words(facts: dict[str, Any]) -> str:
+    hosts = facts.pop("hosts", {})
+    sent = [
+        f"{host}: {plural(counts['requests'], 'request')}, {counts['sent']:,} bytes sent,"
+        f" {counts['received']:,} received"
+        for host, counts in hosts.items()
+    ]
+    return "; ".join([*(f"{name} {_value(value)}" for name, value in facts.items()), *sent])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,41 @@
+"""`evigraph card`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import JsonOption, RunFolderArgument
+from cli.terminal import print_json, print_line
+
+
+def card(
+    run: RunFolderArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the Markdown to this file.", metavar="FILE")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Report a run by the items of TRIPOD-LLM, as far as the run knows them, in Markdown.
+
+    Models with revisions, prompts with hashes, data, settings, failures, compute and scores with intervals
+    are filled in; the rest is marked as for the author. No text of a case comes in.
+
+    Example: evigraph card out/2026-11-21T10-15-tamu-ab12 --out card.md
+    """
+    from evals.card import make_card
+    from runs.record.folder import RunFolder
+    from storage.files import write_atomically
+
+    made = make_card(RunFolder(run))
+    if as_json:
+        print_json(made.as_json())
+    elif out is not None:
+        write_atomically(out, [made.as_markdown().encode()])
+        known = sum(bool(one.known) for one in made.items)
+        print_line(f"{out}: {known} of {len(made.items)} items filled in, the others are for the author")
+    else:
+        sys.stdout.write(made.as_markdown())

@@ -1,0 +1,142 @@
+"""`evigraph show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from cli.options import CaseArgument, JsonOption, RunFolderArgument
+from cli.terminal import output, print_json, print_line, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runs.record.folder import Line, RunFolder
+
+_WIDE = 110
+_COLOURS = {"done": "green", "failed": "red", "waiting": "yellow"}
+
+
+def show(
+    run: RunFolderArgument,
+    case: CaseArgument = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only failed cases.")] = False,
+    impaired: Annotated[
+        bool, typer.Option("--impaired", help="Only cases that ended although a request of theirs failed.")
+    ] = False,
+    rows: Annotated[int, typer.Option(min=1, help="Most cases to list.")] = 50,
+    calls: Annotated[
+        bool, typer.Option("--calls", help="With CASE: every prompt and reply as well.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a run's cases, or what every node decided on one case.
+
+    Example: evigraph show out/2026-11-21T10-15-tamu-ab12 101
+    """
+    from cli.looking.show_case import show_case
+    from runs.record.audit import record_if_possible
+    from runs.record.folder import RunFolder
+
+    folder = RunFolder(run)
+    if case is None:
+        listed = _print_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, as_json=as_json)
+        if as_json:
+            # Its rows have the answers.
+            record_if_possible(run, "opened", cases=listed, command="show")
+        return
+    folder.require_case(case)
+    record_if_possible(run, "opened", case=case, command="show")
+    if as_json:
+        print_json({"case": folder.require_case(case), "trace": folder.trace(case)})
+    else:
+        show_case(folder, case, with_calls=calls)
+
+
+def _print_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, as_json: bool) -> int:
+    """Print up to `rows` cases, and the summary; how many were printed."""
+    from itertools import islice
+
+    from cli.summary import summarise
+    from graph.system import find_system
+    from runs.record.folder import is_impaired
+    from runs.record.purged import purged_of
+
+    flags = find_system(folder.manifest.system).impairments
+    lines = (
+        line
+        for line in folder.cases()
+        if (line["status"] == "failed" or not only_failed) and (not only_impaired or is_impaired(line, flags))
+    )
+    shown = list(islice(lines, rows))
+    summary = summarise(folder)
+    purged = purged_of(folder.path)
+    if as_json:
+        also = {} if purged is None else {"purged": {"at": purged.at, "cases": len(purged.cases)}}
+        print_json({**summary.as_json(), **also, "rows": shown})
+        return len(shown)
+    console = output()
+    declared = {name: column.cell for name, column in find_system(folder.manifest.system).columns.items()}
+    columns = _COLUMNS | {name: cell for name, cell in declared.items() if name not in _COLUMNS}
+    if declared:
+        # Of a system with columns of its own, those of a note may say nothing.
+        columns = {name: cell for name, cell in columns.items() if any(map(cell, shown))}
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("case", min_width=4, overflow="fold")
+    table.add_column("status", min_width=6, no_wrap=True)
+    narrow = console.width < _WIDE
+    for name in columns:
+        wide = name in declared or name == "intent"
+        table.add_column(name, max_width=20 if narrow and wide else None, no_wrap=True, overflow="ellipsis")
+    table.add_column("notes", overflow="fold", ratio=1)
+    for line in shown:
+        cells = (safe(cell(line) or "-") for cell in columns.values())
+        status = safe(line["status"], _COLOURS[line["status"]])
+        table.add_row(safe(line["case_id"]), status, *cells, safe(_notes(line)))
+    console.print(table)
+    rest = sum(1 for _ in lines)
+    if rest:
+        print_line(f"... and {rest} more: --rows {rows + rest} shows all")
+    print_line()
+    if purged is not None:
+        print_line(purged.words, "yellow")
+    summary.print()
+    return len(shown)
+
+
+def _notes(line: Line) -> str:
+    error = line["error"]
+    return f"{error['class']}: {error['message']}" if error else ", ".join(line["flags"]).replace("_", " ")
+
+
+def _intent(line: Line) -> str:
+    return (line.get("intent") or {}).get("primary") or ""
+
+
+def _essential(line: Line) -> str:
+    essential = sum(label == "essential" for label in line["labels"].values())
+    return f"{essential} of {len(line['labels'])}" if line["labels"] else ""
+
+
+def _agreement(line: Line) -> str:
+    """Share of sentences on which all votes agree."""
+    from nodes.evidence.disagreement import disagreement
+
+    counts, votes = line.get("vote_counts"), line.get("usable_votes")
+    return f"{1 - disagreement(counts, votes):.0%}" if counts and votes else ""
+
+
+def _words(line: Line) -> str:
+    answer = line.get("answer")
+    return str(len(answer.split())) if answer else ""
+
+
+_COLUMNS: dict[str, Callable[[Line], str]] = {
+    "intent": _intent,
+    "essential": _essential,
+    "agree": _agreement,
+    "words": _words,
+}
+"""What lists of cases show of notes and answers."""

@@ -1,0 +1,121 @@
+"""`evigraph users`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli.options import JsonOption
+from cli.terminal import print_json, print_line, print_message, print_table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from access.users import User, Users
+
+users = typer.Typer(help="People who may sign in to `view --users FILE`: add, list, remove them.")
+
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--users", help="File of users. (default: in the user's configuration)", metavar="FILE"),
+]
+NameArgument = Annotated[
+    str, typer.Argument(help="A person's name, as reviews are to have it.", metavar="NAME")
+]
+
+
+@users.command()
+def add(
+    name: NameArgument,
+    role: Annotated[
+        Literal["view", "submit", "review", "admin"] | None,
+        typer.Option(
+            help="view reads; submit sends cases to `api`; review saves reviews too; admin may do all, and"
+            " sees what all reviewers say."
+        ),
+    ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(min=1, max=3650, help="Days until the token expires. (default: never)", metavar="N"),
+    ] = None,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="A new token for a user; the old one opens nothing any more.")
+    ] = False,
+    file: FileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let somebody sign in, and print their token: this once, as only its hash is stored.
+
+    Example: evigraph users add ana --role review --days 90
+    """
+    from datetime import UTC, datetime
+
+    from runs.record.manifest import quoted
+
+    known = _known(file)
+    made, token = known.add(name, role, datetime.now(UTC), days=days, renew=renew)
+    if as_json:
+        print_json({"file": str(known.path), **_fields(made), "token": token})
+        return
+    print_line(token, soft_wrap=True)
+    until = f" until {made.expires[:10]}" if made.expires is not None else ""
+    print_message(
+        f"the token of {made.name} ({made.role}){until}; it is shown this once. They sign in at:"
+        f" evigraph view RUN --users {quoted(known.path)}",
+        soft_wrap=True,
+    )
+
+
+@users.command("list")
+def list_users(file: FileOption = None, as_json: JsonOption = False) -> None:
+    """List who may sign in.
+
+    Example: evigraph users list
+    """
+    from datetime import UTC, datetime
+
+    from evals.pages.tables import Column, Table
+
+    known = _known(file)
+    everybody = known.all()
+    if as_json:
+        print_json({"file": str(known.path), "users": [_fields(one) for one in everybody]})
+        return
+    now = datetime.now(UTC)
+    rows = [[one.name, one.role, one.added[:10], _until(one, now)] for one in everybody]
+    if rows:
+        print_table(Table([Column(title, "text") for title in ("name", "role", "token of", "expires")], rows))
+    else:
+        print_line(f"{known.path}: no users", soft_wrap=True)
+
+
+@users.command()
+def remove(name: NameArgument, file: FileOption = None, as_json: JsonOption = False) -> None:
+    """Let somebody sign in no longer; their sessions end at once, and their reviews stay.
+
+    Example: evigraph users remove ana
+    """
+    known = _known(file)
+    gone = known.remove(name)
+    if as_json:
+        print_json({"file": str(known.path), "removed": gone.name})
+    else:
+        print_line(f"{gone.name} is removed from {known.path}", soft_wrap=True)
+
+
+def _known(file: Path | None) -> Users:
+    from access.users import Users, default_file
+
+    return Users(file or default_file())
+
+
+def _until(user: User, now: datetime) -> str:
+    if user.expires is None:
+        return "never"
+    return user.expires[:10] + (" (expired)" if user.expired(now) else "")
+
+
+def _fields(user: User) -> dict[str, Any]:
+    return {"name": user.name, "role": user.role, "added": user.added, "expires": user.expires}

@@ -1,0 +1,88 @@
+"""`evigraph analyse`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, RunFolderArgument
+from cli.terminal import print_json, print_line
+
+if TYPE_CHECKING:
+    from evals.analysis.attribution import AttributionSweep
+    from evals.analysis.report import Analysis
+    from runs.record.folder import RunFolder
+
+_NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
+
+
+def analyse(
+    run: RunFolderArgument,
+    key: KeyOption = None,
+    cases: CasesOption = None,
+    tune_on: Annotated[
+        Path | None,
+        typer.Option(
+            help="Choose the threshold on this run's cases, and report it on RUN's. (default: choose that of"
+            " each case on all other cases)",
+            metavar="RUN2",
+        ),
+    ] = None,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Analyse the votes of a finished run: thresholds, agreement, reflection, intents. Calls no model.
+
+    For a run whose answers were attributed afterwards it analyses citations: thresholds and weights.
+
+    The default key is the run's; without any, agreement and reflection remain.
+
+    Example: evigraph analyse out/2026-11-21T10-15-tamu-ab12 --html votes.html
+    """
+    from cli.measuring.print_analysis import print_analysis, print_attribution
+    from evals.analysis.attribution import was_attributed
+    from evals.pages.page import write_page
+    from evals.scoring.gold import gold_of_run
+    from runs.record.folder import RunFolder
+
+    folder = RunFolder(run)
+    found: Analysis | AttributionSweep
+    if was_attributed(folder):
+        if tune_on is not None:
+            raise typer.BadParameter("--tune-on chooses a vote threshold, and this run has no votes")
+        from evals.analysis.attribution import attribution_sweep
+        from evals.analysis.render import render_attribution
+        from evals.scoring.gold import gold_of_run
+
+        found = attribution_sweep(folder, gold_of_run(folder, key or (), cases or ()))
+        page, show = partial(render_attribution, found), partial(print_attribution, found)
+    else:
+        from evals.analysis.render import render_analysis
+
+        found = _analysis(folder, key, cases, tune_on)
+        page, show = partial(render_analysis, found), partial(print_analysis, found)
+    if html is not None:
+        write_page(html, page())
+    if as_json:
+        print_json(found.as_json())
+        return
+    show()
+    if html is not None:
+        print_line(f"page  {html}")
+
+
+def _analysis(
+    folder: RunFolder, key: list[Path] | None, cases: list[Path] | None, tune_on: Path | None
+) -> Analysis:
+    from evals.analysis.report import TuningRun, analyse
+    from evals.scoring.gold import gold_of_run
+    from runs.record.folder import RunFolder
+
+    tuning = None
+    if tune_on is not None:
+        other = RunFolder(tune_on)
+        tuning = TuningRun(other, gold_of_run(other))
+    return analyse(folder, gold_of_run(folder, key or (), cases or ()), tuning)

@@ -1,0 +1,102 @@
+"""`evigraph compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.flags import MetricFlags
+from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, run_folder
+from cli.terminal import print_json, print_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from evals.compare.comparison import Comparison
+    from evals.scoring.gold import GoldCase
+    from runs.record.folder import RunFolder
+
+
+def compare(
+    run_a: Annotated[
+        Path, typer.Argument(help="The run that is compared against.", metavar="RUN_A", parser=run_folder)
+    ],
+    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B", parser=run_folder)],
+    key: KeyOption = None,
+    cases: CasesOption = None,
+    candidates: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="One run is the best of N configurations by its score on these cases: correct for that"
+            " choice.",
+            metavar="N",
+        ),
+    ] = 1,
+    resamples: Annotated[int, typer.Option(min=99, help="Bootstrap resamples and random exchanges.")] = 9_999,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 42,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows of each list.")] = 10,
+    html: HtmlOption = None,
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="With --html: whether the page holds answers.")
+    ] = True,
+    *,
+    metrics: MetricFlags,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two runs on the same cases: scores with intervals, changed labels, answers and routes.
+
+    Differences are B minus A, on the cases that are done in both. Without --key and --cases those of RUN_A
+    are read. Without a key, only changes are shown.
+
+    Example: evigraph compare out/before out/after --key key.json --html out/compare.html
+    """
+    from cli.measuring.print_comparison import print_comparison
+    from evals.compare.comparison import compare_runs
+    from evals.compare.differences import Settings
+    from evals.compare.outcomes import read_outcomes
+    from evals.scoring.gold import predictions
+    from evals.scoring.scored_tasks import score_predictions
+    from runs.record.audit import record_if_possible
+    from runs.record.folder import RunFolder
+
+    folders = (RunFolder(run_a), RunFolder(run_b))
+    gold = _gold(folders[0], key or (), cases or ())
+    one, other = (
+        score_predictions(list(predictions(run)), gold, resources=metrics.resources) for run in folders
+    )
+    labels = {case_id: case.labels for case_id, case in gold.items() if case.labels}
+    first, second = (read_outcomes(run) for run in folders)
+    judged_by = Settings(resamples=resamples, seed=seed, candidates=candidates)
+    comparison = compare_runs(first, second, (one, other), labels, judged_by)
+    if html is not None:
+        _write_page(html, comparison, rows, texts)
+        for path in (run_a, run_b) if texts else ():
+            record_if_possible(path, "exported", what="answers that differ", to=str(html))
+    if as_json:
+        print_json(comparison.as_json() | {"html": None if html is None else str(html)})
+    else:
+        print_comparison(comparison, rows=rows, page=html)
+
+
+def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
+    from evals.scoring.gold import gold_of_run
+    from storage.errors import InputError
+
+    try:
+        return gold_of_run(run, keys, cases)
+    except InputError as error:
+        if keys or cases:
+            raise
+        # The runs can be compared without: only the scores are missing.
+        print_message(f"no key: {error}", "yellow")
+        return {}
+
+
+def _write_page(path: Path, comparison: Comparison, rows: int, texts: bool) -> None:
+    from evals.compare.render import render
+    from evals.pages.page import write_page
+
+    write_page(path, render(comparison, rows=max(rows, 50), with_texts=texts))

@@ -1,0 +1,174 @@
+"""`evigraph optimise`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.flags import BatchFlags
+from cli.options import EffortOption, JsonOption, ModelOption, NewKeyOption, input_path, local_path
+from cli.set_values import effort_values
+from cli.terminal import print_json
+
+if TYPE_CHECKING:
+    from evals.optimisation.report import Report
+    from evals.optimisation.split import CaseFiles
+
+
+def optimise(
+    recipe: Annotated[
+        str, typer.Argument(help="Recipe file, or the name of a packaged one.", metavar="RECIPE")
+    ],
+    cases: Annotated[
+        list[Path],
+        typer.Option(
+            help="Labelled case files or folders of them. Repeatable.", metavar="FILE|URL", parser=input_path
+        ),
+    ],
+    budget: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Most tokens that proposals, search and judgement may read and write together. The search"
+            " stops before a candidate that would exceed it.",
+            metavar="TOKENS",
+        ),
+    ],
+    key: NewKeyOption = None,
+    model: ModelOption = None,
+    effort: EffortOption = None,
+    test: Annotated[
+        str,
+        typer.Option(
+            help="Share of the cases that the search never sees, or a file of other labelled cases; the"
+            " result is judged on them.",
+            metavar="SHARE|FILE|URL",
+        ),
+    ] = "0.5",
+    test_key: Annotated[
+        list[Path] | None,
+        typer.Option(help="Key of a --test file. Repeatable.", metavar="FILE|URL", parser=input_path),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Candidates to try; the given recipe is not counted.", metavar="N")
+    ] = 20,
+    instructions: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Instructions that the `answer` model proposes for each prompt, and draws of"
+            " demonstrations. 0 searches among settings alone.",
+            metavar="N",
+        ),
+    ] = 4,
+    description: Annotated[
+        str | None,
+        typer.Option(help="The task in a sentence or two, for the model that proposes.", metavar="TEXT"),
+    ] = None,
+    demos: Annotated[
+        Path | None,
+        typer.Option(
+            help="Pool that demonstrations are chosen from. (default: the packaged samples)",
+            metavar="FOLDER",
+            parser=local_path,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the split and of all draws.")] = 42,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder. (default: out/optimise-RECIPE)")
+    ] = None,
+    *,
+    flags: BatchFlags,
+    as_json: JsonOption = False,
+) -> None:
+    """Search for better instructions, demonstrations and settings of evidence, and judge them on other cases.
+
+    A model proposes instructions; optuna chooses among them, demonstrations, form of reply and reflection.
+    All candidates share one journal, and the same command goes on after an interruption. The gain over the
+    given recipe is measured on cases that the search never saw. Exit codes: 0 finished, also where no gain is
+    shown, 1 the budget left the judgement unfinished, 2 wrong input, 130 interrupted.
+
+    Example: evigraph optimise tamu --cases dev.xml --key dev_key.json --model openai:gpt-x --budget 2000000
+    """
+    from cli.session import until_signal
+    from evals.optimisation.candidates import Wanted
+    from evals.optimisation.given import Given
+    from evals.optimisation.instructions import DESCRIPTION
+    from evals.optimisation.report import report
+    from evals.optimisation.run import optimise as search
+    from evals.optimisation.split import CaseFiles
+    from graph.recipe import load_recipe, override
+    from serving.protocol.model_name import assign_roles
+
+    loaded = load_recipe(recipe)
+    loaded = override(loaded, effort_values(effort or (), loaded.effort), recipe)
+    wanted = Wanted(
+        given=Given(str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe, loaded),
+        files=CaseFiles(tuple(cases), tuple(key or ())),
+        models=assign_roles(model or [], loaded.models),
+        budget=budget,
+        trials=trials,
+        variants=instructions,
+        test=_test(test, test_key),
+        demos=demos,
+        seed=seed,
+        description=description or DESCRIPTION,
+        limits=flags.limits,
+        concurrency=flags.concurrency,
+        probe=flags.probe,
+    )
+    folder = out or Path("out") / f"optimise-{Path(recipe).stem}"
+    outcome, _ = until_signal(lambda stop, watcher: search(wanted, folder, stop=stop, watcher=watcher))
+    made = report(outcome, folder)
+    if as_json:
+        from evals.optimisation.report import as_object
+
+        print_json(as_object(made))
+    else:
+        _print(made)
+    if outcome.ended_by == "stop":
+        raise typer.Exit(130)
+    if not outcome.is_complete:
+        raise typer.Exit(1)
+
+
+def _test(text: str, keys: list[Path] | None) -> float | CaseFiles:
+    """A share or case files.
+
+    Raises:
+        typer.BadParameter: It is neither, or a key is given for a share.
+    """
+    from evals.optimisation.split import CaseFiles
+
+    try:
+        share = float(text)
+    except ValueError:
+        return CaseFiles((input_path(text),), tuple(keys or ()))
+    if keys:
+        raise typer.BadParameter("--test-key needs --test FILE")
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"--test {text}: give a share between 0 and 1, or a file")
+    return share
+
+
+def _print(made: Report) -> None:
+    """The table of candidates, the verdict, what was spent, where the result is."""
+    from cli.terminal import output, print_table, safe
+    from evals.optimisation.report import trial_table
+
+    console = output()
+    print_table(trial_table(made))
+    console.print()
+    for line in (made.heading, *made.outcome.notes, made.verdict):
+        console.print(safe(line), soft_wrap=True)
+    if made.recipe is not None:
+        console.print(safe(f"recipe  {made.recipe}"), soft_wrap=True)
+    console.print(safe(f"report  {made.page}"), soft_wrap=True)
+    if made.recipe is not None:
+        system = made.outcome.wanted.given.loaded.system
+        console.print(
+            safe(f"next    evigraph run {system} CASES... --recipe {made.recipe} --model STRING"),
+            soft_wrap=True,
+        )

@@ -1,0 +1,251 @@
+"""`evigraph score`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cli.flags import MetricFlags
+from cli.options import CasesOption, JsonOption, KeyOption, TaskOption, run_folder
+from cli.set_values import pairs
+from cli.terminal import print_json, print_line, print_message
+
+if TYPE_CHECKING:
+    from cases.submissions.bioasq import BioasqTask
+    from evals.bioasq.parts import Definitions
+    from evals.scoring.scored_tasks import ScoredTask
+    from runs.record.purged import Purged
+
+
+def score(
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, its tag, last, or a submission (.zip or .json).",
+            metavar="RUN|SUBMISSION",
+            parser=run_folder,
+        ),
+    ],
+    key: KeyOption = None,
+    cases: CasesOption = None,
+    task: TaskOption = None,
+    case_ids: Annotated[
+        str | None, typer.Option(help="Only these cases, such as 1-20,35.", metavar="IDS")
+    ] = None,
+    *,
+    metrics: MetricFlags,
+    bioasq_compat: Annotated[
+        bool,
+        typer.Option(
+            "--bioasq-compat",
+            help="For BioASQ: count as its scorer does, skip questions without an answer, and take any"
+            " snippet"
+            " of a right document for a hit.",
+        ),
+    ] = False,
+    map_divisor: Annotated[
+        Literal["capped", "gold", "ten"],
+        typer.Option(
+            help="For BioASQ: the divisor of average precision of documents: the smaller of 10 and their"
+            " number (its years from 6 on), their number (1 and 2, and trec_eval), or 10 (3 to 5)."
+        ),
+    ] = "capped",
+    rouge_su4: Annotated[
+        Literal["perl", "textbook"],
+        typer.Option(
+            "--rouge-su4",
+            help="For BioASQ: ROUGE-SU4 as ROUGE-1.5.5 counts it, without the last word alone, or as"
+            " defined.",
+        ),
+    ] = "perl",
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-under",
+            help="Exit with 1 if this value, as --json names it, is smaller or missing, such as"
+            " strict_micro_f1=60. Repeatable.",
+            metavar="METRIC=VALUE",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
+
+    A run is scored on every task that it answers and its key labels; a submission on one. What needs
+    weights or a licence that is missing is named and left out, and then there is no overall score.
+    A run of timeaware is scored on its verdicts: macro precision, recall and F1 of yes, no and unknown.
+    A run of bioasq, and a submission to it, by BioASQ's measures of documents, snippets and answers.
+    Brackets are 95 % intervals by bootstrap over cases. Where several tasks have a value of one name, the
+    smallest counts for --fail-under.
+
+    Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
+    """
+    from functools import partial
+
+    from cli.measuring.print_scores import print_scores, print_verdicts
+    from evals.bioasq.parts import Definitions
+    from evals.scoring.scored_tasks import score_run, score_submission
+    from evals.verdicts.scores import gives_verdicts, score_verdicts
+    from runs.record.folder import MANIFEST, RunFolder
+    from runs.record.purged import purged_of
+    from storage.errors import InputError
+
+    if not predictions.exists():
+        raise InputError(predictions, "no such run folder or submission")
+    wanted = _least_values(fail_under or ())
+    is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
+    if is_run and (purged := purged_of(predictions)) is not None and not (key or cases or task or case_ids):
+        _print_kept(predictions, purged, as_json=as_json)
+        _demand(wanted, [one.get("values", {}) for group in purged.scores.values() for one in group])
+        return
+    for_bioasq = partial(
+        _score_bioasq,
+        predictions,
+        [*(cases or ()), *(key or ())],
+        case_ids=case_ids,
+        definitions=Definitions(bioasq_compat, map_divisor, rouge_su4),
+        is_run=is_run,
+        as_json=as_json,
+    )
+    match task:
+        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
+            _demand(wanted, for_bioasq(task))
+            return
+    if task is None and _is_bioasq(predictions, is_run=is_run):
+        _demand(wanted, for_bioasq(None))
+        return
+    if is_run and task is None and gives_verdicts(RunFolder(predictions)):
+        verdicts = score_verdicts(RunFolder(predictions), cases or (), case_ids)
+        if as_json:
+            print_json({"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]})
+        else:
+            print_verdicts(str(predictions), verdicts)
+        _demand(wanted, [{name: value.value for name, value in one.values.items()} for one in verdicts])
+        return
+    scored: list[ScoredTask]
+    if is_run:
+        scored = score_run(
+            RunFolder(predictions),
+            keys=key or (),
+            case_files=cases or (),
+            task=task,
+            case_ids=case_ids,
+            resources=metrics.resources,
+        )
+    else:
+        if not key and not cases:
+            raise typer.BadParameter("give its key: --key KEY, or --cases FILE with one beside")
+        scored = score_submission(
+            predictions,
+            keys=key or (),
+            case_files=cases or (),
+            task=task,
+            case_ids=case_ids,
+            resources=metrics.resources,
+        )
+    if as_json:
+        content: dict[str, Any] = {
+            "predictions": str(predictions),
+            "tasks": [one.as_json() for one in scored],
+        }
+        print_json(content)
+    else:
+        print_scores(str(predictions), scored)
+    _demand(wanted, [one.values for one in scored])
+
+
+def _least_values(texts: Sequence[str]) -> dict[str, float]:
+    """The bounds of --fail-under.
+
+    Raises:
+        typer.BadParameter: One is no number.
+    """
+    found = {}
+    for name, text in pairs("--fail-under", texts, "METRIC=VALUE"):
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise typer.BadParameter(f"--fail-under {name}: {text!r} is no number") from None
+    return found
+
+
+def _demand(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -> None:
+    """Exit with 1, and say why, unless each value is there and large enough."""
+    import difflib
+
+    known = sorted({name for values in found for name in values})
+    short = False
+    for name, least in wanted.items():
+        values = [one[name] for one in found if name in one]
+        # What is not a number is not large enough.
+        if values and all(value >= least for value in values):
+            continue
+        short = True
+        near = difflib.get_close_matches(name, known, n=1)
+        missing = f"no such value{f'; did you mean {near[0]!r}?' if near else ''}"
+        print_message(
+            f"--fail-under {name}={least:g}: " + (f"it is {min(values):.2f}" if values else missing), "red"
+        )
+    if short:
+        raise typer.Exit(1)
+
+
+def _print_kept(path: Path, purged: Purged, *, as_json: bool) -> None:
+    """The scores of a purged run, as they were before."""
+    from evals.run_scores import flat_scores
+    from evals.scoring.gold import ScoringError
+
+    if not purged.scores:
+        raise ScoringError(f"{path}: {purged.words}, and no scores were kept")
+    if as_json:
+        print_json({"predictions": str(path), "purged": purged.at, **purged.scores})
+        return
+    print_line(f"{path}: {purged.words}; these are the scores of before", soft_wrap=True)
+    for name, value in flat_scores(purged.scores):
+        print_line(f"{name:<46} {value}")
+
+
+def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:
+    from cases.submissions.bioasq import looks_like_bioasq
+    from evals.bioasq.scores import gives_biomedical
+    from runs.record.folder import RunFolder
+
+    return gives_biomedical(RunFolder(predictions)) if is_run else looks_like_bioasq(predictions)
+
+
+def _score_bioasq(
+    predictions: Path,
+    questions: Sequence[Path],
+    task: BioasqTask | None,
+    *,
+    case_ids: str | None,
+    definitions: Definitions,
+    is_run: bool,
+    as_json: bool,
+) -> list[Mapping[str, float]]:
+    """Score a run or a submission, on one phase or on what there is; the values by group."""
+    from cli.measuring.print_scores import print_bioasq
+    from evals.bioasq.scores import score_file, score_run
+    from runs.record.folder import RunFolder
+
+    if is_run:
+        scored = score_run(RunFolder(predictions), questions, case_ids, definitions, task)
+    elif questions:
+        scored = score_file(predictions, questions, case_ids, definitions, task)
+    else:
+        raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
+    if as_json:
+        print_json(dict(predictions=str(predictions), bioasq=[one.as_json() for one in scored]))
+    else:
+        print_bioasq(str(predictions), scored)
+    return [
+        {
+            ".".join([one.part, *([] if name == "all" else [name]), metric]): value.value
+            for metric, value in group.values.items()
+        }
+        for one in scored
+        for name, group in one.groups.items()
+    ]

@@ -1,0 +1,184 @@
+"""What `evigraph run --dry-run` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from cli.session import until_signal
+from cli.terminal import output, plural, print_json, safe
+from runs.estimate.dry_run import dry_run
+from runs.estimate.estimate import Estimate
+from runs.execute.assemble import Request
+from runs.execute.batch import Options
+from serving.requests.dry_run import CHARACTERS_A_TOKEN, Tally, options_sent
+
+_EXACT = "exact: counted by the model's own tokenizer"
+_ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, for want of the model's tokenizer"
+_ASSUMED = (
+    "assumed: labels a quarter essential, answers and questions of four fifths of the word limit,"
+    " two citations a sentence"
+)
+_HOURS = (
+    "at most {hours:g} for each round of batches, mostly far less; a reflection waits for its vote, an answer"
+    " for its evidence, and a correction for what it corrects"
+)
+_THINKING = "assumed by effort; models vary by a factor of ten"
+
+
+def print_dry_run(request: Request, options: Options, *, as_json: bool) -> None:
+    """Rehearse to the end or to a signal, print what came of it, exit as a run would."""
+    estimate, interrupted = until_signal(
+        lambda stop, watcher: dry_run(request, options, stop=stop, watcher=watcher)
+    )
+    if as_json:
+        print_json(as_object(estimate))
+    else:
+        _print(estimate)
+    if interrupted and estimate.ended < estimate.cases:
+        raise typer.Exit(130)
+    if estimate.failed:
+        raise typer.Exit(1)
+
+
+def as_object(estimate: Estimate) -> dict[str, Any]:
+    """One object for programs."""
+    total = estimate.total
+    budget, correction = estimate.budget, estimate.correction
+    return {
+        "dry_run": True,
+        "system": estimate.system,
+        "cases": estimate.cases,
+        "estimated": estimate.ended,
+        "failed": estimate.failed.total(),
+        "errors": dict(sorted(estimate.failed.items())),
+        "models": dict(estimate.models),
+        "roles": {role: _counts(part) for role, part in estimate.tallies.items()},
+        **_counts(total),
+        "output_tokens_are": "assumed",
+        "cost": estimate.cost,
+        "unpriced_models": estimate.unpriced,
+        "budget": {
+            "max_tokens": budget.max_tokens,
+            "max_cost": budget.max_cost,
+            "cases_within_tokens": estimate.cases_within_tokens,
+            "cases_within_cost": estimate.cases_within_cost,
+        },
+        "answer_corrections": None if correction is None else {"counted": False, **correction._asdict()},
+        **_batches_as_object(estimate),
+        "whole_input": {
+            "cases": estimate.input_cases,
+            "calls": estimate.scaled(total.calls),
+            "input_tokens": estimate.scaled(total.input_tokens),
+            "output_tokens": estimate.scaled(total.output_tokens),
+        },
+    }
+
+
+def _batches_as_object(estimate: Estimate) -> dict[str, Any]:
+    if not estimate.batched:
+        return {}
+    return {"online_cost": estimate.online_cost, "hours_a_round": estimate.hours}
+
+
+def _counts(part: Tally) -> dict[str, Any]:
+    return {
+        "calls": part.calls,
+        "requests": part.requests,
+        "input_tokens": part.input_tokens,
+        "output_tokens": part.output_tokens,
+        "input_tokens_are": "estimated" if part.estimated else "exact",
+        **({"thinking_tokens": part.thinking_tokens} if part.thinking_tokens else {}),
+        **({} if part.sent is None else {"sent": options_sent(part.sent)}),
+    }
+
+
+def _print(estimate: Estimate) -> None:
+    total = estimate.total
+    counts = Table(box=None, pad_edge=False)
+    counts.add_column("role")
+    for name in ("calls", "requests", "tokens read", "tokens written"):
+        counts.add_column(name, justify="right")
+    for role, part in (*estimate.tallies.items(), ("total", total)):
+        numbers = (part.calls, part.requests, part.input_tokens, part.output_tokens)
+        counts.add_row(role, *(f"{number:,}" for number in numbers), style="bold" if part == total else "")
+    output().print(counts)
+    notes = Table(show_header=False, box=None, pad_edge=False)
+    notes.add_column(style="bold")
+    notes.add_column(overflow="fold")
+    for name, text in _notes(estimate):
+        notes.add_row(name, safe(text))
+    output().print(notes)
+
+
+def _notes(estimate: Estimate) -> list[tuple[str, str]]:
+    total, correction = estimate.total, estimate.correction
+    failed = ", ".join(f"{count} {name}" for name, count in sorted(estimate.failed.items()))
+    cases = f"{estimate.ended} of {estimate.cases} estimated; no model was asked, no run folder was made"
+    notes = [
+        ("cases", cases + (f"; would fail: {failed}" if failed else "")),
+        ("models", ", ".join(dict.fromkeys(estimate.models.values()))),
+        ("read", _read(total) + "; what a server finds in its cache is not known"),
+        ("written", _ASSUMED),
+    ]
+    if total.thinking_tokens:
+        notes.append(("thinking", f"{plural(total.thinking_tokens, 'token')} on top, {_THINKING}"))
+    for role, part in estimate.tallies.items():
+        if part.sent is not None:
+            notes.append((f"{role} sends", options_sent(part.sent)))
+    notes += [("not sent", sentence) for sentence in estimate.not_sent]
+    if correction is not None:
+        notes.append(
+            (
+                "not counted",
+                f"retries and corrections; each correction of an answer adds at most about"
+                f" {plural(correction.input_tokens, 'token')} read and {correction.output_tokens:,} written,"
+                f" and there are at most {correction.most:,}",
+            )
+        )
+    if estimate.hours:
+        notes.append(("hours", _HOURS.format(hours=estimate.hours)))
+    if estimate.cost is not None and estimate.batched:
+        notes.append(("online", f"{estimate.online_cost:.4g} without batches"))
+    if estimate.cost is not None:
+        unpriced = f"; no price for {', '.join(estimate.unpriced)}" if estimate.unpriced else ""
+        notes.append(("cost", f"{estimate.cost:.4g}, every prompt at its full price{unpriced}"))
+    notes += _budget(estimate)
+    if estimate.input_cases > estimate.cases:
+        notes.append(
+            (
+                "whole input",
+                f"{plural(estimate.input_cases, 'case')} at this rate:"
+                f" {plural(estimate.scaled(total.calls), 'call')},"
+                f" {plural(estimate.scaled(total.input_tokens), 'token')} read,"
+                f" {estimate.scaled(total.output_tokens):,} written",
+            )
+        )
+    return notes
+
+
+def _read(total: Tally) -> str:
+    if not total.estimated:
+        return _EXACT
+    if total.estimated == total.requests:
+        return _ESTIMATED
+    return f"exact but for {total.estimated:,} of {total.requests:,} requests, which are {_ESTIMATED}"
+
+
+def _budget(estimate: Estimate) -> list[tuple[str, str]]:
+    caps = (
+        (plural(estimate.budget.max_tokens or 0, "token"), estimate.cases_within_tokens),
+        (f"a cost of {estimate.budget.max_cost or 0:g}", estimate.cases_within_cost),
+    )
+    return [
+        (
+            "budget",
+            f"{name}: enough"
+            if enough >= estimate.cases
+            else f"{name}: would stop after about {enough:,} of {plural(estimate.cases, 'case')}",
+        )
+        for name, enough in caps
+        if enough is not None
+    ]

@@ -1,0 +1,52 @@
+"""`evigraph merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import JsonOption
+
+
+def merge(
+    shards: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of runs with --shard, in any order.", metavar="SHARDS..."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new run's folder.", metavar="FOLDER")],
+    allow_incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--allow-incomplete",
+            help="Do without shards that are missing, and take those that have not ended as they are. A"
+            " resume of the new run runs what is left.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make one run of its shards, as one machine would have written it.
+
+    Cases come in the order of the input, and calls, traces, reviews and audit logs are kept. The shards stay
+    as they are. A shard that is missing, is there twice, has not ended or is of another run is refused by
+    name, and nothing is written then. Exit codes: 0 merged; 1 merged, and some cases failed or were not run;
+    2 refused.
+
+    Example: evigraph merge night/shards/* --out night/run
+    """
+    from cli.progress import Steps, progress
+    from cli.summary import summarise
+    from cli.terminal import print_json
+    from runs.move.merge import merge as merge_runs
+
+    with progress() as shown:
+        steps = Steps(shown)
+        folder = merge_runs(shards, out, shown.notify, steps.show, allow_incomplete=allow_incomplete)
+    summary = summarise(folder)
+    if as_json:
+        print_json({**summary.as_json(), "shards": len(shards)})
+    else:
+        summary.print()
+    if folder.manifest.counts.failed or folder.manifest.status != "finished":
+        raise typer.Exit(1)

@@ -1,0 +1,116 @@
+"""`evigraph purge`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import JsonOption, RunFolderArgument
+from cli.terminal import plural, print_json, print_line, print_message
+
+if TYPE_CHECKING:
+    from runs.record.folder import RunFolder
+    from runs.upkeep.purge import Purge
+
+
+def purge(
+    run: RunFolderArgument,
+    cases: Annotated[
+        list[str] | None, typer.Argument(help="Ids of cases. (default: all)", metavar="[CASE]...")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask. Needed where there is no terminal.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be removed, and change nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove the texts and replies of cases from a run's folder; numbers, ids and labels stay.
+
+    It purges the call journal, trace, cases, reviews, forks, the index, and exports inside the folder, and
+    prints what it deleted. Case files, pools, exports in other folders and other files stay. The next purge
+    completes an interrupted one.
+
+    Exit codes: 0 purged; 2 not done.
+
+    Example: evigraph purge out/2026-11-21T10-15-tamu-ab12 101 --yes
+    """
+    from runs.record.folder import RunFolder
+    from runs.record.manifest import RunError, quoted
+    from runs.upkeep.purge import plan
+    from runs.upkeep.purge import purge as purge_run
+
+    folder = RunFolder(run)
+    if folder.manifest.forked_from is not None:
+        raise RunError(f"{run} is a fork; purge the run it is of: {quoted(folder.manifest.forked_from.run)}")
+    ids = plan(folder, cases or [])
+    if dry_run:
+        _print_plan(folder, ids, as_json=as_json)
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("texts are removed for good: give --yes, or look first with --dry-run")
+        typer.confirm(f"Remove the texts of {plural(len(ids), 'case')} from {run} for good?", abort=True)
+    made = purge_run(folder, ids, _scores(folder), print_message)
+    if as_json:
+        print_json(_as_json(run, made))
+    else:
+        _print(made)
+
+
+def _scores(folder: RunFolder) -> dict[str, Any]:
+    """What `evigraph score --json` says now; it needs the texts."""
+    from evals.run_scores import run_scores, without_notes
+    from evals.scoring.gold import ScoringError
+    from runs.record.manifest import RunError
+    from runs.record.purged import purged_of
+    from storage.errors import InputError
+
+    if purged_of(folder.path) is not None:
+        return {}
+    try:
+        return without_notes(run_scores(folder))
+    except (ScoringError, InputError, RunError) as error:
+        print_message(f"no scores are kept: {error}", soft_wrap=True)
+        return {}
+
+
+def _print_plan(folder: RunFolder, ids: list[str], *, as_json: bool) -> None:
+    sizes = {
+        str(path.relative_to(folder.path)): path.stat().st_size
+        for path in sorted(folder.path.rglob("*"))
+        if path.is_file()
+    }
+    if as_json:
+        print_json({"run": str(folder.path), "cases": ids, "files": sizes})
+        return
+    print_line(f"texts of {plural(len(ids), 'case')} would be removed from these files:")
+    for name, size in sizes.items():
+        print_line(f"{size:>14,}  {name}", soft_wrap=True)
+    print_line("nothing was changed; purge them with --yes")
+
+
+def _as_json(run: Path, made: Purge) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"run": str(run), **asdict(made)}
+
+
+def _print(made: Purge) -> None:
+    removed = [
+        plural(made.calls, "call"),
+        plural(made.texts, "text"),
+        f"results of {plural(made.lines, 'case')}",
+        plural(made.reviews, "review"),
+        plural(made.forks, "fork"),
+    ]
+    print_line(f"purged    {plural(made.cases, 'case')}: {', '.join(removed)}", soft_wrap=True)
+    if made.files:
+        print_line(f"deleted   {', '.join(made.files)}", soft_wrap=True)
+    print_line(f"size      {made.size[0]:,} bytes before, {made.size[1]:,} after")
+    for path in made.outside:
+        print_line(f"outside   {path}: not touched", soft_wrap=True)

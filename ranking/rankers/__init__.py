@@ -1,0 +1,1 @@
+"""Evidence rankers behind one protocol."""

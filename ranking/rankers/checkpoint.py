@@ -1,0 +1,227 @@
+"""A trained ranker is a folder: it can be moved, and opens without the encoder that it was trained from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from cases.definitions import Section
+from ranking.cutoffs import Cutoff
+from ranking.encoding.encoders import Encoder, load_encoder
+from ranking.encoding.tensor_files import load_weights, save_weights
+from ranking.errors import RankerError
+from ranking.models.fusions import build_model
+from ranking.training.recipe import TrainingRecipe
+from ranking.training.validation import Validation
+from storage.files import file_sha256, json_bytes, write_atomically
+
+if TYPE_CHECKING:
+    from ranking.models.model import EvidenceModel
+
+MANIFEST = "ranker.json"
+WEIGHTS = "weights.safetensors"
+ENCODER = "encoder"
+CURVE = "curve.jsonl"
+FORMAT = 1
+
+
+class DataRecord(Section):
+    """What a ranker learned from; names only, since a path may say more than it should.
+
+    Attributes:
+        sources: Names of the files or folders.
+        sha256: Of all examples, training and held out.
+        examples: Trained on.
+        documents: Of these.
+        evidence: Positive labels of these.
+        sentences: Labels of these.
+        no_loss: Examples left out because the objective learns nothing from them.
+        unlabelled: Examples left out because they have no labels.
+        cut_sentences: Sentences over the limit of tokens, of which the end was not read.
+        cut_queries: Queries over it.
+        shortened: Documents of which not every sentence without evidence was read.
+    """
+
+    sources: tuple[str, ...]
+    sha256: str
+    examples: int
+    documents: int
+    evidence: int
+    sentences: int
+    no_loss: int = 0
+    unlabelled: int = 0
+    cut_sentences: int = 0
+    cut_queries: int = 0
+    shortened: int = 0
+
+
+class SplitRecord(Section):
+    """What the cut-off was tuned on.
+
+    Attributes:
+        name: Of the split.
+        share: Of the groups.
+        seed: Of the choice.
+        groups_sha256: Of the sorted names of the held-out groups.
+        groups: How many.
+        examples: Of these groups, with gold labels.
+    """
+
+    name: str
+    share: float
+    seed: int
+    groups_sha256: str
+    groups: int
+    examples: int
+
+
+class EncoderRecord(Section):
+    """What the backbone was before training: its name, and the fingerprint of its weights."""
+
+    name: str
+    fingerprint: str
+
+
+class RankerManifest(Section):
+    """`ranker.json`, whose presence says that the folder is complete.
+
+    Attributes:
+        kind: Of ranker.
+        format: Of this file.
+        name: Of the recipe.
+        recipe: All values that were used.
+        cutoff: What turns scores into a selection.
+        held_out: Figures and cut-offs of the best epoch. The epoch and the cut-offs were chosen on these very
+            examples; only the F1 of a rule leaves out the case that it selects in.
+        split: The held-out examples.
+        data: The training examples.
+        pretraining: What came before.
+        precision: Of the training.
+        weights_sha256: Of `weights.safetensors`.
+        versions: Of the libraries.
+        history: What happened, in order.
+    """
+
+    kind: Literal["neural"] = "neural"
+    format: int = FORMAT
+    name: str
+    recipe: TrainingRecipe
+    cutoff: Cutoff
+    held_out: Validation
+    split: SplitRecord
+    data: DataRecord
+    pretraining: DataRecord | None = None
+    encoder: EncoderRecord
+    precision: str
+    weights_sha256: str
+    versions: dict[str, str] = Field(default_factory=dict)
+    history: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_stack(cls, values: Any) -> Any:
+        """Older versions record that nothing changes the scores; a ranker with a stack is refused."""
+        if isinstance(values, dict) and values.get("stack", ...) is None:
+            return {name: value for name, value in values.items() if name != "stack"}
+        return values
+
+
+def save_checkpoint(
+    folder: Path,
+    manifest: RankerManifest,
+    model: EvidenceModel[Any],
+    encoder: Encoder,
+    curve: list[dict[str, Any]],
+) -> RankerManifest:
+    """Write a folder; the manifest comes last, so a process that dies leaves none that looks complete.
+
+    Returns:
+        The manifest with the hash of the weights.
+
+    Raises:
+        OSError: The disk is full, say.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _save_encoder(folder / ENCODER, encoder)
+    save_weights(folder / WEIGHTS, model)
+    write_atomically(folder / CURVE, (json_bytes(point) for point in curve))
+    written = manifest.model_copy(update={"weights_sha256": file_sha256(folder / WEIGHTS)})
+    write_atomically(folder / MANIFEST, [json_bytes(written.model_dump(mode="json"), indent=2)])
+    return written
+
+
+def read_manifest(folder: Path) -> RankerManifest:
+    """Read `ranker.json`.
+
+    Raises:
+        RankerError: The folder holds no neural ranker, an unfinished one, or one of another version.
+    """
+    path = folder / MANIFEST
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise RankerError(f"{folder}: {_not_a_ranker(folder)}") from None
+    except (OSError, ValueError) as error:
+        raise RankerError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict) or values.get("kind") != "neural":
+        raise RankerError(f"{path}: it describes no neural ranker")
+    if values.get("format") != FORMAT:
+        raise RankerError(
+            f"{path}: written in format {values.get('format')!r}, this version reads {FORMAT}: train it anew,"
+            " or install the version that wrote it"
+        )
+    try:
+        return RankerManifest.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise RankerError(f"{path}: {place}: {first['msg']}") from None
+
+
+def open_checkpoint(folder: Path) -> tuple[RankerManifest, EvidenceModel[Any], Encoder]:
+    """Read the manifest and build the model with its weights, in evaluation mode.
+
+    Raises:
+        RankerError: A file is missing or damaged, or the weights are of another backbone.
+        WeightsError: The encoder's folder is damaged.
+    """
+    manifest = read_manifest(folder)
+    for name in (WEIGHTS, f"{ENCODER}/config.json"):
+        if not (folder / name).is_file():
+            raise RankerError(f"{folder}: {name} is missing; copy the whole folder again, or train it anew")
+    if file_sha256(folder / WEIGHTS) != manifest.weights_sha256:
+        raise RankerError(
+            f"{folder / WEIGHTS}: not the weights that {MANIFEST} is about; copy the whole folder again,"
+            " or train it anew"
+        )
+    encoder = load_encoder(folder / ENCODER, weights=False)
+    try:
+        model = build_model(manifest.recipe.model, encoder)
+    except ValueError as error:
+        raise RankerError(f"{folder}: {error}") from None
+    load_weights(folder / WEIGHTS, model)
+    model.eval()
+    return manifest, model, encoder
+
+
+def _save_encoder(folder: Path, encoder: Encoder) -> None:
+    """Configuration and tokenizer; the weights are those of the whole model."""
+    workplace = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(workplace, ignore_errors=True)
+    workplace.mkdir()
+    encoder.model.config.save_pretrained(workplace)  # type: ignore[operator,union-attr]
+    encoder.tokenizer.save_pretrained(workplace)
+    shutil.rmtree(folder, ignore_errors=True)
+    workplace.rename(folder)
+
+
+def _not_a_ranker(folder: Path) -> str:
+    if not folder.is_dir():
+        return "no such folder"
+    if (folder / "training").is_dir():
+        return f"its training has not ended: evigraph train --resume {folder}"
+    return f"it holds no {MANIFEST}, so it is no trained ranker"

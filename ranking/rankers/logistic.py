@@ -1,0 +1,340 @@
+"""The cheapest ranker that learns: logistic regression on meaning, words, place and length of a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError, model_validator
+
+from cases.definitions import Section
+from ranking.cutoffs import Cutoff
+from ranking.encoding.vectors import TextVectors, shared_vectors
+from ranking.errors import RankerError
+from ranking.examples import Example
+from ranking.rankers.bm25 import bm25_scores
+from ranking.rankers.features import FEATURES, Features, sentence_features
+from ranking.rankers.ranker import Ranked, Scores
+from ranking.tuning import RuleKind, ScoredCase, best_cutoff
+from storage.files import json_bytes, write_atomically
+
+LOGISTIC = "logistic"
+SUPPORT = "support"
+"""The packaged regression that has also seen documents without evidence, so that it can miss some."""
+
+CHECKPOINT = "ranker.json"
+"""The file of a checkpoint folder that says of which kind it is."""
+
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_RULES: tuple[RuleKind, ...] = ("top_k", "threshold")
+
+
+class Provenance(Section):
+    """What a ranker learned from.
+
+    Attributes:
+        data: Name of the data set.
+        licence: Of its labels and texts, with the attribution that it asks for.
+    """
+
+    data: str = ""
+    licence: str = ""
+    examples: int = 0
+    sentences: int = 0
+    evidence_sentences: int = 0
+
+
+class LogisticWeights(Section):
+    """A fitted regression; `ranker.json` of its folder holds nothing else.
+
+    Attributes:
+        encoder: Identity of the sentence vectors behind the cosines.
+        features: Names of the columns, as are the values of the next three.
+        cutoff: Tuned on scores of examples that the regression had not been fitted on.
+        out_of_fold_f1: Micro F1 of that, the cut-off chosen without the case in hand.
+    """
+
+    kind: Literal["logistic"] = "logistic"
+    encoder: str
+    features: tuple[str, ...]
+    means: tuple[_Number, ...]
+    scales: tuple[Annotated[_Number, Field(gt=0)], ...]
+    coefficients: tuple[_Number, ...]
+    intercept: _Number
+    cutoff: Cutoff
+    out_of_fold_f1: float | None = None
+    learned_from: Provenance = Provenance()
+
+    @model_validator(mode="after")
+    def _of_this_version(self) -> LogisticWeights:
+        if self.features != FEATURES:
+            raise ValueError("its features are not those of this version of Evigraph; train it again")
+        if {len(self.means), len(self.scales), len(self.coefficients)} != {len(FEATURES)}:
+            raise ValueError(f"it needs {len(FEATURES)} means, scales and coefficients")
+        return self
+
+    @property
+    def sha256(self) -> str:
+        """Of what shapes the scores; the cut-off and the origin do not."""
+        shaping = self.model_dump_json(exclude={"cutoff", "out_of_fold_f1", "learned_from"})
+        return hashlib.sha256(shaping.encode()).hexdigest()
+
+
+class LogisticRanker:
+    """Scores sentences by a fitted regression, with numpy alone but for the sentence vectors."""
+
+    def __init__(self, weights: LogisticWeights, vectors: TextVectors | None = None) -> None:
+        """Hold the regression against the vectors that it will see.
+
+        Args:
+            weights: Of `fit_logistic`, or read from a file.
+            vectors: The packaged encoder's, unless others are given.
+
+        Raises:
+            RankerError: It was fitted on vectors of another encoder.
+            WeightsError: The packaged encoder is not installed.
+        """
+        self.weights = weights
+        self._vectors = vectors or shared_vectors()
+        if weights.encoder != self._vectors.identity:
+            raise RankerError(
+                f"this logistic ranker was fitted on vectors of {weights.encoder}, and here are those of"
+                f" {self._vectors.identity}; train it again"
+            )
+        self._means = np.array(weights.means)
+        self._slopes = np.array(weights.coefficients) / np.array(weights.scales)
+
+    @property
+    def identity(self) -> str:
+        """Kind and hash of the regression, which names its encoder."""
+        return f"{LOGISTIC}@{self.weights.sha256[:12]}"
+
+    @property
+    def cutoff(self) -> Cutoff:
+        """As tuned when it was fitted."""
+        return self.weights.cutoff
+
+    def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
+        """Score every sentence."""
+        (ranked,) = self.rank_many([query], sentences)
+        return ranked
+
+    def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
+        """As `rank` for each query; the sentences are embedded once."""
+        return [
+            Ranked(
+                self._logits(seen.features),
+                tuple(int(position) for position in np.flatnonzero(seen.cut_sentences)),
+                seen.query_cut,
+            )
+            for seen in _look(queries, sentences, self._vectors)
+        ]
+
+    def rank_examples(self, examples: Sequence[Example]) -> list[Scores]:
+        """Scores of each example's sentences; every text is embedded once, whatever examples share it."""
+        return [self._logits(features) for features in _look_at_all(examples, self._vectors)]
+
+    def _logits(self, features: Features) -> Scores:
+        logits: Scores = ((features - self._means) @ self._slopes + self.weights.intercept).astype(np.float32)
+        return logits
+
+    def save(self, folder: Path) -> None:
+        """Write the folder, or its file anew.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / CHECKPOINT, [json_bytes(self.weights.model_dump(mode="json"), indent=2)])
+
+    @classmethod
+    def open(cls, folder: Path) -> LogisticRanker:
+        """Read what `save` wrote.
+
+        Raises:
+            RankerError: The file is missing or damaged, or fits another encoder or version.
+            WeightsError: The packaged encoder is not installed.
+        """
+        path = folder / CHECKPOINT
+        try:
+            return cls(_read(path.read_bytes(), str(path)))
+        except OSError as error:
+            raise RankerError(f"{path}: {error.strerror}") from error
+
+
+def packaged_logistic(name: str = LOGISTIC) -> LogisticRanker:
+    """One that comes with the package: `logistic` or `support`, fitted on claims and abstracts of SciFact.
+
+    Raises:
+        WeightsError: The packaged encoder is not installed.
+    """
+    file = resources.files("ranking").joinpath("packaged", f"{name}.json")
+    return LogisticRanker(_read(file.read_bytes(), f"ranking/packaged/{name}.json"))
+
+
+def fit_logistic(
+    examples: Sequence[Example],
+    *,
+    vectors: TextVectors | None = None,
+    folds: int = 5,
+    rules: Sequence[RuleKind] = _RULES,
+    fallback: bool = True,
+    data: str = "",
+    licence: str = "",
+) -> LogisticRanker:
+    """Fit on labelled examples, and tune the cut-off on scores of examples that were left out.
+
+    Args:
+        examples: To train on; those without labels or sentences are left out.
+        vectors: The packaged encoder's, unless others are given.
+        folds: Parts that are left out in turn; a group is never split.
+        rules: Kinds of cut-off to choose from.
+        fallback: Of thresholds, whether the best sentence is taken where none reaches them.
+        data: Name of the data set, for the record.
+        licence: Its licence and attribution, for the record.
+
+    Raises:
+        RankerError: There is nothing to learn from, or too few groups to leave any out.
+        WeightsError: The packaged encoder is not installed.
+    """
+    usable = [example for example in examples if example.labels is not None and example.sentences]
+    vectors = vectors or shared_vectors()
+    seen = _look_at_all(usable, vectors)
+    labels = [np.array(example.labels, dtype=np.bool_) for example in usable]
+    _refuse_too_little(usable, labels, folds)
+    whole = _fit(seen, labels)
+    left_out = _out_of_fold(seen, labels, [example.group for example in usable], folds)
+    cases = [ScoredCase(scores, its.tolist()) for scores, its in zip(left_out, labels, strict=True)]
+    tuned = best_cutoff(cases, rules, fallback=fallback, smoothed=True)
+    weights = LogisticWeights(
+        encoder=vectors.identity,
+        features=FEATURES,
+        means=_rounded(whole.means),
+        scales=_rounded(whole.scales),
+        coefficients=_rounded(whole.coefficients),
+        intercept=round(whole.intercept, _DIGITS),
+        cutoff=tuned.cutoff,
+        out_of_fold_f1=None if tuned.held_out_f1 is None else round(tuned.held_out_f1, 4),
+        learned_from=Provenance(
+            data=data,
+            licence=licence,
+            examples=len(usable),
+            sentences=sum(map(len, labels)),
+            evidence_sentences=int(sum(its.sum() for its in labels)),
+        ),
+    )
+    return LogisticRanker(weights, vectors)
+
+
+_DIGITS = 6
+_NO_SPREAD = 1e-5
+
+
+class _Seen(NamedTuple):
+    features: Features
+    cut_sentences: NDArray[np.bool_]
+    query_cut: bool
+
+
+class _Fitted(NamedTuple):
+    means: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    intercept: float
+
+    def scores(self, features: Features) -> NDArray[np.float64]:
+        return (features - self.means) / self.scales @ self.coefficients + self.intercept
+
+
+def _look(queries: Sequence[str], sentences: Sequence[str], vectors: TextVectors) -> list[_Seen]:
+    if not sentences:
+        return [_Seen(np.zeros((0, len(FEATURES))), np.zeros(0, dtype=np.bool_), False) for _ in queries]
+    embedded = vectors.embed([*queries, *sentences])
+    asked, known = embedded.vectors[: len(queries)], embedded.vectors[len(queries) :]
+    return [
+        _Seen(
+            sentence_features(known @ vector, bm25_scores(query, sentences), sentences),
+            embedded.cut[len(queries) :],
+            bool(embedded.cut[row]),
+        )
+        for row, (query, vector) in enumerate(zip(queries, asked, strict=True))
+    ]
+
+
+def _look_at_all(examples: Sequence[Example], vectors: TextVectors) -> list[Features]:
+    """Every text is embedded once, however many queries its document has."""
+    texts = list(dict.fromkeys(text for one in examples for text in (one.query, *one.sentences)))
+    place = {text: row for row, text in enumerate(texts)}
+    unit = vectors.embed(texts).vectors
+    return [
+        sentence_features(
+            unit[[place[text] for text in one.sentences]] @ unit[place[one.query]],
+            bm25_scores(one.query, one.sentences),
+            one.sentences,
+        )
+        for one in examples
+    ]
+
+
+def _refuse_too_little(examples: Sequence[Example], labels: Sequence[NDArray[np.bool_]], folds: int) -> None:
+    positive = sum(int(its.sum()) for its in labels)
+    if positive == 0 or positive == sum(map(len, labels)):
+        what = "no sentence is labelled as evidence" if positive == 0 else "every sentence is evidence"
+        raise RankerError(f"{len(examples)} labelled examples, and {what}: there is nothing to learn")
+    groups = len({example.group for example in examples})
+    if groups < folds:
+        raise RankerError(
+            f"{groups} groups of examples are too few to leave out each of {folds} parts in turn, which the"
+            " cut-off is tuned on; give more labelled examples"
+        )
+
+
+def _fit(seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]]) -> _Fitted:
+    from sklearn.linear_model import LogisticRegression
+
+    columns = np.concatenate(seen)
+    means, scales = columns.mean(axis=0), columns.std(axis=0)
+    # A column that is the same everywhere, but for rounding, tells nothing and must not divide by zero.
+    scales[scales < _NO_SPREAD] = 1.0
+    model = LogisticRegression(max_iter=1000).fit((columns - means) / scales, np.concatenate(labels))
+    return _Fitted(means, scales, model.coef_[0], float(model.intercept_[0]))
+
+
+def _out_of_fold(
+    seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]], groups: Sequence[str], folds: int
+) -> list[NDArray[np.float64]]:
+    """Scores of each example by a regression that was fitted without its group."""
+    from sklearn.model_selection import GroupKFold
+
+    scores: dict[int, NDArray[np.float64]] = {}
+    for kept, left_out in GroupKFold(folds).split(np.arange(len(seen)), groups=groups):
+        fitted = _fit([seen[row] for row in kept], _both_classes([labels[row] for row in kept]))
+        scores |= {int(row): fitted.scores(seen[row]) for row in left_out}
+    return [scores[row] for row in range(len(seen))]
+
+
+def _both_classes(labels: list[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+    if len(set(np.concatenate(labels).tolist())) < 2:
+        raise RankerError(
+            "evidence, or all else, stands in one group of examples alone, so nothing is learned once that is"
+            " left out; give more labelled examples"
+        )
+    return labels
+
+
+def _rounded(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(round(float(value), _DIGITS) for value in values)
+
+
+def _read(content: bytes, origin: str) -> LogisticWeights:
+    try:
+        return LogisticWeights.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "it"
+        raise RankerError(f"{origin}: {field}: {first['msg'].removeprefix('Value error, ')}") from None

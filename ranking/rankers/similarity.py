@@ -1,0 +1,83 @@
+"""Similarity of meaning: the inner product of normalised sentence vectors (heiDS at ArchEHR-QA 2025)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ranking.cutoffs import Cutoff, TopK
+from ranking.encoding.source_vectors import encode_source, vector_cache
+from ranking.encoding.vectors import EncoderVectors, TextVectors, Vectors, shared_vectors
+from ranking.rankers.ranker import Ranked, Scores
+
+SIMILARITY = "similarity"
+
+OF_A_FOLDER = f"{SIMILARITY}:"
+"""Before the folder of a sentence encoder."""
+
+_MEMORY_BYTES = 150 * 2**20
+"""Of the documents asked last: 100,000 sentences of 384 numbers."""
+
+
+class SimilarityRanker:
+    """Scores are cosines, from -1 to 1: no logits and no probabilities.
+
+    The vectors of a document are kept for its next query. There is no index beside them: the inner products
+    of a query with 20,000 sentences take milliseconds, and they are exact.
+    """
+
+    def __init__(
+        self, vectors: TextVectors | None = None, cutoff: Cutoff | None = None, *, name: str = SIMILARITY
+    ) -> None:
+        """Take the packaged encoder, and the best three, unless others are given.
+
+        Raises:
+            WeightsError: The packaged encoder is not installed.
+        """
+        self.cutoff: Cutoff = cutoff or TopK(k=3)
+        self._name = name
+        self._vectors = vectors or shared_vectors()
+        self._cache = vector_cache(memory_bytes=_MEMORY_BYTES)
+
+    @classmethod
+    def open(cls, folder: str) -> SimilarityRanker:
+        """One with the sentence encoder of a folder.
+
+        Raises:
+            WeightsError: The folder holds no encoder, or one whose pooling is not supported.
+        """
+        vectors = EncoderVectors.open(folder)
+        return cls(vectors, name=f"{OF_A_FOLDER}{Path(folder).name}")
+
+    @property
+    def identity(self) -> str:
+        """Name of the ranker and hash of what makes its vectors."""
+        return f"{self._name}@{hashlib.sha256(self._vectors.identity.encode()).hexdigest()[:12]}"
+
+    def keep_sources(self, folder: Path) -> None:
+        """Keep vectors of documents in a folder from now on, and look there first."""
+        self._cache.folder = folder
+
+    def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
+        """Score every sentence."""
+        (ranked,) = self.rank_many([query], sentences)
+        return ranked
+
+    def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
+        """As `rank` for each query."""
+        asked = self._vectors.embed(queries)
+        key = [self._vectors.identity, *sentences]
+        document = self._cache.get(key, lambda: encode_source(self._vectors, sentences))
+        cut = tuple(np.flatnonzero(document.cut).tolist())
+        return [
+            Ranked(_products(document.vectors, query), cut, bool(query_cut))
+            for query, query_cut in zip(asked.vectors, asked.cut, strict=True)
+        ]
+
+
+def _products(vectors: Vectors, query: Vectors) -> Scores:
+    # Row by row: a matrix product may round equal rows differently, and equal sentences would change places.
+    return np.asarray(np.einsum("ij,j->i", vectors, query), dtype=np.float32)

@@ -1,0 +1,1 @@
+"""Estimates of tokens and cost from rehearsed cases."""

@@ -1,0 +1,1 @@
+"""Sessions of a run: assembly, scheduler, one case through its graph."""

@@ -1,0 +1,325 @@
+"""From a recipe, model strings and case files to everything that a run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from cases.load import CaseSource, find_cases
+from cases.records import Case
+from cases.selection import EVERYTHING, Selection
+from graph.recipe import Recipe, check_prompts, override
+from graph.resource import Opened, Resource, ResourceRequest, open_resources
+from graph.system import System, find_system
+from nodes.core.context import Context
+from nodes.core.node import CaseKeys
+from nodes.evidence.calibration import settled_reply
+from prompts import PromptSet, load_prompts, replace_prompts
+from runs.execute.calibration import CALIBRATION, calibration_warning, compare_with_calibration
+from runs.execute.case_run import Graph
+from runs.execute.servers import Servers
+from runs.record.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
+from serving.backends import Backend, addresses, connect, demand_allowed
+from serving.policy.gate import hold_for, public_hosts, take_cases
+from serving.policy.policy import HeldPolicy
+from serving.protocol.errors import ModelError
+from serving.protocol.model_name import ModelName, Role
+from serving.requests.client import ModelClient
+from serving.requests.probe import TIMEOUT_S, Findings, probe
+from storage.url_names import name_of
+
+
+def graph_shape(graph: Graph) -> GraphShape:
+    """Nodes and edges, START and END among them."""
+    drawable = graph.get_graph()
+    return GraphShape(
+        nodes=list(drawable.nodes),
+        edges=[
+            Edge(source=edge.source, target=edge.target, conditional=edge.conditional)
+            for edge in drawable.edges
+        ],
+    )
+
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    Attributes:
+        overrides: Values of the recipe that its origin does not have, by dotted field.
+        places: Files, folders and URLs of resources, by the name of their option; packaged samples, where
+            there are some, stand in for what is not given.
+        selection: Which cases of the inputs are run.
+        prompt_files: Files that replace prompts of the recipe's version, by name.
+        policies: Those that the run began with; none where it begins now.
+        hosted: Public hosts that it was allowed then.
+    """
+
+    recipe: Recipe
+    recipe_origin: str
+    inputs: tuple[Path, ...]
+    keys: tuple[Path, ...]
+    models: Mapping[Role, ModelName]
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, Path] = field(default_factory=dict)
+    selection: Selection = EVERYTHING
+    prompt_files: Mapping[str, Path] = field(default_factory=dict)
+    policies: tuple[HeldPolicy, ...] = ()
+    hosted: tuple[str, ...] = ()
+
+    def settled(self) -> Request:
+        """The request with `evidence.reply: auto` decided for its model."""
+        changes = settled_reply(self.recipe, self.models["label"].identity)
+        recipe = override(self.recipe, changes, self.recipe_origin)
+        return replace(self, recipe=recipe, overrides={**self.overrides, **changes})
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A request made ready: everything is found, opened and checked, and nothing is asked yet."""
+
+    recipe: Recipe
+    system: System
+    source: CaseSource
+    graph: Graph
+    prompts: PromptSet
+    resources: Mapping[Resource, Opened]
+    backends: Mapping[Role, Backend]
+    manifest: Manifest
+
+    @cached_property
+    def tools(self) -> dict[str, Any]:
+        """What nodes find in their context."""
+        return tools_of(self.resources)
+
+    @property
+    def case_keys(self) -> CaseKeys | None:
+        """What cases are ordered by; None where the order cannot matter."""
+        makers = [node.case_keys for node in self.system.nodes if node.case_keys is not None]
+        return makers[0](self.recipe, self.tools) if makers else None
+
+    def context(self, case: Case, client: ModelClient) -> Context:
+        """What the nodes are given for a case."""
+        return Context(
+            cases={case.id: case}, client=client, prompts=self.prompts, settings=self.recipe, tools=self.tools
+        )
+
+
+def tools_of(resources: Mapping[Resource, Opened]) -> dict[str, Any]:
+    """What opened resources give to nodes, by the name of the tool."""
+    return {name: tool for opened in resources.values() for name, tool in opened.tools.items()}
+
+
+async def assemble(
+    request: Request,
+    report: Report,
+    servers: Servers,
+    *,
+    probing: bool = True,
+    max_retries: int = 0,
+    limit_s: float = TIMEOUT_S,
+    recorded: Mapping[Role, Model] | None = None,
+) -> Assembly:
+    """Make a request ready; the first thing that is wrong is raised.
+
+    Args:
+        request: What the user asked for.
+        report: Called with what takes long, and with what was found out of the models.
+        servers: Start what is missing.
+        probing: Whether servers may be asked what they can do.
+        max_retries: Further attempts of such a request that failed in a way that may pass.
+        limit_s: Seconds for each of them.
+        recorded: The models of the run that goes on.
+
+    Raises:
+        InputError: The case or key files.
+        UnknownSystem, PromptError, RecipeError: The recipe.
+        RankerError: A ranker, or the classifier that reads passages.
+        ModelError: A model, the embedding or the pool.
+        PolicyError: A policy forbids a model, or no policy is known for one that is hosted.
+    """
+    policies = _held(request)
+    request = request.settled()
+    recipe, origin = request.recipe, request.recipe_origin
+    system = find_system(recipe.system)
+    graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
+    source = find_cases(request.inputs, request.keys, request.selection)
+    summary = source.check()
+    contracts = system.contracts
+    prompts = replace_prompts(load_prompts(recipe.prompts, contracts), request.prompt_files, contracts)
+    check_prompts(system, recipe, prompts, origin)
+    connected = connect_roles(request.models, await servers.addresses(request.models.values()))
+    # What a shard shows must not depend on how many shards there are.
+    running = source.unsharded
+    opened = await open_resources(
+        system.resources, ResourceRequest(recipe, origin, request.places, running, report)
+    )
+    # Last, because models are to be closed by the run.
+    try:
+        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries, limit_s)
+        backends = {role: one.at_effort(recipe.effort_of(role)) for role, one in backends.items()}
+        demand_abilities(system, recipe, backends)
+    except BaseException:
+        await close_backends(connected.values())
+        raise
+    used = system.used_prompts(recipe)
+    manifest = Manifest(
+        evigraph=own_version(),
+        system=recipe.system,
+        graph=graph_shape(graph),
+        recipe=recipe.model_dump(mode="json"),
+        recipe_sha256=recipe.sha256,
+        recipe_origin=origin,
+        recipe_overrides=dict(request.overrides),
+        # Those that are not read shape nothing, and may come later than the run.
+        prompts={name: sha256 for name, sha256 in prompts.hashes.items() if name in used},
+        prompt_files=dict(request.prompt_files),
+        inputs=Inputs(
+            paths=[name_of(path.resolve()) for path in request.inputs],
+            keys=[name_of(path.resolve()) for path in request.keys],
+            sha256=summary.sha256,
+            cases=summary.selected,
+            limit=request.selection.limit,
+            case_ids=request.selection.case_ids,
+            shard=request.selection.shard,
+        ),
+        models={
+            role: Model(
+                name=str(backend.name),
+                revision=backend.revision,
+                context_length=backend.context_length,
+                constraint=findings[role].constraint,
+                many_samples=findings[role].many_samples,
+                takes_seed=_recorded_seed(recorded, role, backend.takes_seed or findings[role].takes_seed),
+                logprobs=findings[role].logprobs,
+                probed=findings[role].tried,
+                effort=backend.effort,
+                thinks=findings[role].thinks,
+                limit_field=findings[role].limit_field,
+                max_output=findings[role].max_output,
+            )
+            for role, backend in backends.items()
+        },
+        resources={name: dict(one) for part in opened.values() for name, one in part.records.items()},
+        versions=versions(),
+        policies=policies,
+        hosted=() if policies else _hosted(request),
+    )
+    calibrated = compare_with_calibration(manifest, recipe, running, system.compared)
+    if calibrated is not None:
+        manifest.resources[CALIBRATION] = calibrated
+        if (warning := calibration_warning(calibrated)) is not None:
+            report(warning)
+    return Assembly(recipe, system, source, graph, prompts, opened, backends, manifest)
+
+
+def _held(request: Request) -> tuple[HeldPolicy, ...]:
+    """Be bound by the policies of all whose texts may be sent, before anything is started or asked.
+
+    Raises:
+        PolicyError: One forbids a model.
+    """
+    policies = hold_for(
+        (*request.inputs, *request.keys, *request.places.values()), request.policies, request.hosted
+    )
+    take_cases(request.inputs, request.keys)
+    for name in request.models.values():
+        demand_allowed(name)
+    return policies
+
+
+def _hosted(request: Request) -> tuple[str, ...]:
+    of_models = (address for name in request.models.values() for address in addresses(name))
+    return tuple(public_hosts(of_models))
+
+
+def connect_roles(
+    models: Mapping[Role, ModelName], addresses: Mapping[ModelName, str] | None = None
+) -> dict[Role, Backend]:
+    """One backend for each distinct model, shared by its roles.
+
+    `addresses` says where models are served that name no server. They keep their names: a resumed run
+    starts a server of its own, at another address.
+
+    Raises:
+        ModelError: One cannot be used.
+    """
+    connected: dict[ModelName, Backend] = {}
+    for name in models.values():
+        if name not in connected:
+            address = (addresses or {}).get(name)
+            connected[name] = replace(connect(replace(name, base_url=address or name.base_url)), name=name)
+    return {role: connected[name] for role, name in models.items()}
+
+
+async def close_backends(backends: Iterable[Backend]) -> None:
+    """Give their connections back."""
+    for server in {id(one): one for backend in backends for one in backend.servers}.values():
+        if server.close is not None:
+            await server.close()
+
+
+def demand_abilities(system: System, recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
+    """Refuse a model that cannot weigh choices before the first case, which would fail.
+
+    Raises:
+        ModelError: Names the model, the setting that needs its log-probabilities, and models that give them.
+    """
+    for wanted in (node.weighs(recipe) for node in system.nodes):
+        if wanted is not None and not backends[wanted[0]].weighs_choices:
+            role, because = wanted
+            backend = backends[role]
+            reason = "gives no log-probabilities"
+            if backend.abilities.may_think(backend.effort):
+                reason = "thinks first, so its first token says nothing about its choice"
+            raise ModelError(
+                f"model {str(backend.name)!r} {reason}, but {because} needs log-probabilities of the first"
+                f" token: as {role!r} use an embedded or vLLM model that does not think, --effort off, or"
+                " another form of reply"
+            )
+
+
+async def _probe_roles(
+    backends: Mapping[Role, Backend],
+    probing: bool,
+    recorded: Mapping[Role, Model] | None,
+    report: Report,
+    max_retries: int = 0,
+    limit_s: float = TIMEOUT_S,
+) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
+    """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
+    probed: dict[int, tuple[Backend, Findings]] = {}
+    for role, backend in backends.items():
+        if id(backend) in probed:
+            continue
+        seed = _recorded_seed(recorded, role, backend.takes_seed) if role in (recorded or {}) else None
+        able, findings = await probe(
+            backend,
+            takes_seed=seed,
+            requests=probing,
+            max_retries=max_retries,
+            limit_s=limit_s,
+            report=report,
+        )
+        probed[id(backend)] = able, findings
+        if findings.tried:
+            report(f"{backend.name}: {findings}")
+        for server in backend.servers:
+            if not server.reached:
+                report(f"{server.endpoint} does not answer; it is used once it does")
+    pairs = {role: probed[id(backend)] for role, backend in backends.items()}
+    return {role: pair[0] for role, pair in pairs.items()}, {role: pair[1] for role, pair in pairs.items()}
+
+
+def _recorded_seed(recorded: Mapping[Role, Model] | None, role: Role, otherwise: bool | None) -> bool | None:
+    """What the run has recorded, or `otherwise` where it has recorded nothing."""
+    found = recorded[role].takes_seed if recorded and role in recorded else None
+    return otherwise if found is None else found

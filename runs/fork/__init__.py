@@ -1,0 +1,1 @@
+"""Forks: one case again from one of its nodes."""

@@ -1,0 +1,259 @@
+"""A case through its graph once more from the journal, up to where a fork begins. Nothing is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.memory import InMemorySaver
+
+from cases.records import Case
+from nodes.core.context import Context
+from nodes.core.failure import NodeFailure, as_failure
+from runs.execute.case_run import RECURSION_LIMIT, Graph, successors
+from runs.fork.forks import ForkPoint
+from runs.record.manifest import Model, RunError
+from runs.record.trace_file import CaseTrace, Line
+from serving.backends import Backend, CallParameters
+from serving.backends.backend import Server
+from serving.journal.journal import Journal
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Answer, Message
+from serving.protocol.model_name import Role, recorded_name
+
+Event = Mapping[str, Any]
+
+_NAMESPACE = ""
+
+
+class RecordedCalls(Journal):
+    """The journal of a run that may still be going on: nothing is written."""
+
+    def reject(self, keys: Sequence[str]) -> None:
+        """Leave it: the run itself has marked them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """The beginning of a case as a fork takes it over.
+
+    Attributes:
+        checkpointer: Holds one checkpoint, with the writes of what ran beside the fork's node.
+        events: LangGraph's task events of all executions that stay as they were.
+        tasks: Ids of those that began together with the fork's node.
+        steps: Their steps in the recorded trace, in order.
+    """
+
+    checkpointer: InMemorySaver
+    events: Sequence[Event]
+    tasks: frozenset[str]
+    steps: Sequence[int]
+
+
+def thread(case_id: str) -> RunnableConfig:
+    """LangGraph's settings for a case with a checkpointer."""
+    return {
+        "recursion_limit": RECURSION_LIMIT,
+        "configurable": {"thread_id": case_id, "checkpoint_ns": _NAMESPACE},
+    }
+
+
+def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Backend]) -> dict[Role, Backend]:
+    """Stand-ins for the models of a run: they make the same prompts and keys, and answer nothing.
+
+    Args:
+        models: What the run has recorded of its models.
+        connected: Those that can be had now, for they count tokens.
+    """
+    backends: dict[Role, Backend] = {}
+    for role, model in models.items():
+        name = recorded_name(model.name)
+        backends[role] = replace(
+            connected.get(role, Backend(name, ())),
+            name=name,
+            servers=(Server("journal", _not_in_the_journal),),
+            revision=model.revision,
+            takes_seed=bool(model.takes_seed),
+            context_length=model.context_length,
+            effort=model.effort,
+        )
+    return backends
+
+
+async def replay(
+    graph: Graph, context: Context, case: Case, point: ForkPoint, recorded: Sequence[Line]
+) -> Inherited:
+    """Replay a case until the node that a fork begins with.
+
+    Args:
+        graph: Compiled with an `InMemorySaver`.
+        context: That of the run, with its journal and models that answer nothing.
+        case: The case.
+        point: Where the fork begins.
+        recorded: The case's trace, its end line aside.
+
+    Raises:
+        RunError: What is inherited does not come out as the trace tells.
+    """
+    assert isinstance(graph.checkpointer, InMemorySaver)
+    taken = _Taken(point)
+    trace = CaseTrace(case.id, successors(graph))
+    failure: NodeFailure | None = None
+    events: Any = graph.astream(
+        {"case_id": case.id}, thread(case.id), context=context, stream_mode="debug", durability="sync"
+    )
+    try:
+        # Closed early, LangGraph still saves what has ended.
+        async with aclosing(events):
+            async for event in events:
+                if event["type"] == "checkpoint":
+                    continue
+                if not taken.take(event):
+                    break
+                trace.record(event["payload"], event["step"])
+    except Exception as error:
+        # The border of a case, as in a batch. What fails at the fork's node or later is what runs again.
+        failure = as_failure(error)
+    lines = trace.lines(failure)
+    steps = taken.inherited_steps()
+    _demand_equal(case.id, recorded, lines, steps, point)
+    tasks = frozenset(taken.tasks[step] for step in steps if taken.supersteps[step] == taken.last)
+    saved = await _checkpoint_before(graph, case.id, taken.last)
+    return Inherited(
+        checkpointer=await _branch_off(saved, tasks, case.id),
+        events=[event for event in taken.events if taken.stays(event, tasks)],
+        tasks=tasks,
+        steps=steps,
+    )
+
+
+@dataclass(slots=True)
+class _Taken:
+    """The events of a replay up to the end of the superstep that holds the fork's node.
+
+    Attributes:
+        last: That superstep; -1 before it is reached.
+        tasks: Task ids in order of steps, as the trace counts them.
+        supersteps: Of each step.
+    """
+
+    point: ForkPoint
+    last: int = -1
+    events: list[Event] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    supersteps: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+
+    def take(self, event: Event) -> bool:
+        """Keep an event; false once it lies behind."""
+        task = event["payload"]
+        if event["type"] == "task":
+            if -1 < self.last < event["step"]:
+                return False
+            if len(self.tasks) == self.point.step:
+                self.last = event["step"]
+            self.tasks.append(task["id"])
+            self.supersteps.append(event["step"])
+            self.names.append(task["name"])
+        else:
+            self.ended.add(task["id"])
+            if _failed(task):
+                self.failed.add(task["id"])
+        self.events.append(event)
+        return True
+
+    def inherited_steps(self) -> list[int]:
+        """All before the superstep, and of those in it all that do not run again."""
+        return [
+            step
+            for step, superstep in enumerate(self.supersteps)
+            if self.last == -1 or superstep < self.last or (superstep == self.last and self._stands(step))
+        ]
+
+    def _stands(self, step: int) -> bool:
+        if step == self.point.step:
+            return False
+        if self.names[step] == self.point.node and not self.point.alone:
+            return False
+        # What failed beside the node has left nothing that could be taken over.
+        return self.tasks[step] in self.ended and self.tasks[step] not in self.failed
+
+    def stays(self, event: Event, tasks: frozenset[str]) -> bool:
+        """Whether an event is of an execution that is inherited; `tasks` are those of the last superstep."""
+        return event["step"] < self.last or event["payload"]["id"] in tasks
+
+
+def _failed(task: Mapping[str, Any]) -> bool:
+    """Whether a task raised, or its node went on without the reply that it had asked for."""
+    result = task.get("result")
+    decisions = result.get("decisions", ()) if isinstance(result, dict) else ()
+    return task.get("error") is not None or any("error_class" in one["facts"] for one in decisions)
+
+
+def _demand_equal(
+    case_id: str,
+    recorded: Sequence[Line],
+    replayed: Sequence[Line],
+    steps: Sequence[int],
+    point: ForkPoint,
+) -> None:
+    """Hold what is inherited against the trace: the same nodes, built on the same replies.
+
+    A reply that could not be used may have been forgotten by a retry. It shaped nothing.
+
+    Raises:
+        RunError: Names the first step that comes out otherwise.
+    """
+    for step in steps:
+        known = recorded[step] if step < len(recorded) else None
+        line = replayed[step]
+        found = {call["key"] for call in line["calls"]}
+        if known is not None and known["node"] == line["node"]:
+            used = {call["key"] for call in known["calls"] if call["fault"] is None}
+            if used <= found <= {call["key"] for call in known["calls"]}:
+                continue
+        node = known["node"] if known else line["node"]
+        raise RunError(
+            f"case {case_id}: step {step} ({node}) cannot be replayed: its calls are not in the run's journal"
+            " as the trace has them. Were prompts, demonstrations or a model changed, or replies forgotten by"
+            " a retry? Run the case anew"
+        )
+    if len(replayed) <= point.step:
+        raise RunError(
+            f"case {case_id}: the replay ended before step {point.step} ({point.node}); run the case anew"
+        )
+
+
+async def _checkpoint_before(graph: Graph, case_id: str, superstep: int) -> CheckpointTuple:
+    """The checkpoint that a superstep began with."""
+    assert isinstance(graph.checkpointer, InMemorySaver)
+    async for saved in graph.checkpointer.alist(thread(case_id)):
+        if saved.metadata["step"] == superstep - 1:
+            return saved
+    raise AssertionError("a superstep begins with a checkpoint")
+
+
+async def _branch_off(saved: CheckpointTuple, tasks: frozenset[str], case_id: str) -> InMemorySaver:
+    """A thread of its own that goes on from a checkpoint as if all but `tasks` had not run yet.
+
+    LangGraph reruns all nodes of a superstep when it goes back to a checkpoint by its id. A thread whose
+    latest checkpoint has some writes is one that was cut off in the middle: their tasks are done.
+    """
+    branch = InMemorySaver()
+    config = await branch.aput(
+        thread(case_id), saved.checkpoint, saved.metadata, saved.checkpoint["channel_versions"]
+    )
+    for task in tasks:
+        writes = [(channel, value) for id_, channel, value in saved.pending_writes or () if id_ == task]
+        await branch.aput_writes(config, writes, task)
+    return branch
+
+
+async def _not_in_the_journal(_: Sequence[Message], call: CallParameters) -> list[Answer]:
+    raise CallError("internal", f"sample {call.samples[0]} is not in the journal")

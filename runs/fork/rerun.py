@@ -1,0 +1,208 @@
+"""One case again from one of its nodes: a fork, in a run folder of its own beside the original."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cases.records import Case
+from graph.recipe import Recipe, make_recipe, override
+from graph.system import find_system
+from prompts import load_prompts, replace_prompts
+from runs.execute.assemble import Assembly, Request, assemble, close_backends
+from runs.execute.servers import Servers
+from runs.execute.watcher import Watcher
+from runs.fork.fork_run import run_fork
+from runs.fork.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
+from runs.fork.recorded import recorded_places, replay_run
+from runs.record.folder import RunFolder, RunWriter
+from runs.record.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
+from runs.record.purged import refuse_purged
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import ModelName, Role, parse_model_name, recorded_name
+from storage.disks import writable
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """What the user wants to see once more, and what is to be otherwise this time.
+
+    Attributes:
+        case_id: A case that has ended in the run.
+        node: The node that the fork begins with; None where `step` says enough.
+        step: A certain execution of it, as the trace counts them.
+        models: Of all roles, None for those of the run.
+        overrides: New values of the recipe by dotted field.
+        prompt_files: Files that replace prompts, by name; without another version, those of the run stay too.
+    """
+
+    case_id: str
+    node: str | None = None
+    step: int | None = None
+    models: Mapping[Role, ModelName] | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    prompt_files: Mapping[str, Path] = field(default_factory=dict)
+
+
+async def rerun(
+    run: RunFolder,
+    wanted: Rerun,
+    limits: Limits,
+    *,
+    probe: bool,
+    stop: asyncio.Event,
+    watcher: Watcher,
+) -> RunFolder:
+    """Fork a case. The original is only read.
+
+    What ran before the node, and beside it, is taken over as it was; the node and all that follows run
+    again and ask anew. A fork without any change takes another seed than its run: the same seed would get
+    the same replies.
+
+    Args:
+        run: The original; it may still be going on.
+        wanted: Which case, from where, and with what changed.
+        limits: How hard servers may be pressed.
+        probe: Whether servers are asked first what they can do.
+        stop: Ends the fork early.
+        watcher: Shows how it goes.
+
+    Raises:
+        RunError: The node did not run, the original is a fork, its case files have changed, or its journal
+            no longer holds what the node's input came from.
+        InputError, RecipeError, PromptError, ModelError: Before anything is asked.
+    """
+    original = run.manifest
+    _refuse_fork(run)
+    refuse_purged(run.path, wanted.case_id)
+    _demand_writable(run.path)
+    run.require_case(wanted.case_id)
+    # Without its end line.
+    recorded = run.trace(wanted.case_id)[:-1]
+    recipe = make_recipe(original.recipe, original.recipe_origin)
+    names = [node.name for node in find_system(recipe.system).nodes]
+    point = find_fork_point(recorded, names, wanted.node, wanted.step)
+    number = next_number(run.path)
+    overrides = dict(wanted.overrides)
+    if "prompts" not in overrides:
+        wanted = replace(wanted, prompt_files={**original.prompt_files, **wanted.prompt_files})
+    changed = override(recipe, overrides, original.recipe_origin)
+    if not _alters(original, recipe, changed, wanted):
+        overrides = {"seed": recipe.seed + number}
+        changed = override(recipe, overrides, original.recipe_origin)
+    with Servers(watcher.notify, stop) as servers:
+        assembly = await assemble(
+            _request(original, changed, overrides, wanted),
+            watcher.notify,
+            servers,
+            probing=probe,
+            max_retries=limits.max_retries,
+            limit_s=limits.timeout,
+            recorded=_unchanged_models(original, wanted),
+        )
+        try:
+            _refuse_other_cases(run, assembly.manifest)
+            case = _find_case(assembly, wanted.case_id)
+            inherited = await replay_run(run, recipe, assembly, case, point, recorded, watcher.notify)
+        except BaseException:
+            await close_backends(assembly.backends.values())
+            raise
+        manifest = _fork_manifest(run, assembly.manifest, point, wanted)
+        with RunWriter.create(new_folder(run.path, number), manifest) as folder:
+            await run_fork(folder, run, assembly, inherited, recorded, case, limits, stop, watcher)
+    return RunFolder(folder.path)
+
+
+def _refuse_fork(run: RunFolder) -> None:
+    forked = run.manifest.forked_from
+    if forked is not None:
+        raise RunError(
+            f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
+            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
+        )
+
+
+def _demand_writable(run: Path) -> None:
+    """Before anything is asked: a fork is a folder below its run."""
+    forks = run / FORKS
+    if not writable(forks if forks.is_dir() else run):
+        raise RunError(
+            f"{run}: cannot be written, and a fork is written into its folder {FORKS}; copy it to a disk of"
+            f" your own first: cp -r {quoted(run)} FOLDER"
+        )
+
+
+def _refuse_other_cases(run: RunFolder, current: Manifest) -> None:
+    if run.manifest.inputs.sha256 != current.inputs.sha256:
+        raise RunError(
+            f"{run.path}: the case files or keys have changed since this run began; put them back, or start"
+            " a new run"
+        )
+
+
+def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) -> bool:
+    """Whether the fork does anything otherwise: by the user's wish, or as a prompt was edited meanwhile."""
+    names = {role: recorded_name(model.name) for role, model in manifest.models.items()}
+    contracts = find_system(changed.system).contracts
+    prompts = load_prompts(changed.prompts, contracts)
+    hashes = replace_prompts(prompts, wanted.prompt_files, contracts).hashes
+    return (
+        changed != recipe
+        or (wanted.models is not None and dict(wanted.models) != names)
+        or any(hashes.get(name) != sha256 for name, sha256 in manifest.prompts.items())
+    )
+
+
+def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], wanted: Rerun) -> Request:
+    names = wanted.models or {role: parse_model_name(one.name) for role, one in manifest.models.items()}
+    return Request(
+        recipe=recipe,
+        recipe_origin=manifest.recipe_origin,
+        inputs=tuple(manifest.inputs.case_files),
+        keys=tuple(manifest.inputs.key_files),
+        models=names,
+        overrides={**manifest.recipe_overrides, **overrides},
+        places=recorded_places(manifest, recipe),
+        selection=manifest.inputs.selection,
+        prompt_files=wanted.prompt_files,
+        policies=manifest.policies,
+        hosted=manifest.hosted,
+    )
+
+
+def _unchanged_models(manifest: Manifest, wanted: Rerun) -> dict[Role, Any]:
+    """Those that keep sending a seed or none, as in the run."""
+    given = wanted.models or {}
+    return {
+        role: model
+        for role, model in manifest.models.items()
+        if role not in given or given[role].identity == recorded_name(model.name).identity
+    }
+
+
+def _find_case(assembly: Assembly, case_id: str) -> Case:
+    found = next((case for case in assembly.source if case.id == case_id and isinstance(case, Case)), None)
+    if found is None:
+        raise RunError(f"case {case_id} cannot be read, so there is nothing to run again")
+    return found
+
+
+def _fork_manifest(run: RunFolder, current: Manifest, point: ForkPoint, wanted: Rerun) -> Manifest:
+    forked = ForkedFrom(
+        run=str(run.path.resolve()),
+        case_id=wanted.case_id,
+        node=point.node,
+        step=point.step,
+        changes=changes(run.manifest, current, wanted.prompt_files),
+    )
+    return current.model_copy(
+        update={
+            "forked_from": forked,
+            "inputs": current.inputs.model_copy(update={"cases": 1}),
+            # Its limits are those of a batch; its prices are as true for one case.
+            "budget": BudgetCaps(prices=run.manifest.budget.prices),
+        }
+    )

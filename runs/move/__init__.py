@@ -1,0 +1,1 @@
+"""Runs that are merged, pushed, pulled, or written on a scratch disk."""

@@ -1,0 +1,1 @@
+"""The run folder: its files, what they hold, and their readers."""

@@ -1,0 +1,84 @@
+"""Runs whose texts were removed: what `purged.json` says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cases.texts import plural
+from runs.record.manifest import RunError, quoted
+from runs.record.sealed import CHECKSUM, Damaged, open_document, seal_document
+from storage.private import replacing
+
+PURGED = "purged.json"
+
+
+@dataclass(slots=True)
+class Purged:
+    """What was purged.
+
+    Attributes:
+        at: When, in UTC.
+        cases: Ids.
+        whole: Whether these are all cases of the run.
+        complete: False from before the first text is removed until the last one is.
+        scores: What `evigraph score --json` said before; empty where nothing could be scored.
+    """
+
+    at: str
+    cases: list[str]
+    whole: bool
+    complete: bool = False
+    scores: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """In one line."""
+        what = "all cases" if self.whole else plural(len(self.cases), "case")
+        unfinished = "" if self.complete else "; the purge was broken off, run it again"
+        return f"the texts of {what} were purged at {self.at}{unfinished}"
+
+
+def purged_of(run: Path) -> Purged | None:
+    """What was purged of a run, None for nothing.
+
+    Raises:
+        RunError: The file is damaged.
+    """
+    path = run / PURGED
+    try:
+        fields = open_document(path.read_bytes())
+        fields.pop(CHECKSUM, None)
+        return Purged(**fields)
+    except FileNotFoundError:
+        return None
+    except (Damaged, TypeError) as error:
+        raise RunError(f"{path}: {error}; purge the run again once it is moved away") from None
+
+
+def write_purged(run: Path, purged: Purged) -> None:
+    """Write the file in one step."""
+    with replacing(run / PURGED) as file:
+        file.write(seal_document(json.dumps(asdict(purged), indent=2).encode() + b"\n"))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def refuse_purged(run: Path, case_id: str | None = None) -> None:
+    """Refuse to go on with a run whose texts are gone.
+
+    Args:
+        run: Its folder.
+        case_id: Only if this case was purged; None for any.
+
+    Raises:
+        RunError: They are.
+    """
+    purged = purged_of(run)
+    if purged is not None and (case_id is None or case_id in purged.cases):
+        raise RunError(
+            f"{run}: {purged.words}; what is asked for needs them. Its numbers: evigraph show {quoted(run)}"
+        )

@@ -1,0 +1,440 @@
+"""`reviews.jsonl`: what people said of a run's cases, beside the run; lines are only ever added."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cases.formats.json_border import Identifier, Line, Text, fault, first_fault, not_empty
+from cases.records import Label
+from runs.record.added_lines import AddedLines
+from runs.record.audit import record_if_possible
+from runs.record.manifest import RunError
+
+REVIEWS = "reviews.jsonl"
+
+MAX_REVIEWER = 200
+MAX_ANSWER = 20_000
+MAX_COMMENT = 10_000
+MAX_SECONDS = 7 * 24 * 3600
+
+Part = Literal["labels", "answer"]
+ShownLabel = Label | Literal["not-essential"]
+"""`not-essential` is what a run says of sentences; a reviewer tells supplementary from not relevant."""
+
+DEFINITIONS: Mapping[Label, str] = MappingProxyType(
+    {
+        "essential": "the answer needs it: without it the answer is wrong or incomplete",
+        "supplementary": "supports or explains the answer, which is complete without it",
+        "not-relevant": "contributes nothing to the answer",
+    }
+)
+"""Definitions of the labels, as reviewers read them."""
+
+_BLANKS = "\t\n\r"
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Make a text read as another one than it is."""
+
+
+def _plain(value: str) -> str:
+    for position, letter in enumerate(value, start=1):
+        if letter in _DIRECTIONS or (unicodedata.category(letter) == "Cc" and letter not in _BLANKS):
+            raise fault(f"character {position} is U+{ord(letter):04X}, which has no place in a text")
+    return value
+
+
+def _at_most(letters: int) -> AfterValidator:
+    def short(value: str) -> str:
+        if len(value) > letters:
+            raise fault(f"has {len(value):,} characters, of at most {letters:,}")
+        return value
+
+    return AfterValidator(short)
+
+
+def _moment(value: str) -> str:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise fault(f"{value[:40]!r} is no time in ISO 8601") from None
+    if moment.utcoffset() != timedelta(0):
+        raise fault(f"{value!r} is not in UTC")
+    return value
+
+
+Reviewer = Annotated[Line, _at_most(MAX_REVIEWER), AfterValidator(_plain), AfterValidator(not_empty)]
+"""The name of a person."""
+Moment = Annotated[str, AfterValidator(_moment)]
+"""UTC in ISO 8601."""
+
+
+class Review(BaseModel):
+    """What one person said of one case at one time.
+
+    Attributes:
+        case_id: Of the case.
+        reviewer: Who; one line.
+        reviewed_at: When, UTC in ISO 8601.
+        labels: Of every sentence, None where the review says nothing of labels.
+        named: Ids that the reviewer labelled one by one; the others were confirmed as they were shown.
+        shown_labels: What the reviewer saw.
+        answer: The answer that the reviewer stands by, None where the review says nothing of it.
+        verdict: Whether that is the answer that was shown, or one of the reviewer's.
+        comment: For people.
+        shown: Fingerprint of the result that the reviewer saw (`fingerprint`), of a blind review that of
+            the result at its time.
+        blind: Whether the reviewer saw no labels, neither the run's nor a key's nor those of others.
+        unsure: Ids of the sentences whose label the reviewer is not sure of.
+        seconds: How long the case was open before the reviewer; None where that was not measured.
+        adjudicates: Whether it decides between the labels of several reviewers.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case_id: Identifier
+    reviewer: Reviewer
+    reviewed_at: Moment
+    labels: dict[Identifier, Label] | None = None
+    named: tuple[Identifier, ...] = ()
+    shown_labels: dict[Identifier, ShownLabel] = Field(default_factory=dict)
+    answer: (
+        Annotated[Text, _at_most(MAX_ANSWER), AfterValidator(_plain), AfterValidator(not_empty)] | None
+    ) = None
+    verdict: Literal["confirmed", "corrected"] | None = None
+    comment: Annotated[Text, _at_most(MAX_COMMENT), AfterValidator(_plain)] = ""
+    shown: str = Field(pattern="^[0-9a-f]{64}$")
+    blind: bool = False
+    unsure: tuple[Identifier, ...] = ()
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS)] | None = None
+    adjudicates: bool = False
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Review:
+        if (self.answer is None) != (self.verdict is None):
+            raise fault("an answer and a verdict on it come together")
+        if self.labels is None and self.answer is None and not self.comment:
+            raise fault("says nothing: give labels, an answer or a comment")
+        return self
+
+    @property
+    def independent(self) -> bool:
+        """Whether its labels do not rest on those of the run, and so outlast a new result."""
+        return self.blind or self.adjudicates
+
+    @property
+    def corrected(self) -> list[str]:
+        """Ids that the reviewer made essential, or no longer so, in the order of the note.
+
+        Whoever was shown no labels has corrected none.
+        """
+        if self.independent:
+            return []
+        return [
+            id_
+            for id_, label in (self.labels or {}).items()
+            if (label == "essential") != (self.shown_labels.get(id_) == "essential")
+        ]
+
+    @property
+    def words(self) -> str:
+        """What it says, in short."""
+        parts = []
+        if self.labels is not None:
+            parts.append(self._words_on_labels(self.labels))
+        if self.unsure:
+            parts.append(f"unsure of {' '.join(self.unsure)}")
+        if self.verdict is not None:
+            parts.append(f"answer {self.verdict}")
+        return ", ".join(parts) or "a comment"
+
+    def _words_on_labels(self, labels: Mapping[str, str]) -> str:
+        if self.independent:
+            essential = [id_ for id_, label in labels.items() if label == "essential"]
+            how = "adjudicated" if self.adjudicates else "labelled blind"
+            return f"{how}, essential: {' '.join(essential) or 'none'}"
+        changed = self.corrected
+        return f"labels changed on {' '.join(changed)}" if changed else "labels confirmed"
+
+    def reply(self) -> dict[str, Any]:
+        """What a graph that waits for this review goes on with.
+
+        Raises:
+            ValueError: The review says nothing of labels.
+        """
+        if self.labels is None:
+            raise ValueError(f"the review of case {self.case_id!r} has no labels")
+        return {"reviewer": self.reviewer, "reviewed_at": self.reviewed_at, "labels": dict(self.labels)}
+
+
+def fingerprint(line: Mapping[str, Any]) -> str:
+    """SHA-256 of what a reviewer sees of a case: its labels and its answer.
+
+    Args:
+        line: Of `cases.jsonl`.
+    """
+    shown = [line["case_id"], line["labels"], line.get("answer")]
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+
+
+def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
+    """Whether the case has come to another result since; a case that went on with the review has not.
+
+    Labels that do not rest on the result are never stale.
+
+    Args:
+        review: Of the case.
+        line: The case's latest line.
+    """
+    if review.independent and review.labels is not None:
+        return False
+    own = line.get("review") or {}
+    if (own.get("reviewer"), own.get("reviewed_at")) == (review.reviewer, review.reviewed_at):
+        return False
+    return review.shown != fingerprint(line)
+
+
+def labels_to_review(line: Mapping[str, Any], earlier: Review | None) -> Mapping[str, str]:
+    """The labels that a review starts from: those of the last review while it is not stale, else the run's.
+
+    Args:
+        line: The case's latest line.
+        earlier: The last review of the case's labels.
+    """
+    if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
+        return earlier.labels
+    labels: Mapping[str, str] = line["labels"]
+    return labels
+
+
+def confirmed(labels: Mapping[str, str]) -> dict[str, str]:
+    """What it means to leave labels as they are: a sentence that is not essential is not relevant."""
+    return {id_: "not-relevant" if label == "not-essential" else label for id_, label in labels.items()}
+
+
+def make_review(
+    line: Mapping[str, Any],
+    *,
+    reviewer: str,
+    labels: Mapping[str, str] | None = None,
+    answer: str | None = None,
+    comment: str = "",
+    earlier: Review | None = None,
+    shown: str | None = None,
+    at: datetime | None = None,
+    unsure: Sequence[str] = (),
+    seconds: float | None = None,
+) -> Review:
+    """A review of a case as it stands, checked against it.
+
+    Args:
+        line: The case's latest line.
+        reviewer: Who.
+        labels: By sentence id. The other sentences are confirmed as shown, those that are not essential
+            as not relevant; an empty mapping confirms all. None says nothing of labels.
+        answer: The right answer, which confirms the shown one where it is the same; None says nothing of it.
+        comment: For people.
+        earlier: The last review of the case's labels; while it is not stale, it is what is shown.
+        shown: Fingerprint of what the reviewer was shown, where that may have been some time ago.
+        at: When; None is now.
+        unsure: Ids of the sentences whose label the reviewer is not sure of.
+        seconds: How long the case was open before the reviewer.
+
+    Raises:
+        RunError: Something of it is wrong, in one line; or the case has changed since it was shown.
+    """
+    case_id = line["case_id"]
+    now = fingerprint(line)
+    if shown is not None and shown != now:
+        raise RunError(f"case {case_id!r} has another result than the one that was shown; look at it again")
+    basis = labels_to_review(line, earlier)
+    values = {
+        "case_id": case_id,
+        "reviewer": reviewer,
+        "reviewed_at": _now(at),
+        "labels": None if labels is None else _completed(case_id, basis, labels),
+        "named": [id_ for id_ in basis if id_ in (labels or ())],
+        "shown_labels": dict(basis),
+        "answer": answer,
+        "verdict": _verdict(answer, line.get("answer")),
+        "comment": comment,
+        "shown": now,
+        "unsure": _known(case_id, [*basis], unsure),
+        "seconds": seconds,
+    }
+    return _checked(values)
+
+
+def make_independent_review(
+    line: Mapping[str, Any],
+    ids: Sequence[str],
+    *,
+    reviewer: str,
+    labels: Mapping[str, str],
+    adjudicates: bool = False,
+    comment: str = "",
+    unsure: Sequence[str] = (),
+    seconds: float | None = None,
+    at: datetime | None = None,
+) -> Review:
+    """A review whose labels do not rest on those of the run: a blind one, or an adjudication.
+
+    Args:
+        line: The case's latest line.
+        ids: Of the sentences of its note.
+        reviewer: Who.
+        labels: Of every sentence.
+        adjudicates: Whether it decides between the labels of several reviewers.
+        comment: For people.
+        unsure: Ids of the sentences whose label the reviewer is not sure of.
+        seconds: How long the case was open before the reviewer.
+        at: When; None is now.
+
+    Raises:
+        RunError: Something of it is wrong, in one line.
+    """
+    case_id = line["case_id"]
+    if not ids:
+        raise RunError(f"review of case {case_id!r}: its note has no sentences to label")
+    _known(case_id, ids, labels)
+    missing = [id_ for id_ in ids if id_ not in labels]
+    if missing:
+        raise RunError(f"review of case {case_id!r}: no label for sentence {_named(missing)}")
+    values = {
+        "case_id": case_id,
+        "reviewer": reviewer,
+        "reviewed_at": _now(at),
+        "labels": {id_: labels[id_] for id_ in ids},
+        "named": list(ids),
+        "comment": comment,
+        "shown": fingerprint(line),
+        "blind": not adjudicates,
+        "unsure": _known(case_id, ids, unsure),
+        "seconds": seconds,
+        "adjudicates": adjudicates,
+    }
+    return _checked(values)
+
+
+def _now(at: datetime | None) -> str:
+    return (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
+
+
+def _checked(values: Mapping[str, Any]) -> Review:
+    try:
+        return Review.model_validate(values)
+    except ValidationError as error:
+        raise RunError(f"review of case {values['case_id']!r}: {first_fault(error)}") from None
+
+
+def _known(case_id: str, ids: Sequence[str], wanted: Iterable[str]) -> list[str]:
+    """The wanted ids in the order of the note.
+
+    Raises:
+        RunError: The case has no such sentence.
+    """
+    given = set(wanted)
+    unknown = next((id_ for id_ in given if id_ not in ids), None)
+    if unknown is not None:
+        raise RunError(
+            f"review of case {case_id!r}: it has no sentence {unknown[:40]!r}; its sentences are"
+            f" {_named(ids)}"
+        )
+    return [id_ for id_ in ids if id_ in given]
+
+
+def _completed(case_id: str, basis: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, str]:
+    if not basis:
+        raise RunError(f"review of case {case_id!r}: the run has no labels of its sentences to review")
+    _known(case_id, [*basis], labels)
+    return confirmed(basis) | dict(labels)
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids) if len(ids) <= 8 else f"{', '.join(ids[:3])}, ..., {ids[-1]}"
+
+
+def _verdict(answer: str | None, shown: str | None) -> str | None:
+    if answer is None:
+        return None
+    return "confirmed" if shown is not None and answer.strip() == shown.strip() else "corrected"
+
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Reviews(AddedLines[Review]):
+    """The reviews of a run."""
+
+    def __init__(self, run: Path) -> None:
+        """Of the run in this folder, which need not have any yet."""
+        super().__init__(run / REVIEWS, Review)
+        self._reviews: dict[str, list[Review]] = {}
+
+    def add(self, *records: Review, noted: Mapping[str, str] = _NOTHING) -> None:
+        """Add reviews for good, and note them in the run's audit log.
+
+        Args:
+            records: The reviews.
+            noted: More for their lines in that log.
+
+        Raises:
+            RunError: They cannot be written.
+        """
+        super().add(*records)
+        for review in records:
+            parts = [part for part in ("labels", "answer") if getattr(review, part) is not None]
+            record_if_possible(
+                self.path.parent,
+                "reviewed",
+                person=review.reviewer,
+                case=review.case_id,
+                parts=parts,
+                **noted,
+            )
+
+    def latest(self, part: Part | None = None) -> dict[str, Review]:
+        """The last review of each case, or the last one that says something of a part.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self.refresh()
+        found = {
+            case_id: next(
+                (one for one in reversed(reviews) if part is None or getattr(one, part) is not None), None
+            )
+            for case_id, reviews in self._reviews.items()
+        }
+        return {case_id: review for case_id, review in found.items() if review is not None}
+
+    def history(self, case_id: str) -> list[Review]:
+        """All reviews of a case, oldest first.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self.refresh()
+        return list(self._reviews.get(case_id, ()))
+
+    def histories(self) -> dict[str, list[Review]]:
+        """All reviews by case, oldest first.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self.refresh()
+        return {case_id: list(reviews) for case_id, reviews in self._reviews.items()}
+
+    def _take(self, record: Review) -> None:
+        self._reviews.setdefault(record.case_id, []).append(record)
+
+    def _forget(self) -> None:
+        self._reviews = {}

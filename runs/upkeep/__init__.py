@@ -1,0 +1,1 @@
+"""Checks of a run folder, calls left in batches, and purges."""

@@ -1,0 +1,1 @@
+"""The call journal: nothing that was paid for is asked again."""

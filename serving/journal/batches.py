@@ -1,0 +1,436 @@
+"""What the call journal knows of batches: what was meant to be sent, what is away, what became of each row.
+
+A call has its row here from the moment before its batch is submitted until its reply stands among the calls.
+A row whose request failed stays with its failure, so that the case fails as often as it runs, until a retry
+asks again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from serving.journal.tables import (
+    INSERT_CALL,
+    CallRow,
+    Texts,
+    has_batches,
+    sealed,
+    text_sum,
+    unpack,
+)
+from serving.protocol.batch_provider import RemoteBatch
+from serving.protocol.errors import ERROR_CLASSES, CallError, ErrorClass
+from serving.protocol.messages import UNKNOWN, Answer, Message, reply_details, with_counts
+
+State = Literal["intended", "away", "lost", "harvested", "closed", "refused"]
+"""`intended` may or may not be at the provider; `lost` was there and is not any more; `harvested` has left
+files there; `closed` and `refused` are over."""
+
+OPEN: tuple[State, ...] = ("intended", "away", "lost", "harvested")
+
+Outcome = Literal["answered", "failed", "missing", "doubled", "differing", "foreign"]
+"""What became of a row; `differing` ones came twice with different content, of which the first stays."""
+
+
+class Wanted(NamedTuple):
+    """A call that is to go into a batch.
+
+    Attributes:
+        key: Of the journal.
+        most_read: Tokens, at most.
+    """
+
+    key: str
+    model: str
+    role: str
+    case_id: str
+    sample: int
+    messages: tuple[Message, ...]
+    parameters: Mapping[str, Any]
+    most_read: int
+    most_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """A batch.
+
+    Attributes:
+        model: As the user names it.
+        metadata: What it is found by.
+        intended: When the intent was written, by this machine's clock.
+        submitted: When the provider had answered, by the same.
+        remote: What the provider last said: id, state, done, created, expires, files, reason.
+        counts: What became of its rows.
+        away: Calls of it without a reply or a failure.
+    """
+
+    number: int
+    model: str
+    endpoint: str
+    metadata: Mapping[str, str]
+    state: State
+    intended: float
+    submitted: float | None
+    remote: Mapping[str, Any]
+    counts: Mapping[str, int]
+    away: int
+
+    @property
+    def remote_id(self) -> str:
+        """The provider's; empty before it is known."""
+        return str(self.remote.get("id", ""))
+
+
+class Harvested(NamedTuple):
+    """What a result came to.
+
+    Attributes:
+        keys: Of the calls that got an answer.
+        answers: Theirs.
+        most: The tokens that the request had reserved, read and written.
+    """
+
+    outcome: Outcome
+    case_id: str = ""
+    keys: tuple[str, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    most: tuple[int, int] = (0, 0)
+
+
+Writing = Callable[[], AbstractContextManager[None]]
+
+
+class JournalBatches:
+    """The batches of a journal. All that writes is one commit."""
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        texts: Texts,
+        writing: Writing,
+        errors: Writing,
+        added: Callable[[int], None],
+    ) -> None:
+        """Of a journal that is open.
+
+        Args:
+            database: The journal's.
+            texts: The journal's.
+            writing: Surrounds a commit.
+            errors: Surrounds what only reads.
+            added: Told how many calls a commit has added.
+        """
+        self._database = database
+        self._texts = texts
+        self._writing = writing
+        self._errors = errors
+        self._added = added
+        self._new = 0
+        with errors():
+            self._there = has_batches(database)
+
+    def standing(self, key: str) -> CallError | Literal["away"] | None:
+        """What is known of a call: its failure, that it is away, or nothing."""
+        row = self._one("SELECT failure FROM batch_rows WHERE key=?", bytes.fromhex(key))
+        if row is None:
+            return None
+        return "away" if row[0] is None else self._failure(row[0])
+
+    def intend(
+        self, model: str, endpoint: str, metadata: Mapping[str, str], requests: Iterable[Sequence[Wanted]]
+    ) -> int:
+        """Write down what is about to be submitted; the number of the batch.
+
+        Raises:
+            ValueError: A call is away already.
+        """
+        with self._writing():
+            added = self._database.execute(
+                "INSERT INTO batches (model, endpoint, metadata, state, intended, counts)"
+                " VALUES (?, ?, ?, 'intended', ?, '{}')",
+                (model, endpoint, json.dumps(dict(metadata)), time.time()),
+            )
+            number = int(added.lastrowid or 0)
+            for request in requests:
+                self._intend(number, request)
+        return number
+
+    def _intend(self, batch: int, request: Sequence[Wanted]) -> None:
+        text = self._texts.number
+        first = request[0]
+        prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
+        shared = (text(first.model), text(first.role), first.case_id)
+        parameters = text(json.dumps(first.parameters, sort_keys=True))
+        for one in request:
+            try:
+                self._database.execute(
+                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+                    (
+                        bytes.fromhex(one.key),
+                        batch,
+                        bytes.fromhex(first.key),
+                        *shared,
+                        one.sample,
+                        prompt,
+                        parameters,
+                        one.most_read,
+                        one.most_written,
+                    ),
+                )
+            except sqlite3.IntegrityError:
+                raise ValueError(f"call {one.key} is in a batch already") from None
+
+    def void(self, number: int) -> int:
+        """Forget an intent that never came to a batch; how many calls are to be asked for again."""
+        with self._writing():
+            rows = self._database.execute("DELETE FROM batch_rows WHERE batch=?", (number,)).rowcount
+            self._database.execute("DELETE FROM batches WHERE number=?", (number,))
+        return int(rows)
+
+    def looked(self, number: int, remote: RemoteBatch, state: State = "away") -> None:
+        """Write down what the provider says of a batch."""
+        said = {
+            "id": remote.id,
+            "state": remote.state,
+            "requests": remote.requests,
+            "done": remote.done,
+            "created": None if remote.created is None else remote.created.timestamp(),
+            "expires": None if remote.expires is None else remote.expires.timestamp(),
+            "files": list(remote.files),
+            "reason": remote.reason,
+        }
+        with self._writing():
+            self._database.execute(
+                "UPDATE batches SET remote=?, state=?, submitted=COALESCE(submitted, ?) WHERE number=?",
+                (json.dumps(said), state, time.time(), number),
+            )
+
+    def harvest(
+        self, number: int, results: Iterable[tuple[str, tuple[Answer, ...], CallError | None]]
+    ) -> list[Harvested]:
+        """Store what came back for some rows of a batch, each in the order of the samples.
+
+        Answers become calls of the journal; samples that are missing get a failure.
+        """
+        before = self._new
+        with self._writing():
+            found = [self._harvest(number, *result) for result in results]
+        self._added(self._new - before)
+        return found
+
+    def _harvest(
+        self, number: int, custom_id: str, answers: tuple[Answer, ...], failure: CallError | None
+    ) -> Harvested:
+        key = _key(custom_id)
+        rows = self._database.execute(
+            "SELECT key, model, role, case_id, sample, prompt, parameters, failure, most_read, most_written"
+            " FROM batch_rows"
+            " WHERE request=? AND batch=? ORDER BY sample",
+            (key, number),
+        ).fetchall()
+        if not rows:
+            return self._harvested_before(key, answers)
+        case_id, failed_before = rows[0][3], rows[0][7] is not None
+        most = (0, 0) if failed_before else (sum(row[8] for row in rows), sum(row[9] for row in rows))
+        if failure is not None:
+            if failed_before:
+                return Harvested("doubled", case_id)
+            self._fail("request=? AND batch=?", (key, number), failure)
+            return Harvested("failed", case_id, most=most)
+        answers = self._counted(answers, rows[0][5], rows[0][9])
+        for row, answer in zip(rows, answers, strict=False):
+            self._store(row[:7], answer)
+            self._database.execute("DELETE FROM batch_rows WHERE key=?", (row[0],))
+        if len(answers) < len(rows):
+            left_out = CallError("internal", "the provider left out a sample")
+            self._fail("request=? AND batch=?", (key, number), left_out)
+        keys = tuple(row[0].hex() for row in rows[: len(answers)])
+        return Harvested("answered", case_id, keys, answers[: len(rows)], most)
+
+    def _harvested_before(self, key: bytes, answers: tuple[Answer, ...]) -> Harvested:
+        row = self._database.execute("SELECT reply, case_id FROM calls WHERE key=?", (key,)).fetchone()
+        if row is None:
+            return Harvested("foreign")
+        same = not answers or self._texts.read(row[0]) == answers[0].text
+        return Harvested("doubled" if same else "differing", row[1])
+
+    def _counted(self, answers: tuple[Answer, ...], prompt: str, limit: int) -> tuple[Answer, ...]:
+        """With estimates where the provider counts nothing; only those need the prompt."""
+        messages: list[Message] = []
+        if answers and answers[0].input_tokens in (UNKNOWN, 0):
+            messages = [Message(role, text) for role, text in self._texts.turns(prompt)]
+        return tuple(with_counts(answers, messages, limit))
+
+    def _store(self, asked: Sequence[Any], answer: Answer) -> None:
+        """Make a call of a row and its answer.
+
+        Args:
+            asked: Columns of a call from `key` to `parameters`.
+            answer: To it.
+        """
+        number = self._texts.number
+        key, model, role, case_id, sample, prompt, parameters = asked
+        details = reply_details(answer)
+        row = CallRow(
+            key,
+            model,
+            role,
+            case_id,
+            sample,
+            prompt,
+            parameters,
+            number(answer.text),
+            number(answer.finish_reason),
+            answer.input_tokens,
+            answer.output_tokens,
+            answer.cached_tokens,
+            answer.seconds,
+            answer.retries,
+            rejected=0,
+            server=number(answer.server),
+            logprobs=number(details),
+        )
+        texts = (answer.text, answer.finish_reason, answer.server, details)
+        known = self._database.execute("SELECT 1 FROM calls WHERE key=?", (key,)).fetchone()
+        self._new += known is None
+        self._database.execute(INSERT_CALL, sealed(row, [text_sum(text) for text in texts]))
+
+    def samples(self, custom_id: str) -> int:
+        """How many calls a row asked for; 1 where they are answered, 0 for one that is not known."""
+        key = _key(custom_id)
+        (found,) = self._one("SELECT COUNT(*) FROM batch_rows WHERE request=?", key) or (0,)
+        if not found and self._one("SELECT 1 FROM calls WHERE key=?", key) is not None:
+            return 1
+        return int(found)
+
+    def fail_rest(self, number: int, error: CallError) -> int:
+        """Give every call of a batch that has neither reply nor failure this failure; how many."""
+        with self._writing():
+            return self._fail("batch=? AND failure IS NULL", (number,), error)
+
+    def _fail(self, which: str, values: tuple[Any, ...], error: CallError) -> int:
+        failure = self._texts.number(json.dumps([error.error_class, str(error)]))
+        changed = self._database.execute(
+            f"UPDATE batch_rows SET failure=? WHERE {which}",  # noqa: S608
+            (failure, *values),
+        )
+        return int(changed.rowcount)
+
+    def finish(self, number: int, state: State, counts: Mapping[str, int]) -> None:
+        """Write down that a batch has come to its end."""
+        with self._writing():
+            self._database.execute(
+                "UPDATE batches SET state=?, counts=? WHERE number=?",
+                (state, json.dumps(dict(counts)), number),
+            )
+
+    def release(self, number: int) -> int:
+        """Have the calls of a lost batch wait for it again; how many."""
+        with self._writing():
+            changed = self._database.execute("UPDATE batch_rows SET failure=NULL WHERE batch=?", (number,))
+        return int(changed.rowcount)
+
+    def forget_failure(self, key: str) -> None:
+        """Have a call that failed asked for again."""
+        with self._writing():
+            self._database.execute(
+                "DELETE FROM batch_rows WHERE key=? AND failure IS NOT NULL", (bytes.fromhex(key),)
+            )
+
+    def forget_failures(self) -> int:
+        """Have the calls that failed asked for again; how many."""
+        with self._writing():
+            return int(self._database.execute("DELETE FROM batch_rows WHERE failure IS NOT NULL").rowcount)
+
+    def records(self, states: Sequence[State] = ()) -> list[BatchRecord]:
+        """Batches in the order in which they were made; all, or those in some states."""
+        away = dict(self._all("SELECT batch, COUNT(*) FROM batch_rows WHERE failure IS NULL GROUP BY batch"))
+        rows = self._all(
+            "SELECT number, model, endpoint, metadata, state, intended, submitted, remote, counts"
+            " FROM batches ORDER BY number"
+        )
+        return [
+            BatchRecord(
+                number,
+                model,
+                endpoint,
+                json.loads(metadata),
+                state,
+                intended,
+                submitted,
+                json.loads(remote) if remote else {},
+                json.loads(counts),
+                away.get(number, 0),
+            )
+            for number, model, endpoint, metadata, state, intended, submitted, remote, counts in rows
+            if not states or state in states
+        ]
+
+    def away(self) -> int:
+        """Calls that are in batches without a reply or a failure."""
+        (found,) = self._one("SELECT COUNT(*) FROM batch_rows WHERE failure IS NULL") or (0,)
+        return int(found)
+
+    def waiting_cases(self) -> set[str]:
+        """Ids of the cases that have calls away."""
+        return {case_id for (case_id,) in self._all("SELECT case_id FROM batch_rows WHERE failure IS NULL")}
+
+    def reserved(self) -> list[tuple[str, str, int, int]]:
+        """Case, model, and the most tokens that each call that is away may read and write."""
+        rows = self._all(
+            "SELECT case_id, body, most_read, most_written FROM batch_rows"
+            " JOIN texts ON texts.id = batch_rows.model WHERE failure IS NULL"
+        )
+        return [(case_id, unpack(model), read, written) for case_id, model, read, written in rows]
+
+    def reserved_by(self, number: int) -> list[tuple[str, int, int]]:
+        """Case, and the most tokens of each call of a batch that is away."""
+        return self._all(
+            "SELECT case_id, most_read, most_written FROM batch_rows WHERE batch=? AND failure IS NULL",
+            number,
+        )
+
+    def failures(self) -> Counter[str]:
+        """Calls that failed and were not asked again, by error class."""
+        rows = self._all(
+            "SELECT failure, COUNT(*) FROM batch_rows WHERE failure IS NOT NULL GROUP BY failure"
+        )
+        found: Counter[str] = Counter()
+        for failure, count in rows:
+            found[self._failure(failure).error_class] += count
+        return found
+
+    def _failure(self, number: int) -> CallError:
+        with self._errors():
+            error_class, message = json.loads(self._texts.read(number))
+        known: ErrorClass = error_class if error_class in ERROR_CLASSES else "internal"
+        return CallError(known, message)
+
+    def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        if not self._there:
+            return None
+        with self._errors():
+            row: tuple[Any, ...] | None = self._database.execute(sql, values).fetchone()
+        return row
+
+    def _all(self, sql: str, *values: object) -> list[Any]:
+        if not self._there:
+            return []
+        with self._errors():
+            return self._database.execute(sql, values).fetchall()
+
+
+def _key(custom_id: str) -> bytes:
+    try:
+        return bytes.fromhex(custom_id)
+    except ValueError:
+        # No row has such a key.
+        return b""

@@ -1,0 +1,367 @@
+"""A journal looked at from end to end, and written anew of what is whole in it.
+
+Checksums show what is damaged: of rows by their own, of texts by their hashes. What SQLite cannot read
+is passed over in small parts; of a damaged write-ahead log it reads what comes before the damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from serving.journal.files import open_to_read
+from serving.journal.journal import CallCount, JournalDamaged, JournalError
+from serving.journal.tables import (
+    COLUMNS,
+    INSERT_CALL,
+    OLDEST_READ,
+    SUMMED_COLUMNS,
+    TEXT_COLUMNS,
+    CallRow,
+    Texts,
+    checksum,
+    columns,
+    create,
+    has_batches,
+    moved,
+    sealed,
+    text_digest,
+    text_sum,
+    unpack,
+)
+
+DAMAGED_TEXT = "(this text was damaged on disk)"
+
+_PAGE = 4096
+_PARTS, _FINEST = 2**8, 2**16
+"""Into how many parts the keys are divided, at first and at most, to pass over what cannot be read."""
+_TEXTS_AT_ONCE = 100
+_KEYS = 2**64
+_NAMED_CASES = 5
+_ROW_COLUMNS = 13
+"""Of `batch_rows`; schema 5 had one less."""
+_MISSING, _WHOLE, _SUSPECT = range(3)
+
+
+@dataclass(slots=True)
+class JournalReport:
+    """What a look at a journal found.
+
+    Attributes:
+        calls: Whole ones.
+        damaged: Calls that are there and cannot be used.
+        missing: Calls that were stored and are not there.
+        faults: Each in words, with file and place.
+    """
+
+    calls: int = 0
+    damaged: int = 0
+    missing: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def lost(self) -> int:
+        """Calls that have to be paid for again."""
+        return self.damaged + self.missing
+
+
+def look(path: Path) -> JournalReport:
+    """Read a journal from end to end, and change nothing; it may be in use.
+
+    Raises:
+        JournalError: It is of another schema.
+        OSError: It cannot be read.
+    """
+    path = path.resolve()
+    report, expected, count = JournalReport(), 0, CallCount(path)
+    try:
+        expected = count.read()
+    except JournalDamaged as error:
+        report.faults.append(str(error).partition(";")[0])
+    if path.is_file():
+        try:
+            with closing(_Reader(path, open_to_read(path))) as reader:
+                _look_at_rows(path, reader, report)
+                if reader.has_checksums and report.calls + report.damaged and not count.exists():
+                    report.faults.append(f"{count.path}: the file is missing")
+        except sqlite3.DatabaseError as error:
+            report.faults.append(f"{path}: {error}")
+    elif expected:
+        report.faults.append(f"{path}: the file is missing")
+    report.missing = max(0, expected - report.calls - report.damaged)
+    if report.missing:
+        report.faults.append(f"{path}: {report.missing:,} of {expected:,} stored replies are missing")
+    return report
+
+
+def _look_at_rows(path: Path, reader: _Reader, report: JournalReport) -> None:
+    if damage := reader.structure():
+        report.faults.append(f"{path}: {damage}")
+    if damaged := reader.read_texts():
+        report.faults.append(f"{path}: {damaged:,} texts are damaged")
+    cases: dict[str, None] = {}
+    for row in reader.rows():
+        if reader.is_whole(row):
+            report.calls += 1
+        else:
+            report.damaged += 1
+            cases[str(row.case_id)] = None
+    if report.damaged:
+        named = ", ".join([*cases][:_NAMED_CASES]) + (", ..." if len(cases) > _NAMED_CASES else "")
+        report.faults.append(f"{path}: {report.damaged:,} replies are damaged, of cases {named}")
+
+
+def repair(path: Path, aside: Path) -> JournalReport:
+    """Write a journal anew of all that is whole in it. No other process may use it.
+
+    Args:
+        path: The journal, or a link to it.
+        aside: A folder that gets the damaged files; it must not exist yet.
+
+    Returns:
+        What was found before. The calls that it names as lost will be asked for again.
+
+    Raises:
+        JournalError: It is of another schema.
+        OSError: A file cannot be read or written.
+    """
+    path = path.resolve()
+    report = look(path)
+    workplace = path.with_name(f".{path.name}.repair")
+    shutil.rmtree(workplace, ignore_errors=True)
+    workplace.mkdir(mode=0o700)
+    try:
+        old, new = workplace / "old.sqlite", workplace / "new.sqlite"
+        old.touch(mode=0o600)
+        if path.is_file():
+            shutil.copyfile(path, old)
+        if _log_of(path).is_file():
+            shutil.copyfile(_log_of(path), _log_of(old))
+        report.calls = _copy_whole(old, new)
+        aside.mkdir(mode=0o700, parents=True)
+        count = CallCount(path)
+        for left in (path, _log_of(path), path.with_name(f"{path.name}-shm"), count.path):
+            if left.exists():
+                left.rename(aside / left.name)
+        new.replace(path)
+        count.write(report.calls)
+        count.close()
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+    return report
+
+
+def _copy_whole(old: Path, new: Path) -> int:
+    """Copy the whole calls to a new journal; their number."""
+    copied = 0
+    with closing(sqlite3.connect(new, isolation_level=None)) as database:
+        database.execute("BEGIN")
+        create(database)
+        database.execute("COMMIT")
+    try:
+        opened = _Reader(old, _opened_leniently(old))
+    except sqlite3.DatabaseError:
+        return 0
+    with closing(sqlite3.connect(new, isolation_level=None)) as database, closing(opened) as reader:
+        reader.read_texts()
+        database.execute("BEGIN")
+        texts = Texts(database)
+        for row in reader.rows():
+            if reader.is_whole(row):
+                found = {name: reader.text(getattr(row, name)) for name in TEXT_COLUMNS}
+                turns = [reader.text(int(number)) for number in row.prompt.split()]
+                prompt = texts.prompt(zip(turns[::2], turns[1::2], strict=False))
+                numbers = {name: texts.number(text) for name, text in found.items()}
+                copy = moved(row, prompt, numbers)
+                database.execute(
+                    INSERT_CALL, sealed(copy, [text_sum(found[name]) for name in SUMMED_COLUMNS])
+                )
+                copied += 1
+        _copy_batches(reader, database, texts)
+        database.execute("COMMIT")
+    return copied
+
+
+def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -> None:
+    """Copy what can be read of batches: rows that are lost would be paid for again."""
+    batches, rows = reader.batches()
+    for batch in batches:
+        places = ", ".join("?" * len(batch))
+        with contextlib.suppress(sqlite3.DatabaseError):
+            database.execute(f"INSERT INTO batches VALUES ({places})", batch)  # noqa: S608
+    for row in rows:
+        # A row that is damaged itself may hold anything.
+        with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError, AttributeError):
+            whole: list[Any] = [*row]
+            whole += [None] * (_ROW_COLUMNS - len(row))
+            *known, model, role, case_id, sample, prompt, parameters, read, written, failure, form = whole
+            turns = [reader.text(int(number)) for number in prompt.split()]
+            values = (
+                *known,
+                *(texts.number(reader.text(one)) for one in (model, role)),
+                *(case_id, sample),
+                texts.prompt(zip(turns[::2], turns[1::2], strict=False)),
+                texts.number(reader.text(parameters)),
+                *(read, written),
+                *(None if one is None else texts.number(reader.text(one)) for one in (failure, form)),
+            )
+            places = ", ".join("?" * len(values))
+            database.execute(f"INSERT INTO batch_rows VALUES ({places})", values)  # noqa: S608
+
+
+class _Reader:
+    """Reads whatever can be read of a journal that may be damaged."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self._database = database
+        try:
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if 0 < version < OLDEST_READ:
+                raise JournalError(f"{path}: written by an older Evigraph (schema {version})")
+            known = columns(self._database)
+        except BaseException:
+            self._database.close()
+            raise
+        self._is_empty = not known
+        self.has_checksums = "crc" in known
+        self._columns = COLUMNS if self.has_checksums else COLUMNS.replace("crc", "NULL")
+        self._states = array("B")
+        self._sums = array("L")
+        self.text = lru_cache(maxsize=1024)(self._text)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def structure(self) -> str:
+        """What is wrong with the pages of the file, in words; empty if nothing is."""
+        found = [row[0] for row in self._database.execute("PRAGMA quick_check(3)")]
+        return "" if found == ["ok"] else "; ".join(" ".join(str(line).split()) for line in found)
+
+    def read_texts(self) -> int:
+        """Note which texts are whole; the number of those that are not."""
+        if self._is_empty:
+            return 0
+        last = 0
+        with contextlib.suppress(sqlite3.DatabaseError):
+            (last,) = self._database.execute("SELECT COALESCE(MAX(id), 0) FROM texts").fetchone()
+        (pages,) = self._database.execute("PRAGMA page_count").fetchone()
+        # A row of a damaged page may have any number; no text takes less than two bytes.
+        last = min(last or pages * _PAGE, pages * _PAGE // 2)
+        self._states = array("B", bytes(last + 1))
+        self._sums = array("L", bytes((last + 1) * array("L").itemsize))
+        damaged = 0
+        for number, body in self._bodies(last):
+            if not (isinstance(number, int) and 0 < number <= last):
+                continue
+            try:
+                text = unpack(body) if isinstance(body, str | bytes) else DAMAGED_TEXT
+            except sqlite3.DatabaseError:
+                damaged += 1
+                continue
+            self._sums[number] = text_sum(text)
+            self._states[number] = _WHOLE if self._is_hashed(text, number) else _SUSPECT
+            damaged += self._states[number] == _SUSPECT
+        return damaged
+
+    def _bodies(self, last: int) -> Iterator[tuple[object, ...]]:
+        """Numbers and bodies of the texts, few at a time: together they may exceed the memory."""
+        sql = "SELECT id, body FROM texts WHERE id >= ? AND id < ?"
+        for first in range(1, last + 1, _TEXTS_AT_ONCE):
+            end = min(first + _TEXTS_AT_ONCE, last + 1)
+            yield from self._ranged(sql, int, first, end, max(1, last // _FINEST))
+
+    def _is_hashed(self, text: str, number: int) -> bool:
+        """Whether the hashes know the text; where they cannot be read, it is taken as it is."""
+        try:
+            row = self._database.execute(
+                "SELECT text FROM hashes WHERE hash=?", (text_digest(text),)
+            ).fetchone()
+        except sqlite3.DatabaseError:
+            return True
+        return row is not None and row[0] == number
+
+    def batches(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """Rows of the tables of batches, as far as they can be read."""
+        found: tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]] = ([], [])
+        with contextlib.suppress(sqlite3.DatabaseError):
+            if has_batches(self._database):
+                for rows, table in zip(found, ("batches", "batch_rows"), strict=True):
+                    # One by one: those before a damaged page are whole.
+                    for row in self._database.execute(f"SELECT * FROM {table}"):  # noqa: S608
+                        rows.append(row)
+        return found
+
+    def rows(self) -> Iterator[CallRow]:
+        """All rows that can be read, whole or not."""
+        if self._is_empty:
+            return
+        sql = f"SELECT {self._columns} FROM calls WHERE key >= ? AND key < ?"  # noqa: S608
+        width = _KEYS // _PARTS
+        for part in range(_PARTS):
+            low, high = part * width, (part + 1) * width
+            for values in self._ranged(sql, _key, low, high, _KEYS // _FINEST):
+                # A damaged row may hold anything; `is_whole` finds out.
+                yield CallRow._make(values)
+
+    def is_whole(self, row: CallRow) -> bool:
+        """Whether a row is what was stored; one without a checksum needs all of its texts."""
+        numbers = [getattr(row, name) for name in SUMMED_COLUMNS]
+        states = [self._state(number) for number in numbers]
+        if _MISSING in states:
+            return False
+        if row.crc is None:
+            known = isinstance(row.key, bytes) and len(row.key) == 32 and isinstance(row.prompt, str)
+            return known and _SUSPECT not in states and all(one.isdecimal() for one in row.prompt.split())
+        try:
+            return row.crc == checksum(row, [self._sums[number] for number in numbers])
+        except (TypeError, ValueError):
+            return False
+
+    def _state(self, number: object) -> int:
+        known = isinstance(number, int) and 0 < number < len(self._states)
+        return self._states[number] if known and isinstance(number, int) else _MISSING
+
+    def _text(self, number: int) -> str:
+        """A text, or words in its place."""
+        if self._state(number) == _MISSING:
+            return DAMAGED_TEXT
+        row = self._database.execute("SELECT body FROM texts WHERE id=?", (number,)).fetchone()
+        return DAMAGED_TEXT if row is None else unpack(row[0])
+
+    def _ranged(
+        self, sql: str, bound: Callable[[int], int | bytes], low: int, high: int, finest: int
+    ) -> Iterator[tuple[object, ...]]:
+        """Rows of a range, in ever smaller parts where it cannot be read at once."""
+        try:
+            found = self._database.execute(sql, (bound(low), bound(high))).fetchall()
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
+            if high - low > finest:
+                middle = (low + high) // 2
+                yield from self._ranged(sql, bound, low, middle, finest)
+                yield from self._ranged(sql, bound, middle, high, finest)
+        else:
+            yield from found
+
+
+def _key(number: int) -> bytes:
+    """The lowest key of a part; above all keys for the end of the last one."""
+    return number.to_bytes(8, "big") if number < _KEYS else b"\xff" * 33
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _opened_leniently(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    # A file that is shorter than its first page says is read as far as it goes.
+    database.execute("PRAGMA writable_schema=ON")
+    return database

@@ -1,0 +1,1 @@
+"""The one place that asks models: client, dispatcher, probe, relay."""
