@@ -69,6 +69,7 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
             "calls": estimate.scaled(total.calls),
             "input_tokens": estimate.scaled(total.input_tokens),
             "output_tokens": estimate.scaled(total.output_tokens),
+            **_thinking(estimate.scaled(total.thinking_tokens)),
         },
     }
 
@@ -77,7 +78,12 @@ def _rounds_as_object(estimate: Estimate) -> dict[str, Any]:
     if not estimate.rounds:
         return {}
     rounds = [
-        {"calls": one.calls, "input_tokens": one.input_tokens, "output_tokens": one.output_tokens}
+        {
+            "calls": one.calls,
+            "input_tokens": one.input_tokens,
+            "output_tokens": one.output_tokens,
+            **_thinking(one.thinking_tokens),
+        }
         for one in estimate.rounds
     ]
     return {
@@ -94,9 +100,14 @@ def _counts(part: Tally) -> dict[str, Any]:
         "input_tokens": part.input_tokens,
         "output_tokens": part.output_tokens,
         "input_tokens_are": "estimated" if part.estimated else "exact",
-        **({"thinking_tokens": part.thinking_tokens} if part.thinking_tokens else {}),
+        **_thinking(part.thinking_tokens),
         **({} if part.sent is None else {"sent": options_sent(part.sent)}),
     }
+
+
+def _thinking(tokens: int) -> dict[str, int]:
+    """Only what models that think have."""
+    return {"thinking_tokens": tokens} if tokens else {}
 
 
 def _print(estimate: Estimate) -> None:
@@ -143,7 +154,7 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
             )
         )
     for number, one in enumerate(estimate.rounds, start=1):
-        tokens = f"{plural(one.input_tokens, 'token')} read, {one.output_tokens:,} written"
+        tokens = _tokens(one.input_tokens, one.output_tokens, one.thinking_tokens)
         notes.append((f"round {number}", f"{plural(one.calls, 'call')}, {tokens}"))
     if estimate.rounds:
         notes.append(("hours", _hours(estimate)))
@@ -154,16 +165,20 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
         notes.append(("cost", f"{estimate.cost:.4g}, every prompt at its full price{unpriced}"))
     notes += _budget(estimate)
     if estimate.input_cases > estimate.cases:
+        counts = (total.input_tokens, total.output_tokens, total.thinking_tokens)
         notes.append(
             (
                 "whole input",
                 f"{plural(estimate.input_cases, 'case')} at this rate:"
-                f" {plural(estimate.scaled(total.calls), 'call')},"
-                f" {plural(estimate.scaled(total.input_tokens), 'token')} read,"
-                f" {estimate.scaled(total.output_tokens):,} written",
+                f" {plural(estimate.scaled(total.calls), 'call')}, {_tokens(*map(estimate.scaled, counts))}",
             )
         )
     return notes
+
+
+def _tokens(read: int, written: int, thought: int) -> str:
+    thinking = f", {thought:,} of thinking on top" if thought else ""
+    return f"{plural(read, 'token')} read, {written:,} written{thinking}"
 
 
 def _hours(estimate: Estimate) -> str:

@@ -152,5 +152,6 @@ def sizes(rounds: Sequence[Round], tallies: Tallies) -> list[Tally]:
             total.requests += round(of_all.requests * share)
             total.input_tokens += round(of_all.input_tokens * share)
             total.output_tokens += round(of_all.output_tokens * share)
+            total.thinking_tokens += round(of_all.thinking_tokens * share)
         found.append(total)
     return found

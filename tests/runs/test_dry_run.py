@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,10 @@ from nodes.core.dry_run import DryCall
 from nodes.evidence.reply_forms import label_reply
 from nodes.question.classify_intent import INTENT_REPLY
 from nodes.question.interpret_question import QUESTION_REPLY, find_question_faults
+from runs.dry_rounds import sizes
 from runs.rehearsal import Foreseen, writer
 from serving.backends.backend import CallParameters
-from serving.dry_run import Write
+from serving.dry_run import Tally, Write
 from serving.errors import CallError
 from serving.reply import JsonSchema
 
@@ -145,3 +147,11 @@ def test_an_ideal_answer_has_four_fifths_of_its_own_limit() -> None:
     text = write(replace(call(None, role="answer"), schema_name=IDEAL_REPLY), 0, ())
     assert len(text.split()) == 40
     assert find_ideal_faults(text, 50) == []
+
+
+def test_rounds_share_what_was_counted_by_their_calls() -> None:
+    key = ("label", "labels")
+    counted = Tally(calls=8, requests=8, input_tokens=80, output_tokens=40, thinking_tokens=400)
+    first, second = sizes([Counter({key: 3}), Counter({key: 1})], {key: counted})
+    assert (first.calls, first.input_tokens, first.output_tokens, first.thinking_tokens) == (6, 60, 30, 300)
+    assert (second.calls, second.thinking_tokens) == (2, 100)
