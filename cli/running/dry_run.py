@@ -73,6 +73,7 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
             "calls": estimate.scaled(total.calls),
             "input_tokens": estimate.scaled(total.input_tokens),
             "output_tokens": estimate.scaled(total.output_tokens),
+            **_thinking(estimate.scaled(total.thinking_tokens)),
         },
     }
 
@@ -90,9 +91,14 @@ def _counts(part: Tally) -> dict[str, Any]:
         "input_tokens": part.input_tokens,
         "output_tokens": part.output_tokens,
         "input_tokens_are": "estimated" if part.estimated else "exact",
-        **({"thinking_tokens": part.thinking_tokens} if part.thinking_tokens else {}),
+        **_thinking(part.thinking_tokens),
         **({} if part.sent is None else {"sent": options_sent(part.sent)}),
     }
+
+
+def _thinking(tokens: int) -> dict[str, int]:
+    """Only what models that think have."""
+    return {"thinking_tokens": tokens} if tokens else {}
 
 
 def _print(estimate: Estimate) -> None:
@@ -147,16 +153,20 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
         notes.append(("cost", f"{estimate.cost:.4g}, every prompt at its full price{unpriced}"))
     notes += _budget(estimate)
     if estimate.input_cases > estimate.cases:
+        counts = (total.input_tokens, total.output_tokens, total.thinking_tokens)
         notes.append(
             (
                 "whole input",
                 f"{plural(estimate.input_cases, 'case')} at this rate:"
-                f" {plural(estimate.scaled(total.calls), 'call')},"
-                f" {plural(estimate.scaled(total.input_tokens), 'token')} read,"
-                f" {estimate.scaled(total.output_tokens):,} written",
+                f" {plural(estimate.scaled(total.calls), 'call')}, {_tokens(*map(estimate.scaled, counts))}",
             )
         )
     return notes
+
+
+def _tokens(read: int, written: int, thought: int) -> str:
+    thinking = f", {thought:,} of thinking on top" if thought else ""
+    return f"{plural(read, 'token')} read, {written:,} written{thinking}"
 
 
 def _read(total: Tally) -> str:

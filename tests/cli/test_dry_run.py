@@ -104,6 +104,24 @@ def test_a_limit_is_scaled_to_the_whole_input(folder: Path, server: FakeServer) 
     assert whole["input_tokens"] == 4 * summary["input_tokens"]
 
 
+def test_thinking_is_assumed_by_effort_and_counted_apart(folder: Path) -> None:
+    def foretold(*more: str) -> Ended:
+        given = ("--dry-run", "--limit", "2", "--allow-hosted", *more)
+        model = ("--model", "openai:gpt-5.1", "--recipe", "lexical.yaml")
+        key = {"OPENAI_API_KEY": "a-key"}
+        return evigraph("run", "tamu", BATCH, *model, *given, folder=folder, environment=key)
+
+    off, high = (foretold("--json", "--effort", effort).summary for effort in ("off", "high"))
+    assert "thinking_tokens" not in off | off["whole_input"]
+    assert off["roles"]["label"]["sent"].startswith("max_tokens 320, temperature 0.7, effort off, ")
+    assert high["roles"]["label"]["sent"].startswith("max_tokens 16,320, temperature 0.7, effort high, ")
+    assert high["thinking_tokens"] == 2_000 * high["calls"]
+    assert high["output_tokens"] == off["output_tokens"]
+    assert high["whole_input"]["thinking_tokens"] == 6 * high["thinking_tokens"]
+    shown = " ".join(foretold("--effort", "high").out.split())
+    assert f"written, {6 * high['thinking_tokens']:,} of thinking on top" in shown
+
+
 def test_without_a_tokenizer_it_says_that_it_estimates(folder: Path) -> None:
     ended = run(folder, "scripted:auto", BATCH, "--dry-run", "--limit", "2")
     assert ended.code == 0
