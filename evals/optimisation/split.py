@@ -101,18 +101,17 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
         InputError: A file cannot be read or has no labels, or a case is in both parts.
         OptimisationError: There are too few cases.
     """
-    given, sha256, left_out = _labelled(files)
-    ordered = sorted(given, key=lambda case: (_drawn(case, seed), case.id))
+    given, sha256, left_out = _labelled(files, seed)
     if isinstance(test, CaseFiles):
-        held_out, test_sha256, test_left_out = _labelled(test)
+        held_out, test_sha256, test_left_out = _labelled(test, seed)
         sha256, left_out = f"{sha256} {test_sha256}", left_out + test_left_out
-        _demand_others(ordered, held_out, test)
-        parts: tuple[Sequence[Case], Sequence[Case]] = (
-            ordered,
-            sorted(held_out, key=lambda case: (_drawn(case, seed), case.id)),
-        )
+        _demand_others(given, held_out, test)
+        parts = (given, held_out)
     else:
-        parts = _cut(ordered, test)
+        place = len(given) - round(test * len(given))
+        while 0 < place < len(given) and fingerprint(given[place - 1]) == fingerprint(given[place]):
+            place += 1
+        parts = (given[:place], given[place:])
     for cases, name in zip(parts, ("search", "held-out"), strict=True):
         if len(cases) < FEWEST:
             raise OptimisationError(
@@ -127,8 +126,8 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
     return Split(search, unseen, sha256, left_out, weak)
 
 
-def _labelled(files: CaseFiles) -> tuple[list[Case], str, int]:
-    """The cases that can be scored, the digest of their files, and how many others there are."""
+def _labelled(files: CaseFiles, seed: int) -> tuple[list[Case], str, int]:
+    """The cases that can be scored, in drawn order; the digest of their files; how many others there are."""
     source = find_cases(files.cases, files.keys)
     summary = source.check()
     found = [case for case in source if isinstance(case, Case) and case.sentences and case.gold.labels]
@@ -139,18 +138,11 @@ def _labelled(files: CaseFiles) -> tuple[list[Case], str, int]:
             f"none of its {plural(total, 'case')} has labels of its sentences",
             "Give the key: --key FILE",
         )
-    return found, summary.sha256, total - len(found)
 
+    def drawn(case: Case) -> tuple[str, str]:
+        return hashlib.sha256(f"{seed} {fingerprint(case)}".encode()).hexdigest(), case.id
 
-def _drawn(case: Case, seed: int) -> str:
-    return hashlib.sha256(f"{seed} {fingerprint(case)}".encode()).hexdigest()
-
-
-def _cut(ordered: Sequence[Case], share: float) -> tuple[Sequence[Case], Sequence[Case]]:
-    place = len(ordered) - round(share * len(ordered))
-    while 0 < place < len(ordered) and fingerprint(ordered[place - 1]) == fingerprint(ordered[place]):
-        place += 1
-    return ordered[:place], ordered[place:]
+    return sorted(found, key=drawn), summary.sha256, total - len(found)
 
 
 def _demand_others(search: Sequence[Case], test: Sequence[Case], files: CaseFiles) -> None:
