@@ -93,13 +93,14 @@ def optimise(
     Example: evigraph optimise tamu --cases dev.xml --key dev_key.json --model openai:gpt-x --budget 2000000
     """
     from cli.session import until_signal
-    from evals.optimisation.candidates import Wanted
-    from evals.optimisation.given import Given
     from evals.optimisation.instructions import DESCRIPTION
     from evals.optimisation.report import report
+    from evals.optimisation.run import Wanted
     from evals.optimisation.run import optimise as search
+    from evals.optimisation.space import Given
     from evals.optimisation.split import CaseFiles
     from graph.recipe import load_recipe, override
+    from runs.execute.batch import Options
     from serving.protocol.model_name import assign_roles
 
     loaded = load_recipe(recipe)
@@ -115,9 +116,7 @@ def optimise(
         demos=demos,
         seed=seed,
         description=description or DESCRIPTION,
-        limits=flags.limits,
-        concurrency=flags.concurrency,
-        probe=flags.probe,
+        options=Options("run", flags.concurrency, flags.limits, probe=flags.probe),
     )
     folder = out or Path("out") / f"optimise-{Path(recipe).stem}"
     outcome, _ = until_signal(lambda stop, watcher: search(wanted, folder, stop=stop, watcher=watcher))

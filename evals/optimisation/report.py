@@ -10,12 +10,10 @@ import yaml
 
 from cases.texts import plural
 from evals.compare.differences import MetricDifference, Settings, compare_scores
-from evals.optimisation.candidates import HEADLINE
-from evals.optimisation.run import Outcome
-from evals.optimisation.search import Ended
+from evals.optimisation.run import HEADLINE, Outcome
 from evals.pages.page import FEW_CASES, render_page
-from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, interval_plot, legend_above
-from evals.pages.tables import NO_VALUE, SHARES, Cell, Column, Table, interval_object, markdown, p_text
+from evals.pages.plots import interval_plot
+from evals.pages.tables import NO_VALUE, SHARES, Cell, Column, Table, interval_object, p_text
 from storage.files import json_bytes, write_atomically
 
 NO_GAIN = "no gain shown"
@@ -45,9 +43,7 @@ class Report:
     gain: MetricDifference | None
     verdict: str
     recipe: Path | None
-    markdown: Path
     page: Path
-    json: Path
 
     @property
     def heading(self) -> str:
@@ -60,9 +56,18 @@ class Report:
             f" {plural(outcome.wanted.budget, 'token')} spent."
         )
 
+    @property
+    def instructions(self) -> dict[str, dict[str, str]]:
+        """The present instruction of each prompt and its variants, by name."""
+        space = self.outcome.space
+        return {
+            name: {"as given": space.present[name].text, **variants}
+            for name, variants in space.variants.items()
+        }
+
 
 def report(outcome: Outcome, out: Path) -> Report:
-    """Judge the best candidate, and write recipe, prompts, tables and page.
+    """Judge the best candidate, and write recipe, prompts, page and numbers.
 
     Raises:
         InputError: A file cannot be written.
@@ -71,20 +76,19 @@ def report(outcome: Outcome, out: Path) -> Report:
     if outcome.judged is not None:
         (task,) = compare_scores([outcome.judged[0]], [outcome.judged[1]], Settings())
         gain = next(one for one in task.metrics if one.name == HEADLINE)
-    made = Report(
-        outcome=outcome,
-        gain=gain,
-        verdict=_verdict(outcome, gain),
-        recipe=out / RECIPE if outcome.best is not None else None,
-        markdown=out / "report.md",
-        page=out / "report.html",
-        json=out / "report.json",
+    recipe = out / RECIPE if outcome.best is not None else None
+    made = Report(outcome, gain, _verdict(outcome, gain), recipe, out / "report.html")
+    if recipe is not None:
+        _write_recipe(made, recipe)
+    plot = ""
+    if gain is not None:
+        rows = [("as given", gain.first), ("as found", gain.second)]
+        plot = interval_plot(rows, "strict micro F1", "held-out", scale=1 / SHARES.over)
+    page = render_page(
+        "optimisation.html", report=made, notes=_notes(made), trial_table=trial_table(made), gain_plot=plot
     )
-    if outcome.best is not None:
-        _write_recipe(made, out)
-    write_atomically(made.markdown, [_as_markdown(made).encode()])
-    write_atomically(made.page, [_as_page(made).encode()])
-    write_atomically(made.json, [json_bytes(as_object(made), indent=2)])
+    write_atomically(made.page, [page.encode()])
+    write_atomically(out / "report.json", [json_bytes(as_object(made), indent=2)])
     return made
 
 
@@ -102,7 +106,7 @@ def trial_table(report: Report) -> Table:
     ]
     rows = [
         [
-            Cell(_name(one), tone="strong" if one == outcome.best else ""),
+            Cell(str(one.number or "given"), tone="strong" if one == outcome.best else ""),
             NO_VALUE if one.score is None else SHARES.number(one.score),
             str(one.cases),
             str(one.failed),
@@ -113,10 +117,6 @@ def trial_table(report: Report) -> Table:
         for one in outcome.trials
     ]
     return Table(heads, rows, caption="Strict micro F1 on the search cases, by which the best is chosen.")
-
-
-def _name(one: Ended) -> str:
-    return str(one.number) if one.number else "given"
 
 
 def as_object(report: Report) -> dict[str, Any]:
@@ -140,11 +140,12 @@ def as_object(report: Report) -> dict[str, Any]:
             for one in outcome.trials
         ],
         "instructions": {
-            name: {"given": present.text, "variants": list(variants)}
-            for name, (present, variants) in outcome.space.instructions.items()
+            name: {"given": given, "variants": variants}
+            for name, (given, *variants) in (
+                (name, texts.values()) for name, texts in report.instructions.items()
+            )
         },
-        "draws": {name: list(ids) for name, ids in outcome.space.orders.items()},
-        "candidates_possible": outcome.space.size,
+        "draws": {name: list(ids) for name, ids in outcome.space.draws.items()},
         "ended_by": outcome.ended_by,
         "tokens": {"spent": outcome.spent, "budget": outcome.wanted.budget},
         "notes": list(outcome.notes),
@@ -177,9 +178,8 @@ def _is_clear(gain: MetricDifference) -> bool:
 
 
 def _notes(report: Report) -> list[str]:
-    outcome = report.outcome
-    found = [*outcome.notes]
-    cases = len(outcome.split.test.cases)
+    found = [*report.outcome.notes]
+    cases = len(report.outcome.split.test.cases)
     if cases < FEW_CASES:
         found.append(f"{cases} held-out cases are few: only a large gain can be shown on them.")
     if report.gain is not None:
@@ -190,11 +190,11 @@ def _notes(report: Report) -> list[str]:
     return found
 
 
-def _write_recipe(report: Report, out: Path) -> None:
+def _write_recipe(report: Report, path: Path) -> None:
     """Only what differs from the defaults, with where it comes from."""
     outcome = report.outcome
     assert outcome.best is not None
-    recipe = outcome.space.result(outcome.best.choices, out / PROMPTS)
+    recipe = outcome.space.result(outcome.best.choices, path.parent / PROMPTS)
     values = {"system": recipe.system, **recipe.model_dump(mode="json", exclude_defaults=True)}
     models = ", ".join(dict.fromkeys(name.identity for name in outcome.wanted.models.values()))
     head = [
@@ -205,68 +205,4 @@ def _write_recipe(report: Report, out: Path) -> None:
     ]
     comment = "".join(f"# {' '.join(line.split())}\n" for line in head)
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
-    write_atomically(out / RECIPE, [(comment + text).encode()])
-
-
-def _as_markdown(report: Report) -> str:
-    parts = ["# Optimisation\n", f"{report.verdict}\n", f"{report.heading}\n"]
-    parts += [f"{note}\n" for note in _notes(report)]
-    parts += ["## Candidates\n", markdown(trial_table(report)), ""]
-    for name, (present, variants) in report.outcome.space.instructions.items():
-        parts.append(f"## Instructions of {name}\n")
-        for title, text in _titled(present.text, variants):
-            quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-            parts.append(f"{title}:\n\n{quoted}\n")
-    return "\n".join(parts)
-
-
-def _titled(present: str, variants: Any) -> list[tuple[str, str]]:
-    return [("as given", present), *((f"variant {n}", text) for n, text in enumerate(variants, 1))]
-
-
-def _as_page(report: Report) -> str:
-    outcome = report.outcome
-    gain_plot = ""
-    if report.gain is not None:
-        rows = [("as given", report.gain.first), ("as found", report.gain.second)]
-        gain_plot = interval_plot(rows, "strict micro F1", "held-out", scale=1 / SHARES.over)
-    return render_page(
-        "optimisation.html",
-        report=report,
-        notes=_notes(report),
-        trials=_trial_plot(outcome.trials),
-        trial_table=trial_table(report),
-        gain_plot=gain_plot,
-        instructions={
-            name: _titled(present.text, variants)
-            for name, (present, variants) in outcome.space.instructions.items()
-        },
-    )
-
-
-def _trial_plot(trials: tuple[Ended, ...]) -> str:
-    """F1 by candidate, those that were given up hollow, and the best so far."""
-    tried = [(one.number, one.score / SHARES.over, one.state) for one in trials if one.score is not None]
-    if not tried:
-        return ""
-    from matplotlib.ticker import MaxNLocator
-
-    with drawing("trials", 7.2, 3.0) as made:
-        axes = made.axes
-        done = [(number, score) for number, score, state in tried if state == "done"]
-        given_up = [(number, score) for number, score, state in tried if state == "given up"]
-        best = [max(score for other, score in done if other <= number) for number, _ in done]
-        last = tried[-1][0]
-        if done:
-            numbers = [number for number, _ in done]
-            axes.step([*numbers, last], [*best, best[-1]], where="post", color=UP, label="best so far")
-            axes.plot(numbers, [score for _, score in done], "o", color=INK, label="all search cases")
-            axes.axhline(done[0][1], color=MUTED, linewidth=1, linestyle=DASHES, label="as given")
-        if given_up:
-            axes.plot(*zip(*given_up, strict=True), "o", color=DOWN, fillstyle="none", label="given up")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("candidate")
-        axes.set_ylabel("strict micro F1")
-        axes.set_ylim(bottom=0)
-        legend_above(axes)
-    return made.svg
+    write_atomically(path, [(comment + text).encode()])

@@ -7,31 +7,90 @@ have in common is asked once, and an optimisation that was killed asks nothing a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from cases.scans import keep_scans_of_parts
+from cases.selection import Selection
+from cases.submissions.archehr import Prediction
 from cases.texts import plural
-from evals.optimisation.candidates import HEADLINE, CandidateRuns, Wanted, evidence_scores
+from evals.experiments.run import PlannedCell, run_cell
 from evals.optimisation.errors import OptimisationError
-from evals.optimisation.preparation import Preparation
+from evals.optimisation.instructions import DESCRIPTION, Instruction, most_tokens, proposals, propose
 from evals.optimisation.search import Attempt, Ended, Search
-from evals.optimisation.space import Space
-from evals.optimisation.split import Split, split_cases
+from evals.optimisation.space import REPLY, Choices, Given, Space, differences, drawn_orders, make_space
+from evals.optimisation.split import CaseFiles, Part, Split, split_cases
 from evals.pages.tables import SHARES
+from evals.scoring.gold import predictions
 from evals.scoring.measures import TaskScores
-from graph.recipe import RecipeError
-from prompts import PromptError
+from evals.scoring.score import score
+from graph.note_resources import PoolRecipe, open_pool
+from graph.recipe import Recipe, RecipeError
+from graph.resource import used_places
+from prompts import PromptError, load_prompts
+from retrieval.pools.pool import DemonstrationPool
+from runs.estimate.dry_run import dry_run
+from runs.execute.assemble import Request, connect_roles
+from runs.execute.batch import Options
 from runs.execute.servers import Servers
-from runs.execute.watcher import Watcher
+from runs.execute.watcher import Progress, Watcher
+from runs.record.folder import CALLS, RunFolder
+from runs.record.manifest import BudgetCaps
 from serving.backends import demand_allowed
+from serving.journal.journal import Journal
 from serving.policy.gate import hold_for, take_cases
-from serving.policy.policy import keep_beside
+from serving.policy.policy import HeldPolicy, keep_beside
+from serving.protocol.ask import Ask
+from serving.protocol.budget import Budget, BudgetSpent, Spend
 from serving.protocol.errors import ModelError
+from serving.protocol.model_name import ModelName, Role
+from serving.requests.client import ModelClient
+from storage.files import json_bytes, write_atomically
+
+HEADLINE = "strict_micro_f1"
+PLAN = "optimise.json"
+_REHEARSED = 12
+"""Cases of a dry run."""
 
 EndedBy = Literal["trials", "space", "budget", "stop"]
 """What ended the search: as many trials as were asked for, no candidate left, the budget, or a signal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asked for.
+
+    Attributes:
+        test: Share of the cases that the search never sees, or files of them.
+        demos: Folder or URL of the pool; None is the packaged samples.
+        budget: Tokens read and written, by proposals, search and judgement together.
+        trials: Candidates, the given recipe not counted.
+        variants: Instructions to ask for, of each prompt.
+        options: Of every run.
+        description: Of the task, for the model that proposes.
+        policies: Data policies of the files; the search's own parts of them lie elsewhere.
+    """
+
+    given: Given
+    files: CaseFiles
+    models: Mapping[Role, ModelName]
+    budget: int
+    options: Options
+    trials: int = 20
+    variants: int = 4
+    test: float | CaseFiles = 0.5
+    demos: Path | None = None
+    seed: int = 42
+    description: str = DESCRIPTION
+    policies: tuple[HeldPolicy, ...] = ()
+
+    @property
+    def given_files(self) -> list[CaseFiles]:
+        """The files of both parts."""
+        return [files for files in (self.files, self.test) if isinstance(files, CaseFiles)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +134,8 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
         InputError, RecipeError, PromptError, ModelError, PolicyError, RunError: As for any run.
     """
     _ = wanted.given.evidence
-    wanted = replace(wanted, policies=hold_for(_files(wanted)))
+    sent = [path for files in wanted.given_files for path in (*files.cases, *files.keys)]
+    wanted = replace(wanted, policies=hold_for([*sent, *filter(None, (wanted.demos,))]))
     for files in wanted.given_files:
         take_cases(files.cases, files.keys)
     for name in wanted.models.values():
@@ -84,19 +144,20 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
     split = split_cases(wanted.files, wanted.test, wanted.seed, out / "cases")
     keep_beside(out / "cases", wanted.policies)
     with Servers(watcher.notify, stop) as servers:
-        work = _Work(wanted, out, split, servers, stop, watcher)
-        return await work.run()
+        return await Optimisation(wanted, out, split, servers, stop, watcher).run()
 
 
-def _files(wanted: Wanted) -> Iterator[Path | str]:
-    """All whose texts are sent."""
-    for files in wanted.given_files:
-        yield from (*files.cases, *files.keys)
-    if wanted.demos is not None:
-        yield wanted.demos
+class _Silent:
+    """Watches dry runs, which say nothing that the run itself does not."""
+
+    def notify(self, text: str) -> None:
+        pass
+
+    def update(self, progress: Progress) -> None:
+        pass
 
 
-class _Work:
+class Optimisation:
     """One session of an optimisation."""
 
     def __init__(
@@ -108,6 +169,7 @@ class _Work:
         stop: asyncio.Event,
         watcher: Watcher,
     ) -> None:
+        """Nothing runs yet."""
         self._wanted = wanted
         self._out = out
         self._split = split
@@ -115,30 +177,163 @@ class _Work:
         self._stop = stop
         self._watcher = watcher
         self._notes: list[str] = []
-        self._runs = CandidateRuns(wanted, out, split.search, servers, stop, watcher)
+        self._estimates: dict[str, float] = {}
 
     async def run(self) -> Outcome:
         """Proposals, search, judgement."""
-        wanted, split = self._wanted, self._split
-        prepared = Preparation(wanted, split, self._out, self._runs, self._servers, self._stop, self._watcher)
-        space = await prepared.space()
-        self._notes += prepared.notes
-        search = Search(self._out, space.dimensions, len(split.search.cases), wanted.seed)
+        space = await self._space()
+        search = Search(self._out, space.dimensions, len(self._split.search.cases), self._wanted.seed)
         ended_by: EndedBy = "stop" if self._stop.is_set() else await self._search(space, search)
         judged = None
         if ended_by != "stop" and search.best is not None and search.best.number > 0:
             judged = await self._judge(space, search.best)
         return Outcome(
-            wanted=wanted,
+            wanted=self._wanted,
             space=space,
-            split=split,
+            split=self._split,
             trials=tuple(search.ended),
             best=search.best,
             ended_by="stop" if self._stop.is_set() and judged is None else ended_by,
             judged=judged,
-            spent=self._runs.spent(),
-            notes=(*self._notes, *self._runs.notes),
+            spent=self._spent(),
+            notes=tuple(self._notes),
         )
+
+    async def _space(self) -> Space:
+        """Check, write what is begun, ask for proposals.
+
+        Raises:
+            OptimisationError: The folder is of another optimisation, or the budget is too small.
+            InputError, PromptError, ModelError: As for any run.
+        """
+        wanted, split, folder = self._wanted, self._split, self._out / "variants"
+        recipe = wanted.given.loaded
+        pool = None
+        if isinstance(recipe, PoolRecipe):
+            pool = await open_pool(wanted.demos, recipe.embedding, self._watcher.notify)
+        held_out = self._shown_test_cases(pool)
+        self._keep_plan(pool)
+        split.write()
+        keep_scans_of_parts(
+            [path for files in wanted.given_files for path in files.all],
+            [part.path for part in (split.search, split.test)],
+        )
+        if split.left_out:
+            self._notes.append(f"Left out: {plural(split.left_out, 'case')} without labels or sentences.")
+        if split.weak:
+            self._notes.append(
+                f"Of a weak kind, made by a model: labels of {plural(split.weak, 'case')}: a gain on"
+                " them is no gain on gold."
+            )
+        bare = make_space(wanted.given, {}, {}, held_out, folder)
+        await self._demand_budget(bare.candidate(bare.own))
+        variants = await self._variants() if wanted.variants else {}
+        orders = {}
+        if pool is not None:
+            orders = drawn_orders(pool, {*recipe.held_out, *held_out}, max(1, wanted.variants), wanted.seed)
+        most = min((len(ids) for ids in orders.values()), default=0)
+        return make_space(wanted.given, variants, orders if wanted.variants else {}, held_out, folder, most)
+
+    def _shown_test_cases(self, pool: DemonstrationPool | None) -> tuple[str, ...]:
+        """Ids in the pool of cases that judge the result: their labels must not reach a prompt."""
+        if pool is None:
+            return ()
+        ids = {one.case_id for one in pool.neighbours()}
+        found = ids & {id_ for case in self._split.test.cases for id_ in pool.twins(case)}
+        found -= {*self._wanted.given.loaded.held_out}
+        if found:
+            self._notes.append(
+                f"{len(found)} held-out cases are in the pool; no prompt showed them, and the result keeps"
+                " them in held_out."
+            )
+        return tuple(sorted(found))
+
+    def _keep_plan(self, pool: DemonstrationPool | None) -> None:
+        """Write what the optimisation is of, or refuse one that is not what was begun here.
+
+        Raises:
+            OptimisationError: Names what has changed.
+        """
+        wanted, path = self._wanted, self._out / PLAN
+        recipe = wanted.given.loaded
+        current = {
+            "recipe": recipe.model_dump(mode="json"),
+            "prompts": load_prompts(recipe.prompts, wanted.given.system.contracts).hashes,
+            "models": {role: name.identity for role, name in wanted.models.items()},
+            "cases": self._split.sha256,
+            "test": "file" if isinstance(wanted.test, CaseFiles) else wanted.test,
+            "demonstrations": None if pool is None else pool.sha256,
+            "seed": wanted.seed,
+            "instructions": wanted.variants,
+            "description": wanted.description,
+        }
+        if not path.is_file():
+            write_atomically(path, [json_bytes(current, indent=2)])
+            return
+        try:
+            recorded = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise OptimisationError(f"{path}: cannot be read: {error}; give another --out") from None
+        changed = [name for name in current if recorded.get(name) != current[name]]
+        if changed:
+            raise OptimisationError(
+                f"{path.parent}: changed since this optimisation began: {', '.join(changed)}. Undo the"
+                " change, or give another --out"
+            )
+
+    async def _demand_budget(self, given: Recipe) -> None:
+        """Refuse a budget that could not carry a single comparison, before anything is asked."""
+        asks = [ask for one in self._wanted.given.instructions() for ask in self._asks(one)]
+        proposing = most_tokens(asks)
+        cases = len(self._split.search.cases) + len(self._split.test.cases)
+        comparing = round(2 * await self._estimate(given) * cases)
+        if proposing + comparing > self._wanted.budget:
+            raise OptimisationError(
+                f"--budget {self._wanted.budget:,} is too small: {len(asks)} proposals take up to"
+                f" {plural(proposing, 'token')}, and the given recipe and one candidate on"
+                f" {plural(cases, 'case')} about {comparing:,}; give at least {proposing + comparing:,}"
+            )
+
+    def _asks(self, present: Instruction) -> list[Ask[str]]:
+        wanted = self._wanted
+        return proposals(present, wanted.variants, self._split.search.cases, wanted.description, wanted.seed)
+
+    async def _variants(self) -> dict[str, list[str]]:
+        """Further instructions by prompt, from the journal where they have been proposed before."""
+        wanted, recipe = self._wanted, self._wanted.given.loaded
+        found: dict[str, list[str]] = {}
+        addresses = await self._servers.addresses(wanted.models.values())
+        backends = {
+            role: one.at_effort(recipe.effort_of(role))
+            for role, one in connect_roles(wanted.models, addresses).items()
+        }
+        journal = Journal(self._out / CALLS)
+        budget = Budget(max_tokens=wanted.budget, spent=Spend(_tokens(journal)))
+        client = ModelClient(backends, journal, wanted.options.limits, budget=budget)
+        try:
+            for one in wanted.given.instructions():
+                name = one.prompt.name
+                self._watcher.notify(f"asking for {wanted.variants} instructions of {name}")
+                work = asyncio.create_task(propose(client, self._asks(one), one.text))
+                stopped = asyncio.create_task(self._stop.wait())
+                await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                stopped.cancel()
+                if not work.done():
+                    work.cancel()
+                    await asyncio.gather(work, stopped, return_exceptions=True)
+                    break
+                found[name] = work.result()
+                if len(found[name]) < wanted.variants:
+                    self._notes.append(
+                        f"{len(found[name])} of {wanted.variants} proposed instructions of {name} are usable"
+                        " and unlike one another."
+                    )
+        except BudgetSpent as error:
+            raise OptimisationError(f"the proposals did not fit into the budget: {error}") from error
+        finally:
+            await client.aclose()
+            journal.close()
+        return found
 
     async def _search(self, space: Space, search: Search) -> EndedBy:
         """Try candidates until one of the ends."""
@@ -150,8 +345,8 @@ class _Work:
                 ended_by = await self._try(space, search, attempt)
             except (RecipeError, PromptError, ModelError) as error:
                 # A model may lack what another form of reply needs; an error of the given form is of all.
-                other_form = space.has_other_form(attempt.choices)
-                if attempt.number == 0 or (isinstance(error, ModelError) and not other_form):
+                own_form = attempt.choices[REPLY] == space.own[REPLY]
+                if attempt.number == 0 or (isinstance(error, ModelError) and own_form):
                     raise
                 self._watcher.notify(f"candidate {attempt.number} is refused: {error}")
                 attempt.end(refused=str(error))
@@ -163,34 +358,32 @@ class _Work:
     async def _try(self, space: Space, search: Search, attempt: Attempt) -> EndedBy | None:
         """Run one candidate; what ended the search, if anything did."""
         number, split = attempt.number, self._split
+        name = f"candidate {number}" if number else "the given recipe"
         # What was spent when it began: a candidate that was interrupted is not judged by its own calls.
         begun = search.noted(f"spent before {number}")
-        before = self._runs.spent() if begun is None else begun
+        before = self._spent() if begun is None else begun
         candidate = space.candidate(attempt.choices)
-        each = await self._runs.estimate(candidate)
-        of_best = await self._runs.estimate(space.candidate((search.best or attempt).choices))
-        of_given = await self._runs.estimate(space.candidate(space.own))
+        each, of_best, of_given = [
+            await self._estimate(space.candidate(choices))
+            for choices in (attempt.choices, (search.best or attempt).choices, space.own)
+        ]
         kept = round((of_given + max(each, of_best)) * len(split.test.cases))
         needed = round(each * len(split.search.cases))
         if number and before + needed + kept > self._wanted.budget:
             self._notes.append(
                 f"The next candidate would take about {plural(needed, 'token')} and the held-out cases"
-                f" {kept:,}, and"
-                f" {max(0, self._wanted.budget - before):,} are left: the budget ended the search."
+                f" {kept:,}, and {max(0, self._wanted.budget - before):,} are left: the budget ended the"
+                " search."
             )
             return "budget"
         search.note(f"spent before {number}", before)
         self._watcher.notify(
-            f"candidate {number} of {self._wanted.trials}: {space.in_words(attempt.choices)}"
-            if number
-            else "the given recipe"
+            f"{name} of {self._wanted.trials}: {space.in_words(attempt.choices)}" if number else name
         )
         for cases in search.rungs:
             folder = self._out / "trials" / f"{number:03}" / f"{cases}-cases"
             # What is kept for the end is no part of what candidates may take.
-            run = await self._runs.run(
-                candidate, split.search, folder, self._wanted.budget - kept, limit=cases
-            )
+            run = await self._run_on(candidate, split.search, folder, self._wanted.budget - kept, cases)
             if run is None:
                 return "stop" if self._stop.is_set() else "budget"
             scored, failed = evidence_scores(run, split.search, cases)
@@ -201,38 +394,105 @@ class _Work:
                 )
             if attempt.is_behind(cases, scored.values[HEADLINE]):
                 break
-        ended = attempt.end(failed=failed, tokens=self._runs.spent() - before)
-        name = f"candidate {number}" if number else "the given recipe"
-        self._watcher.notify(f"{name}: {_so_far(ended, search.best)}")
+        ended = attempt.end(failed=failed, tokens=self._spent() - before)
+        shown = [f"F1 {SHARES.number(ended.score or 0)} on {plural(ended.cases, 'case')}"]
+        shown += ["given up"] if ended.state == "given up" else []
+        if search.best is not None and search.best != ended:
+            shown.append(f"best so far {SHARES.number(search.best.score or 0)}")
+        self._watcher.notify(f"{name}: {', '.join(shown)}")
         return None
 
     async def _judge(self, space: Space, best: Ended) -> tuple[TaskScores, TaskScores] | None:
         """The given recipe and the best one on the cases that the search never saw."""
+        given = await self._judged(space, "given", space.own)
+        found = given and await self._judged(space, f"candidate-{best.number:03}", best.choices)
+        if given is None or found is None:
+            self._notes.append(
+                "The held-out cases are not finished; the same command, with a larger --budget if that"
+                " is why, goes on."
+            )
+            return None
+        return given, found
+
+    async def _judged(self, space: Space, name: str, choices: Choices) -> TaskScores | None:
         test = self._split.test
-        scored = []
-        for name, choices in (("given", space.own), (f"candidate-{best.number:03}", best.choices)):
-            self._watcher.notify(f"held-out cases: {name}")
-            folder = self._out / "test" / name
-            run = await self._runs.run(space.candidate(choices), test, folder, self._wanted.budget)
-            if run is None:
-                self._notes.append(
-                    "The held-out cases are not finished; the same command, with a larger --budget if that"
-                    " is why, goes on."
-                )
-                return None
-            scores, failed = evidence_scores(run, test, len(test.cases))
-            if failed:
-                self._notes.append(
-                    f"{failed} held-out cases failed with {name}, and count as without labels."
-                )
-            scored.append(scores)
-        return scored[0], scored[1]
+        self._watcher.notify(f"held-out cases: {name}")
+        candidate = space.candidate(choices)
+        run = await self._run_on(candidate, test, self._out / "test" / name, self._wanted.budget)
+        if run is None:
+            return None
+        scores, failed = evidence_scores(run, test, len(test.cases))
+        if failed:
+            self._notes.append(f"{failed} held-out cases failed with {name}, and count as without labels.")
+        return scores
+
+    async def _run_on(
+        self, candidate: Recipe, part: Part, folder: Path, budget: int, limit: int | None = None
+    ) -> RunFolder | None:
+        """A run of a candidate; None where the budget or a signal ended it early."""
+        cell = PlannedCell(folder.name, folder, self._request(candidate, part, limit), "")
+        options = replace(self._wanted.options, budget=BudgetCaps(max_tokens=max(1, budget)))
+        journal = self._out / CALLS
+        Journal(journal).close()
+        if self._stop.is_set():
+            return None
+        run = await run_cell(cell, options, journal, self._servers, self._stop, self._watcher)
+        if run.manifest.status == "finished":
+            return run
+        if (reason := run.manifest.sessions[-1].stopped_by) is not None:
+            self._notes.append(f"Stopped: {reason}.")
+        return None
+
+    def _request(self, candidate: Recipe, part: Part, limit: int | None) -> Request:
+        wanted = self._wanted
+        shows_pool = "demos" in used_places(wanted.given.system.resources, candidate)
+        return Request(
+            recipe=candidate,
+            recipe_origin=wanted.given.origin,
+            inputs=(part.path,),
+            keys=(),
+            models=wanted.models,
+            overrides=differences(wanted.given.loaded, candidate),
+            places={"demos": wanted.demos} if wanted.demos is not None and shows_pool else {},
+            selection=Selection(limit=limit),
+            policies=wanted.policies,
+        )
+
+    async def _estimate(self, candidate: Recipe) -> float:
+        """Tokens of a case, by a dry run of the first search cases."""
+        key = candidate.sha256
+        if key not in self._estimates:
+            request = self._request(candidate, self._split.search, _REHEARSED)
+            options = Options("run", limits=self._wanted.options.limits)
+            found = await dry_run(
+                request, options, stop=asyncio.Event(), watcher=_Silent(), servers=self._servers
+            )
+            self._estimates[key] = found.tokens / max(1, found.ended)
+        return self._estimates[key]
+
+    def _spent(self) -> int:
+        """Tokens of all calls so far."""
+        if not (self._out / CALLS).is_file():
+            return 0
+        journal = Journal(self._out / CALLS, read_only=True)
+        try:
+            return _tokens(journal)
+        finally:
+            journal.close()
 
 
-def _so_far(ended: Ended, best: Ended | None) -> str:
-    shown = [f"F1 {SHARES.number(ended.score or 0)} on {plural(ended.cases, 'case')}"]
-    if ended.state == "given up":
-        shown.append("given up")
-    if best is not None and best != ended:
-        shown.append(f"best so far {SHARES.number(best.score or 0)}")
-    return ", ".join(shown)
+def _tokens(journal: Journal) -> int:
+    return sum(read + written for read, written, _ in journal.tokens().values())
+
+
+def evidence_scores(run: RunFolder, part: Part, cases: int) -> tuple[TaskScores, int]:
+    """Scores of the first cases of a part, and how many of them failed.
+
+    A case that failed counts as one without an essential sentence: a candidate must not gain by failing
+    where it is hard.
+    """
+    made = {one.case_id: one for one in predictions(run) if one.evidence is not None}
+    wanted = part.cases[:cases]
+    failed = sum(case.id not in made for case in wanted)
+    every = [made.get(case.id, Prediction(case.id, evidence=())) for case in wanted]
+    return score("2026-2", every, part.gold, refuse_unknown=False), failed

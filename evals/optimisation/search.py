@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evals.optimisation.errors import OptimisationError
-from evals.optimisation.given import Value
-from evals.optimisation.space import Choices, Dimension
+from evals.optimisation.space import Choices, Dimension, Value
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -102,23 +101,21 @@ class Attempt:
         """Write the trial."""
         from optuna.trial import TrialState
 
-        complete = self._search.rungs[-1] in self._scores
-        state: State = "refused" if refused else "done" if complete else "given up"
-        ended = Ended(self.number, self.choices, state, self._scores, failed, tokens, refused)
-        facts = {"state": state, "failed": failed, "tokens": tokens, "reason": refused}
+        score = self._scores.get(self._search.rungs[-1])
+        state, of_optuna = ("given up", TrialState.PRUNED)
+        if refused:
+            state, of_optuna = "refused", TrialState.FAIL
+        elif score is not None:
+            state, of_optuna = "done", TrialState.COMPLETE
+        facts = {
+            **{"state": state, "failed": failed, "tokens": tokens, "reason": refused},
+            "scores": [[cases, value] for cases, value in self._scores.items()],
+        }
         for name, fact in facts.items():
             self._trial.set_user_attr(name, fact)
-        self._trial.set_user_attr("scores", [[cases, score] for cases, score in self._scores.items()])
-        optuna_state = {
-            "refused": TrialState.FAIL,
-            "given up": TrialState.PRUNED,
-            "done": TrialState.COMPLETE,
-        }[state]
-        self._study.tell(
-            self._trial, self._scores[self._search.rungs[-1]] if complete else None, state=optuna_state
-        )
+        self._study.tell(self._trial, score, state=of_optuna)
         self._search.keep(self._study.trials[-1])
-        return ended
+        return self._search.ended[-1]
 
 
 class Search:

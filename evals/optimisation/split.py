@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from cases.formats.plain_jsonl import write_jsonl
 from cases.load import find_cases
 from cases.records import Case
-from cases.texts import hash_order, plural
+from cases.texts import plural
 from evals.optimisation.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
 from retrieval.pools.compared import fingerprint
@@ -100,15 +101,17 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
         InputError: A file cannot be read or has no labels, or a case is in both parts.
         OptimisationError: There are too few cases.
     """
-    given, sha256, left_out = _labelled(files)
-    ordered = _drawn(given, seed)
+    given, sha256, left_out = _labelled(files, seed)
     if isinstance(test, CaseFiles):
-        held_out, test_sha256, test_left_out = _labelled(test)
+        held_out, test_sha256, test_left_out = _labelled(test, seed)
         sha256, left_out = f"{sha256} {test_sha256}", left_out + test_left_out
-        _demand_others(ordered, held_out, test)
-        parts: tuple[Sequence[Case], Sequence[Case]] = (ordered, _drawn(held_out, seed))
+        _demand_others(given, held_out, test)
+        parts = (given, held_out)
     else:
-        parts = _cut(ordered, test)
+        place = len(given) - round(test * len(given))
+        while 0 < place < len(given) and fingerprint(given[place - 1]) == fingerprint(given[place]):
+            place += 1
+        parts = (given[:place], given[place:])
     for cases, name in zip(parts, ("search", "held-out"), strict=True):
         if len(cases) < FEWEST:
             raise OptimisationError(
@@ -123,8 +126,8 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
     return Split(search, unseen, sha256, left_out, weak)
 
 
-def _labelled(files: CaseFiles) -> tuple[list[Case], str, int]:
-    """The cases that can be scored, the digest of their files, and how many others there are."""
+def _labelled(files: CaseFiles, seed: int) -> tuple[list[Case], str, int]:
+    """The cases that can be scored, in drawn order; the digest of their files; how many others there are."""
     source = find_cases(files.cases, files.keys)
     summary = source.check()
     found = [case for case in source if isinstance(case, Case) and case.sentences and case.gold.labels]
@@ -135,20 +138,11 @@ def _labelled(files: CaseFiles) -> tuple[list[Case], str, int]:
             f"none of its {plural(total, 'case')} has labels of its sentences",
             "Give the key: --key FILE",
         )
-    return found, summary.sha256, total - len(found)
 
+    def drawn(case: Case) -> tuple[str, str]:
+        return hashlib.sha256(f"{seed} {fingerprint(case)}".encode()).hexdigest(), case.id
 
-def _drawn(cases: Sequence[Case], seed: int) -> list[Case]:
-    """In the order of the draw; equal texts by id."""
-    by_id = sorted(cases, key=lambda case: case.id)
-    return hash_order(by_id, lambda case: f"{seed} {fingerprint(case)}")
-
-
-def _cut(ordered: Sequence[Case], share: float) -> tuple[Sequence[Case], Sequence[Case]]:
-    place = len(ordered) - round(share * len(ordered))
-    while 0 < place < len(ordered) and fingerprint(ordered[place - 1]) == fingerprint(ordered[place]):
-        place += 1
-    return ordered[:place], ordered[place:]
+    return sorted(found, key=drawn), summary.sha256, total - len(found)
 
 
 def _demand_others(search: Sequence[Case], test: Sequence[Case], files: CaseFiles) -> None:

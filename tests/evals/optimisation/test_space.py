@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 
 from evals.optimisation.errors import OptimisationError
-from evals.optimisation.given import Given
-from evals.optimisation.space import Choices, Space, drawn_orders, make_space
+from evals.optimisation.space import Choices, Given, Space, differences, drawn_orders, make_space
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from nodes.core.records import ReplyFormName
 from retrieval.pools.pool import DemonstrationPool
@@ -20,6 +19,18 @@ def space(folder: Path, not_shown: tuple[str, ...] = (), **values: object) -> Sp
     given = Given("mine.yaml", make_recipe({"system": "tamu", **values}, "mine.yaml"))
     variants = {one.prompt.name: [f"Look twice, {one.prompt.name}."] for one in given.instructions()}
     return make_space(given, variants, ORDERS, not_shown, folder, 3)
+
+
+def every(made: Space) -> list[Choices]:
+    """All candidates."""
+    found: list[Choices] = [{}]
+    for one in made.dimensions:
+        found = [
+            {**chosen, one.name: option} if one.applies(chosen) else chosen
+            for chosen in found
+            for option in (one.options if one.applies(chosen) else one.options[:1])
+        ]
+    return found
 
 
 def options(made: Space, name: str) -> tuple[object, ...]:
@@ -35,13 +46,37 @@ def test_values_that_the_prompts_cannot_ask_for_are_left_out(tmp_path: Path) -> 
     assert "ids" not in options(space(tmp_path, prompts=ONE_MESSAGE), "reply")
 
 
+@pytest.mark.parametrize(
+    ("evidence", "wanted"),
+    [
+        ({"minimum_votes": 2}, ("labels", "ids")),
+        ({"minimum_votes": 1}, ("labels", "ids", "pointwise")),
+        ({"reply": "pointwise", "model_cutoff": {"rule": "top_k", "k": 3}}, ("pointwise",)),
+        ({"reply": "pointwise"}, ("pointwise", "labels", "ids")),
+        ({"reply": "auto"}, ("auto", "labels", "ids", "pointwise")),
+        ({"voters": "both", "ranker_votes": 2, "threshold": 2}, ("labels", "ids", "pointwise")),
+    ],
+)
+def test_every_form_that_is_offered_makes_a_recipe(
+    tmp_path: Path, evidence: dict[str, object], wanted: tuple[str, ...]
+) -> None:
+    made = space(tmp_path, evidence=evidence)
+    assert options(made, "reply") == wanted
+    for choices in every(made)[::7]:
+        made.candidate(choices)
+    if "pointwise" in wanted[1:]:
+        asked_once = made.candidate({"reply": "pointwise"}).model_dump()["evidence"]
+        weight = 2 if evidence.get("voters") == "both" else 0
+        assert asked_once["threshold"] == (1 + weight) // 2 + 1
+
+
 def test_the_given_recipe_is_a_candidate_that_changes_nothing_but_where_it_ends(tmp_path: Path) -> None:
     made = space(tmp_path, alignment={"answer": "generated"}, review={"disagreement": 0.2})
     own = made.candidate(made.own)
     before = made.given.loaded.model_dump(mode="json")
-    changed = differing_fields(before, own.recipe.model_dump(mode="json"))
+    changed = differing_fields(before, own.model_dump(mode="json"))
     assert changed == ["alignment.answer", "review.disagreement", "stop_after"]
-    assert override(made.given.loaded, own.overrides, "mine.yaml") == own.recipe
+    assert override(made.given.loaded, differences(made.given.loaded, own), "mine.yaml") == own
     assert made.result(made.own, tmp_path) == made.given.loaded
 
 
@@ -74,7 +109,7 @@ def test_choices_become_values_of_the_recipe(tmp_path: Path) -> None:
 
 def test_what_changes_nothing_is_not_chosen(tmp_path: Path) -> None:
     made = space(tmp_path)
-    whole = [choices for choices in made._all(0, {}) if choices["reply"] != "pointwise"]
+    whole = [choices for choices in every(made) if choices["reply"] != "pointwise"]
     for choices in whole:
         assert ("chosen" in choices) == (0 < int(choices["demonstrations"]) <= 3)
         assert ("order" in choices) == (int(choices["demonstrations"]) > 1)
@@ -87,14 +122,14 @@ def test_what_changes_nothing_is_not_chosen(tmp_path: Path) -> None:
 
 def test_what_a_form_leaves_no_choice_of_is_not_chosen(tmp_path: Path) -> None:
     made = space(tmp_path)
-    asked_once = [choices for choices in made._all(0, {}) if choices["reply"] == "pointwise"]
+    asked_once = [choices for choices in every(made) if choices["reply"] == "pointwise"]
     assert [sorted(choices) for choices in asked_once] == [["instruction of label_sentence", "reply"]] * 2
-    evidence = made.candidate(asked_once[0]).recipe.model_dump()["evidence"]
+    evidence = made.candidate(asked_once[0]).model_dump()["evidence"]
     assert (evidence["votes"], evidence["demonstrations"], evidence["reflection"]) == (1, 0, False)
     own = space(tmp_path, evidence={"reply": "pointwise"})
     assert sorted(own.own) == ["instruction of label_sentence", "reply"]
     whole: Choices = {"reply": "ids", "reflection": True, "demonstrations": 1, "chosen": "draw 1"}
-    evidence = own.candidate(whole).recipe.model_dump()["evidence"]
+    evidence = own.candidate(whole).model_dump()["evidence"]
     assert (evidence["demonstrations_from"], evidence["reflection"]) == (("a",), True)
 
 

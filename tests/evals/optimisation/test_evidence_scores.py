@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from evals.optimisation.candidates import HEADLINE, evidence_scores
+from evals.optimisation.run import HEADLINE, evidence_scores
 from evals.optimisation.split import CaseFiles, Part, split_cases
 from runs.record.folder import RunFolder
 from tests.evals.optimisation.answering import write_inputs
