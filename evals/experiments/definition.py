@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
-from serving.policy.policy.fetched import InputPath
+from serving.policy.fetched import InputPath
 
 from cases.definitions import DefinitionKind, Section
 from evals.experiments.errors import ExperimentError
