@@ -115,6 +115,12 @@ async def prose(backend: Backend, max_tokens: int) -> Answer:
     return answer
 
 
+async def test_the_template_tells_of_thinking_before_the_first_request(backend: Backend) -> None:
+    assert backend.describe is not None
+    await backend.describe()
+    assert backend.abilities.thinks
+
+
 async def test_the_probe_sees_the_thinking(backend: Backend) -> None:
     _, findings = await probe(backend, takes_seed=False)
     assert findings.thinks and findings.thinking_tokens
