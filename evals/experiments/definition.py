@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
-from serving.policy.fetched import InputPath
 
 from cases.definitions import DefinitionKind, Section
 from evals.experiments.errors import ExperimentError
 from graph.recipe import FLAGSHIP
+from serving.policy.fetched import InputPath
 
 RankerTable = Literal["1", "2", "abridge-2", "abridge-3", "abridge-5", "abridge-9"]
 """TAMU 2026: 1 objectives, 2 cut-offs. Abridge 2025: 2 fusion types, 3 domains, 5 noise, 9 LSTM."""

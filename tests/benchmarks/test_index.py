@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import SUITE
 from benchmarks.index import Copies, draw, run
 from evals.bench.benchmark import run as run_benchmark
 from retrieval.embeddings import normalise
@@ -16,7 +17,7 @@ def real() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 def test_both_sides_encode_the_same_texts() -> None:
-    result = run_benchmark("index", {}, tiny=True, report=lambda text: None)
+    result = run_benchmark("index", {}, tiny=True, report=lambda text: None, suite=SUITE)
     assert result.value > 0
     assert result.details["documents"] == 48
 

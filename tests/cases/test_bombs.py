@@ -147,6 +147,6 @@ def test_files_that_are_read_whole_have_a_limit(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(InputError, match="longer than 16 MB"):
         open_submission(path)
     for module, read in (("json_questions", read_json), ("archehr_key", read_archehr_key)):
-        monkeypatch.setattr(f"cases.{module}._MAX_BYTES", MB)
+        monkeypatch.setattr(f"cases.formats.{module}._MAX_BYTES", MB)
         with pytest.raises(InputError, match="longer than 1 MB"):
             read(path)

@@ -47,7 +47,6 @@ SMOKE = {
     "cases pubmedqa": Given(("pqal.json", "--out", "yesno.json"), "1 question"),
     "cases scifact": Given(("scifact", "--out", "claims.jsonl"), "1 case"),
     "check": Given(("run",), "calls"),
-    "index plan": Given(("nowhere", "--documents", "1000"), "nowhere", refused=True),
     "merge": Given(("shards/0", "shards/1", "--out", "merged"), "merged"),
     "models check": Given(("vllm:test-model@URL",), "test-model"),
     "models pull": Given(("none",), "unknown embedded model 'none'", refused=True),
@@ -56,10 +55,6 @@ SMOKE = {
         "--budget",
         refused=True,
     ),
-    "plan kubernetes": Given(
-        ("--shards", "2", "--out", "pods", "--image", "a", "--claim", "b", "--", *RUN[1:]), "pods"
-    ),
-    "plan slurm": Given(("--shards", "2", "--out", "jobs", "--", *RUN[1:]), "jobs"),
     "prompts copy": Given(("label_evidence", "--to", "prompts"), "prompts"),
     "prompts list": Given((), "label_evidence"),
     "prompts show": Given(("label_evidence",), "essential"),
@@ -74,7 +69,6 @@ SMOKE = {
     "runs tag": Given(("run", "first"), "first"),
     "scan": Given(("cases.jsonl",), "2 cases"),
     "status": Given(("run",), "finished"),
-    "study": Given(("nothing", "--data", "cases.jsonl", "--out", "studied"), "nothing", refused=True),
     "train": Given(("logistic", "--data", "examples.jsonl", "--out", "ranker"), "fitted on"),
     "users add": Given(("ana", "--role", "view", "--users", "people/users.json"), "ana"),
     "users list": Given(("--users", "some/users.json"), "ben"),
@@ -87,7 +81,7 @@ def recorded() -> set[str]:
     typed = re.compile(r"\$ evigraph (.*)")
     found = {
         words[1]
-        for path in GOLDENS.glob("*/*.txt")
+        for path in GOLDENS.rglob("*.txt")
         if (words := typed.match(path.read_text("utf-8").partition("\n")[0]))
     }
     return {one for one in leaves() if any(f"{line} ".startswith(f"{one} ") for line in found)}

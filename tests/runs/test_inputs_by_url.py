@@ -329,19 +329,3 @@ def test_an_experiment_may_name_urls(tmp_path: Path, bucket: Path) -> None:
     )
     said("experiment", tmp_path / "grid.yaml", "--out", tmp_path / "grid", "--limit", "2")
     assert record(tmp_path / "grid" / "cells" / "one")["inputs"]["paths"] == [cases]
-
-
-def test_a_plan_keeps_the_url(tmp_path: Path, bucket: Path) -> None:
-    write_recipe(tmp_path)
-    cases, none = f"{url(bucket)}/pool.xml", f"{url(bucket)}/none.xml"
-    given = ("--model", "scripted:auto", "--recipe", tmp_path / "lexical.yaml")
-    pods = ("kubernetes", "--image", "evigraph", "--claim", "runs")
-    for kind in (("slurm",), pods):
-        out = tmp_path / kind[0]
-        said("plan", *kind, "--shards", "2", "--out", out, "--", "tamu", cases, *given)
-        (file,) = [one for one in out.iterdir() if one.is_file() and f"tamu {cases} " in one.read_text()]
-        assert PREFIX not in file.read_text()
-    end = ("--shards", "2", "--out", tmp_path / "none", "--", "tamu", none, *given)
-    assert said("plan", "slurm", *end).startswith(f"{none}: there is no such object")
-    ended = CliRunner().invoke(app, ["plan", *pods, *map(str, end)])
-    assert ended.exit_code == 0 and f"the cases were not checked: {none}: there is no" in ended.stderr

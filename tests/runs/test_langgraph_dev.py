@@ -63,7 +63,7 @@ def _answers(url: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("place", ["runs.studio:tamu", f"{ROOT}/runs/studio.py:tamu"])
+@pytest.mark.parametrize("place", ["runs.execute.studio:tamu", f"{ROOT}/runs/execute/studio.py:tamu"])
 def test_a_case_runs_in_studio_beside_packages_of_our_names(tmp_path: Path, place: str) -> None:
     ours = [one.name for one in ROOT.iterdir() if one.name != "tests" and (one / "__init__.py").is_file()]
     assert {"cases", "runs", "prompts", "graph", "cli"} <= set(ours)

@@ -256,7 +256,7 @@ def test_a_failed_reflection_is_one_line_with_the_class_of_its_error(
 ) -> None:
     (tmp_path / "script.py").write_text(
         "from serving.backends.scripted import made_up_reply\n"
-        "from serving.errors import CallError\n"
+        "from serving.protocol.errors import CallError\n"
         "def reply(call):\n"
         "    if call.role == 'reflect' and call.sample > 0:\n"
         "        raise CallError('timeout', 'late')\n"

@@ -35,7 +35,6 @@ def steps(run: RunFolder) -> list[dict[str, Any]]:
         ("label_evidence", "rescued_votes"),
         ("align_answer", "rescued"),
         ("reflect_on_labels", "because"),
-        ("reflect_on_labels", "error"),
         ("generate_answer", "because"),
         ("generate_answer", "error"),
     ],
