@@ -336,9 +336,10 @@ class ModelClient:
             if not self.limits.keep_thinking:
                 received = [replace(answer, thinking="") for answer in received]
             answered = list(zip(questions, received, strict=False))
+            # Counted first: a run that ends while the journal commits still finds them there.
+            self.count_all([answer for _, answer in answered], price)
             if answered:
                 await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
-            self.count_all([answer for _, answer in answered], price)
             return {question.sample: answer for question, answer in answered}
 
     async def _received(
@@ -382,7 +383,7 @@ class ModelClient:
         self._warn_of_estimates(answers)
 
     def count(self, answer: Answer, price: Price | None) -> None:
-        """Count as soon as it is stored: the case may end before the reply is read."""
+        """Count as soon as it is there: the case may end before the reply is stored or read."""
         self.usage.calls += 1
         self.usage.input_tokens += answer.input_tokens
         self.usage.output_tokens += answer.output_tokens
