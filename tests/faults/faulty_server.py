@@ -50,10 +50,12 @@ class FaultyServer:
         times: Chat completions that meet it; None is all of them until `repair`.
         concerns: Which chat completions can meet it.
         think: Seconds that a good reply takes.
+        holds: Whether good replies have to wait, asked until they need not.
         when_asked: Something to do once so many chat completions have come in.
         answered: Replies that went out whole, by roles and hashes of their prompt.
         asked: Chat completions that came in, start probes left out.
         broken: How many of them met the fault.
+        looked: Requests that found out whether it is there and well.
     """
 
     fault: Fault | None = None
@@ -61,11 +63,13 @@ class FaultyServer:
     times: int | None = None
     concerns: Callable[[Json], bool] = lambda body: True
     think: float = 0.01
+    holds: Callable[[], bool] = lambda: False
     when_asked: tuple[int, Callable[[], None]] | None = None
     tls: ssl.SSLContext | None = None
     answered: Counter[str] = field(default_factory=Counter)
     asked: int = 0
     broken: int = 0
+    looked: int = 0
     port: int = 0
     _listener: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -183,6 +187,7 @@ class FaultyServer:
         elif exchange.path == "/health":
             dead = self._is_broken() and self.fault is not None and self.fault.reach == "health"
             await exchange.send(503 if dead else 200, b"")
+            self.looked += 1
         elif exchange.path == "/tokenize":
             await exchange.send(200, {"count": word_count(exchange.body["messages"])})
         else:
@@ -203,10 +208,14 @@ class FaultyServer:
             return
         # Long enough for requests to be under way together.
         await asyncio.sleep(self.think)
+        while self.holds():
+            await asyncio.sleep(0.02)
         await exchange.send(200, exchange.good())
         if exchange.body["max_tokens"] > 1:
-            # Less is a look whether the server answers at all; its reply is for nobody.
             self.answered[exchange.prompt] += exchange.body.get("n", 1)
+        else:
+            # A look whether the server answers at all; its reply is for nobody.
+            self.looked += 1
 
     def _is_broken(self) -> bool:
         set_in = sum(self.answered.values()) >= self.after
