@@ -50,12 +50,11 @@ class FaultyServer:
         times: Chat completions that meet it; None is all of them until `repair`.
         concerns: Which chat completions can meet it.
         think: Seconds that a good reply takes.
-        holds: Whether good replies have to wait, asked until they need not.
         when_asked: Something to do once so many chat completions have come in.
+        when_seen: Something to do whenever somebody has found out that it is there and well.
         answered: Replies that went out whole, by roles and hashes of their prompt.
         asked: Chat completions that came in, start probes left out.
         broken: How many of them met the fault.
-        looked: Requests that found out whether it is there and well.
     """
 
     fault: Fault | None = None
@@ -63,14 +62,14 @@ class FaultyServer:
     times: int | None = None
     concerns: Callable[[Json], bool] = lambda body: True
     think: float = 0.01
-    holds: Callable[[], bool] = lambda: False
     when_asked: tuple[int, Callable[[], None]] | None = None
+    when_seen: Callable[[], None] = lambda: None
     tls: ssl.SSLContext | None = None
     answered: Counter[str] = field(default_factory=Counter)
     asked: int = 0
     broken: int = 0
-    looked: int = 0
     port: int = 0
+    _free: asyncio.Event = field(default_factory=asyncio.Event)
     _listener: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -94,6 +93,7 @@ class FaultyServer:
 
     def start(self) -> None:
         """Listen."""
+        self._free.set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._do(self.listen())
@@ -115,6 +115,14 @@ class FaultyServer:
     def wake(self) -> None:
         """Accept connections again."""
         asyncio.run_coroutine_threadsafe(self.listen(), self._loop)
+
+    def hold(self) -> None:
+        """Keep good replies back until `release`."""
+        self._loop.call_soon_threadsafe(self._free.clear)
+
+    def release(self) -> None:
+        """Send them."""
+        self._loop.call_soon_threadsafe(self._free.set)
 
     def stop(self) -> None:
         """Refuse connections from now on, and end the thread."""
@@ -187,7 +195,7 @@ class FaultyServer:
         elif exchange.path == "/health":
             dead = self._is_broken() and self.fault is not None and self.fault.reach == "health"
             await exchange.send(503 if dead else 200, b"")
-            self.looked += 1
+            self.when_seen()
         elif exchange.path == "/tokenize":
             await exchange.send(200, {"count": word_count(exchange.body["messages"])})
         else:
@@ -208,14 +216,13 @@ class FaultyServer:
             return
         # Long enough for requests to be under way together.
         await asyncio.sleep(self.think)
-        while self.holds():
-            await asyncio.sleep(0.02)
+        await self._free.wait()
         await exchange.send(200, exchange.good())
         if exchange.body["max_tokens"] > 1:
             self.answered[exchange.prompt] += exchange.body.get("n", 1)
         else:
             # A look whether the server answers at all; its reply is for nobody.
-            self.looked += 1
+            self.when_seen()
 
     def _is_broken(self) -> bool:
         set_in = sum(self.answered.values()) >= self.after

@@ -41,11 +41,11 @@ def test_a_server_that_is_away_for_too_long(bench: Bench, start_server: StartSer
 
 def return_beside(one: FaultyServer, two: FaultyServer) -> None:
     """Have a server come back after ten requests to another, which then waits until somebody has seen it."""
-    looked = one.looked
 
     def return_() -> None:
         # However fast or slow the machine is, most of the batch is left when the first one is found back.
-        two.holds = lambda: one.looked == looked
+        two.hold()
+        one.when_seen = two.release
         one.wake()
 
     two.when_asked = two.asked + 10, return_
