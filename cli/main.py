@@ -230,9 +230,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     """The line to print and the code to exit with."""
     from cases.texts import printable
     from evals.bench.benchmark import BenchError
-    from evals.calibration.errors import CalibrationError
-    from evals.experiments.errors import ExperimentError
-    from evals.optimisation.errors import OptimisationError
+    from evals.errors import CalibrationError, ExperimentError, OptimisationError
     from evals.scoring.gold import ScoringError
     from evals.spans.otlp import SpanExportError
     from nodes.core.recipe import RecipeError

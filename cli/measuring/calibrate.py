@@ -100,7 +100,7 @@ def calibrate(
         found = _data(data, key or [], ranker, recipe, shown)
         for note in found.notes:
             if wish is not None:
-                from evals.calibration.errors import CalibrationError
+                from evals.errors import CalibrationError
 
                 raise CalibrationError(f"{found.origin}: no bound can be shown: {note}")
             messages().print(safe(f"warning: {note}", "yellow"), soft_wrap=True)

@@ -13,7 +13,7 @@ from cli.set_values import effort_values
 from cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from evals.optimisation.report import Report
+    from evals.optimisation.run import Outcome
     from evals.optimisation.split import CaseFiles
 
 
@@ -94,7 +94,7 @@ def optimise(
     """
     from cli.session import until_signal
     from evals.optimisation.instructions import DESCRIPTION
-    from evals.optimisation.report import report
+    from evals.optimisation.report import as_object, write_report
     from evals.optimisation.run import Wanted
     from evals.optimisation.run import optimise as search
     from evals.optimisation.space import Given
@@ -120,13 +120,11 @@ def optimise(
     )
     folder = out or Path("out") / f"optimise-{Path(recipe).stem}"
     outcome, _ = until_signal(lambda stop, watcher: search(wanted, folder, stop=stop, watcher=watcher))
-    made = report(outcome, folder)
+    write_report(outcome, folder)
     if as_json:
-        from evals.optimisation.report import as_object
-
-        print_json(as_object(made))
+        print_json(as_object(outcome, folder))
     else:
-        _print(made)
+        _print(outcome, folder)
     if outcome.ended_by == "stop":
         raise typer.Exit(130)
     if not outcome.is_complete:
@@ -152,22 +150,20 @@ def _test(text: str, keys: list[Path] | None) -> float | CaseFiles:
     return share
 
 
-def _print(made: Report) -> None:
+def _print(outcome: Outcome, folder: Path) -> None:
     """The table of candidates, the verdict, what was spent, where the result is."""
     from cli.terminal import output, print_table, safe
-    from evals.optimisation.report import trial_table
+    from evals.optimisation.report import PAGE, RECIPE, heading, trial_table, verdict
 
     console = output()
-    print_table(trial_table(made))
+    print_table(trial_table(outcome))
     console.print()
-    for line in (made.heading, *made.outcome.notes, made.verdict):
+    lines = [heading(outcome), *outcome.notes, verdict(outcome)]
+    recipe, system = folder / RECIPE, outcome.wanted.given.loaded.system
+    if outcome.best is not None:
+        lines.append(f"recipe  {recipe}")
+    lines.append(f"report  {folder / PAGE}")
+    if outcome.best is not None:
+        lines.append(f"next    evigraph run {system} CASES... --recipe {recipe} --model STRING")
+    for line in lines:
         console.print(safe(line), soft_wrap=True)
-    if made.recipe is not None:
-        console.print(safe(f"recipe  {made.recipe}"), soft_wrap=True)
-    console.print(safe(f"report  {made.page}"), soft_wrap=True)
-    if made.recipe is not None:
-        system = made.outcome.wanted.given.loaded.system
-        console.print(
-            safe(f"next    evigraph run {system} CASES... --recipe {made.recipe} --model STRING"),
-            soft_wrap=True,
-        )

@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 from cases.texts import plural
 from evals.calibration.candidates import Source, Table, count_rules
 from evals.calibration.choice import choose, choose_by_others, held_out, parts_of
-from evals.calibration.errors import CalibrationError
 from evals.calibration.labelled_cases import CalibrationData, LabelledCase, Labels
 from evals.calibration.risk import (
     BoundTest,
@@ -27,6 +26,7 @@ from evals.calibration.risk import (
     promised_risk,
     prove,
 )
+from evals.errors import CalibrationError
 from evals.statistics.bootstrap import SEED, Interval, intervals_of
 from evals.statistics.case_totals import CaseStatistic, Floats, Pooled, Ratio
 from evals.statistics.sign_flip import swap_test

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.texts import plural
-from evals.calibration.errors import CalibrationError
+from evals.errors import CalibrationError
 from graph.note_resources import EvidenceRanker, PoolRecipe, open_pool
 from graph.recipe import load_recipe, override
 from graph.resource import ResourceRequest

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, StringConstraints, model_validator
 
 from cases.definitions import DefinitionKind, Section
-from evals.experiments.errors import ExperimentError
+from evals.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 from serving.policy.fetched import InputPath
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cases.formats.json_lines import json_lines_named
+from evals.errors import ExperimentError
 from evals.experiments.definition import BASELINES, Experiment
-from evals.experiments.errors import ExperimentError
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256, split
 from ranking.noise import NoiseSettings, add_noise

@@ -12,8 +12,8 @@ from typing import Any
 
 from cases.load import find_cases
 from cases.selection import Selection
+from evals.errors import ExperimentError
 from evals.experiments.definition import Experiment
-from evals.experiments.errors import ExperimentError
 from evals.experiments.rankers import RankerPlan
 from graph.recipe import Recipe, RecipeError, load_recipe, override
 from graph.resource import used_places

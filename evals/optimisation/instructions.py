@@ -15,7 +15,7 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -24,12 +24,13 @@ from typing import Any
 import yaml
 
 from cases.records import Case
+from cases.texts import printable
 from prompts import Prompt
 from prompts.loader import PromptFile, Turn
 from prompts.versions import find_sources
 from serving.protocol.ask import Ask, Reply
 from serving.protocol.errors import InvalidReply
-from serving.protocol.messages import Message, max_prompt_tokens
+from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat
 from serving.requests.client import ModelClient
 from storage.files import write_atomically
@@ -39,7 +40,7 @@ DESCRIPTION = (
     " it."
 )
 REPLY = "instruction"
-MAX_TOKENS = 320
+_MAX_TOKENS = 320
 _MAX_WORDS = 150
 _FEWEST_WORDS = 5
 _MAX_CHARACTERS = 1_500
@@ -71,16 +72,12 @@ the reply, which is described elsewhere. Reply with the instruction alone, in at
 )
 _CHECKS = " This instruction follows the model's own first reply, and asks it to check that reply."
 
-# Control characters are no text, and YAML refuses most of them.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """Where the instruction of a prompt stands.
 
     Attributes:
-        prompt: The prompt.
         part: `opening` or `closing` of its file.
         place: Index of the turn in that part.
         text: What it says now, with no template's escapes.
@@ -124,15 +121,7 @@ def find_instruction(prompt: Prompt) -> Instruction | None:
 def proposals(
     instruction: Instruction, count: int, cases: Sequence[Case], description: str, seed: int
 ) -> list[Ask[str]]:
-    """What to ask a model for: each variant with other cases and another hint.
-
-    Args:
-        instruction: The present one.
-        count: How many variants.
-        cases: Of the search part.
-        description: What the task is.
-        seed: Of the draw of cases.
-    """
+    """What to ask a model for: each variant with other cases of the search part and another hint."""
     # Draws for a search, nothing secret.
     draw = random.Random(f"{seed} {instruction.prompt.name}")  # noqa: S311 - no secret
     asks = []
@@ -154,7 +143,7 @@ def proposals(
                 reply=ReplyFormat(REPLY, None, read_instruction, may_be_cut=True),
                 samples=(0,),
                 temperature=_TEMPERATURE,
-                max_tokens=MAX_TOKENS,
+                max_tokens=_MAX_TOKENS,
                 # Prompts can be equal where there are few cases.
                 seed=seed + number,
             )
@@ -162,9 +151,13 @@ def proposals(
     return asks
 
 
-def most_tokens(asks: Iterable[Ask[str]]) -> int:
-    """An upper estimate of what proposals take."""
-    return sum(max_prompt_tokens(ask.messages) + ask.max_tokens for ask in asks)
+def _as_data(case: Case) -> str:
+    labels = case.gold.labels or {}
+    sentences = [
+        {"text": " ".join(one.text.split())[:_SHOWN_CHARACTERS], "label": labels.get(one.id, "not-relevant")}
+        for one in case.sentences[:_SHOWN_SENTENCES]
+    ]
+    return json.dumps({"question": case.question, "sentences": sentences}, ensure_ascii=False)
 
 
 async def propose(client: ModelClient, asks: Sequence[Ask[str]], present: str) -> list[str]:
@@ -187,14 +180,17 @@ async def propose(client: ModelClient, asks: Sequence[Ask[str]], present: str) -
     return list(found.values())[1:]
 
 
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
 def read_instruction(text: str) -> str:
     """The instruction in a reply: without fence, quotation marks, introduction, and a sentence that was cut.
 
     Raises:
         InvalidReply: There is none.
     """
-    kept = _UNPRINTABLE.sub(" ", text.replace("\r\n", "\n")).strip()
-    kept = re.sub(r"^```\w*\n|\n?```$", "", kept).strip()
+    kept = re.sub(r"^```\w*\n|\n?```$", "", printable(text).strip()).strip()
     first, _, rest = kept.partition("\n")
     if first.rstrip().endswith(":") and rest.strip() and len(first.split()) <= 2 * _FEWEST_WORDS:
         kept = rest.strip()
@@ -236,16 +232,3 @@ def _block(dumper: yaml.SafeDumper, text: str) -> Any:
 
 
 _Blocks.add_representer(str, _block)
-
-
-def _as_data(case: Case) -> str:
-    labels = case.gold.labels or {}
-    sentences = [
-        {"text": " ".join(one.text.split())[:_SHOWN_CHARACTERS], "label": labels.get(one.id, "not-relevant")}
-        for one in case.sentences[:_SHOWN_SENTENCES]
-    ]
-    return json.dumps({"question": case.question, "sentences": sentences}, ensure_ascii=False)
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.lower().split())

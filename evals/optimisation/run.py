@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,11 +18,12 @@ from cases.scans import keep_scans_of_parts
 from cases.selection import Selection
 from cases.submissions.archehr import Prediction
 from cases.texts import plural
+from evals.compare.differences import MetricDifference, Settings, compare_scores
+from evals.errors import OptimisationError
 from evals.experiments.run import PlannedCell, run_cell
-from evals.optimisation.errors import OptimisationError
-from evals.optimisation.instructions import DESCRIPTION, Instruction, most_tokens, proposals, propose
+from evals.optimisation.instructions import DESCRIPTION, Instruction, proposals, propose
 from evals.optimisation.search import Attempt, Ended, Search
-from evals.optimisation.space import REPLY, Choices, Given, Space, differences, drawn_orders, make_space
+from evals.optimisation.space import REPLY, Given, Space, differences, drawn_orders
 from evals.optimisation.split import CaseFiles, Part, Split, split_cases
 from evals.pages.tables import SHARES
 from evals.scoring.gold import predictions
@@ -30,7 +32,7 @@ from evals.scoring.score import score
 from graph.note_resources import PoolRecipe, open_pool
 from graph.recipe import Recipe, RecipeError
 from graph.resource import used_places
-from prompts import PromptError, load_prompts
+from prompts import PromptError
 from retrieval.pools.pool import DemonstrationPool
 from runs.estimate.dry_run import dry_run
 from runs.execute.assemble import Request, connect_roles
@@ -46,6 +48,7 @@ from serving.policy.policy import HeldPolicy, keep_beside
 from serving.protocol.ask import Ask
 from serving.protocol.budget import Budget, BudgetSpent, Spend
 from serving.protocol.errors import ModelError
+from serving.protocol.messages import max_prompt_tokens
 from serving.protocol.model_name import ModelName, Role
 from serving.requests.client import ModelClient
 from storage.files import json_bytes, write_atomically
@@ -99,8 +102,8 @@ class Outcome:
 
     Attributes:
         best: The candidate that did best on the search cases, maybe the given recipe; None before any ended.
-        judged: Scores of the given recipe and of the best one on the cases that the search never saw; None
-            where these runs have not ended, or the best one is the given one.
+        gain: Strict micro F1 of the given recipe and of the best one on the cases that the search never saw,
+            0 to 100; None where these runs have not ended, or the best one is the given one.
         spent: Tokens.
     """
 
@@ -110,7 +113,7 @@ class Outcome:
     trials: tuple[Ended, ...]
     best: Ended | None
     ended_by: EndedBy
-    judged: tuple[TaskScores, TaskScores] | None
+    gain: MetricDifference | None
     spent: int
     notes: tuple[str, ...]
 
@@ -122,7 +125,7 @@ class Outcome:
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left to do but a longer search."""
-        return self.ended_by != "stop" and (self.unchanged or self.judged is not None)
+        return self.ended_by != "stop" and (self.unchanged or self.gain is not None)
 
 
 async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: Watcher) -> Outcome:
@@ -144,7 +147,7 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
     split = split_cases(wanted.files, wanted.test, wanted.seed, out / "cases")
     keep_beside(out / "cases", wanted.policies)
     with Servers(watcher.notify, stop) as servers:
-        return await Optimisation(wanted, out, split, servers, stop, watcher).run()
+        return await _Optimisation(wanted, out, split, servers, stop, watcher).run()
 
 
 class _Silent:
@@ -157,46 +160,37 @@ class _Silent:
         pass
 
 
-class Optimisation:
+@dataclass(slots=True)
+class _Optimisation:
     """One session of an optimisation."""
 
-    def __init__(
-        self,
-        wanted: Wanted,
-        out: Path,
-        split: Split,
-        servers: Servers,
-        stop: asyncio.Event,
-        watcher: Watcher,
-    ) -> None:
-        """Nothing runs yet."""
-        self._wanted = wanted
-        self._out = out
-        self._split = split
-        self._servers = servers
-        self._stop = stop
-        self._watcher = watcher
-        self._notes: list[str] = []
-        self._estimates: dict[str, float] = {}
+    wanted: Wanted
+    out: Path
+    split: Split
+    servers: Servers
+    stop: asyncio.Event
+    watcher: Watcher
+    notes: list[str] = field(default_factory=list)
+    estimates: dict[str, float] = field(default_factory=dict)
 
     async def run(self) -> Outcome:
         """Proposals, search, judgement."""
         space = await self._space()
-        search = Search(self._out, space.dimensions, len(self._split.search.cases), self._wanted.seed)
-        ended_by: EndedBy = "stop" if self._stop.is_set() else await self._search(space, search)
-        judged = None
+        search = Search(self.out, space.dimensions, len(self.split.search.cases), self.wanted.seed)
+        ended_by: EndedBy = "stop" if self.stop.is_set() else await self._search(space, search)
+        gain = None
         if ended_by != "stop" and search.best is not None and search.best.number > 0:
-            judged = await self._judge(space, search.best)
+            gain = await self._judge(space, search.best)
         return Outcome(
-            wanted=self._wanted,
+            wanted=self.wanted,
             space=space,
-            split=self._split,
+            split=self.split,
             trials=tuple(search.ended),
             best=search.best,
-            ended_by="stop" if self._stop.is_set() and judged is None else ended_by,
-            judged=judged,
+            ended_by="stop" if self.stop.is_set() and gain is None else ended_by,
+            gain=gain,
             spent=self._spent(),
-            notes=tuple(self._notes),
+            notes=tuple(self.notes),
         )
 
     async def _space(self) -> Space:
@@ -206,43 +200,44 @@ class Optimisation:
             OptimisationError: The folder is of another optimisation, or the budget is too small.
             InputError, PromptError, ModelError: As for any run.
         """
-        wanted, split, folder = self._wanted, self._split, self._out / "variants"
+        wanted, split, folder = self.wanted, self.split, self.out / "variants"
         recipe = wanted.given.loaded
         pool = None
         if isinstance(recipe, PoolRecipe):
-            pool = await open_pool(wanted.demos, recipe.embedding, self._watcher.notify)
+            pool = await open_pool(wanted.demos, recipe.embedding, self.watcher.notify)
         held_out = self._shown_test_cases(pool)
         self._keep_plan(pool)
         split.write()
+        sources = [files.source for files in wanted.given_files]
         keep_scans_of_parts(
-            [path for files in wanted.given_files for path in files.all],
-            [part.path for part in (split.search, split.test)],
+            [path for source in sources for path in (*source.paths, *source.keys)],
+            [split.search.path, split.test.path],
         )
         if split.left_out:
-            self._notes.append(f"Left out: {plural(split.left_out, 'case')} without labels or sentences.")
+            self.notes.append(f"Left out: {plural(split.left_out, 'case')} without labels or sentences.")
         if split.weak:
-            self._notes.append(
+            self.notes.append(
                 f"Of a weak kind, made by a model: labels of {plural(split.weak, 'case')}: a gain on"
                 " them is no gain on gold."
             )
-        bare = make_space(wanted.given, {}, {}, held_out, folder)
+        bare = Space(wanted.given, {}, {}, held_out, folder)
         await self._demand_budget(bare.candidate(bare.own))
         variants = await self._variants() if wanted.variants else {}
         orders = {}
         if pool is not None:
             orders = drawn_orders(pool, {*recipe.held_out, *held_out}, max(1, wanted.variants), wanted.seed)
         most = min((len(ids) for ids in orders.values()), default=0)
-        return make_space(wanted.given, variants, orders if wanted.variants else {}, held_out, folder, most)
+        return Space(wanted.given, variants, orders if wanted.variants else {}, held_out, folder, most)
 
     def _shown_test_cases(self, pool: DemonstrationPool | None) -> tuple[str, ...]:
         """Ids in the pool of cases that judge the result: their labels must not reach a prompt."""
         if pool is None:
             return ()
         ids = {one.case_id for one in pool.neighbours()}
-        found = ids & {id_ for case in self._split.test.cases for id_ in pool.twins(case)}
-        found -= {*self._wanted.given.loaded.held_out}
+        found = ids & {id_ for case in self.split.test.cases for id_ in pool.twins(case)}
+        found -= {*self.wanted.given.loaded.held_out}
         if found:
-            self._notes.append(
+            self.notes.append(
                 f"{len(found)} held-out cases are in the pool; no prompt showed them, and the result keeps"
                 " them in held_out."
             )
@@ -254,13 +249,12 @@ class Optimisation:
         Raises:
             OptimisationError: Names what has changed.
         """
-        wanted, path = self._wanted, self._out / PLAN
-        recipe = wanted.given.loaded
+        wanted, path = self.wanted, self.out / PLAN
         current = {
-            "recipe": recipe.model_dump(mode="json"),
-            "prompts": load_prompts(recipe.prompts, wanted.given.system.contracts).hashes,
+            "recipe": wanted.given.loaded.model_dump(mode="json"),
+            "prompts": wanted.given.prompts.hashes,
             "models": {role: name.identity for role, name in wanted.models.items()},
-            "cases": self._split.sha256,
+            "cases": self.split.sha256,
             "test": "file" if isinstance(wanted.test, CaseFiles) else wanted.test,
             "demonstrations": None if pool is None else pool.sha256,
             "seed": wanted.seed,
@@ -283,61 +277,55 @@ class Optimisation:
 
     async def _demand_budget(self, given: Recipe) -> None:
         """Refuse a budget that could not carry a single comparison, before anything is asked."""
-        asks = [ask for one in self._wanted.given.instructions() for ask in self._asks(one)]
-        proposing = most_tokens(asks)
-        cases = len(self._split.search.cases) + len(self._split.test.cases)
+        asks = [ask for one in self.wanted.given.instructions() for ask in self._asks(one)]
+        proposing = sum(max_prompt_tokens(ask.messages) + ask.max_tokens for ask in asks)
+        cases = len(self.split.search.cases) + len(self.split.test.cases)
         comparing = round(2 * await self._estimate(given) * cases)
-        if proposing + comparing > self._wanted.budget:
+        if proposing + comparing > self.wanted.budget:
             raise OptimisationError(
-                f"--budget {self._wanted.budget:,} is too small: {len(asks)} proposals take up to"
+                f"--budget {self.wanted.budget:,} is too small: {len(asks)} proposals take up to"
                 f" {plural(proposing, 'token')}, and the given recipe and one candidate on"
                 f" {plural(cases, 'case')} about {comparing:,}; give at least {proposing + comparing:,}"
             )
 
     def _asks(self, present: Instruction) -> list[Ask[str]]:
-        wanted = self._wanted
-        return proposals(present, wanted.variants, self._split.search.cases, wanted.description, wanted.seed)
+        wanted = self.wanted
+        return proposals(present, wanted.variants, self.split.search.cases, wanted.description, wanted.seed)
 
     async def _variants(self) -> dict[str, list[str]]:
         """Further instructions by prompt, from the journal where they have been proposed before."""
-        wanted, recipe = self._wanted, self._wanted.given.loaded
+        wanted, recipe = self.wanted, self.wanted.given.loaded
         found: dict[str, list[str]] = {}
-        addresses = await self._servers.addresses(wanted.models.values())
+        addresses = await self.servers.addresses(wanted.models.values())
         backends = {
             role: one.at_effort(recipe.effort_of(role))
             for role, one in connect_roles(wanted.models, addresses).items()
         }
-        journal = Journal(self._out / CALLS)
-        budget = Budget(max_tokens=wanted.budget, spent=Spend(_tokens(journal)))
-        client = ModelClient(backends, journal, wanted.options.limits, budget=budget)
+        budget = Budget(max_tokens=wanted.budget, spent=Spend(self._spent()))
+        with closing(Journal(self.out / CALLS)) as journal:
+            client = ModelClient(backends, journal, wanted.options.limits, budget=budget)
+            async with aclosing(client):
+                for one in wanted.given.instructions():
+                    if not self.stop.is_set():
+                        found[one.prompt.name] = await self._proposed(client, one)
+        return found
+
+    async def _proposed(self, client: ModelClient, present: Instruction) -> list[str]:
+        name, wanted = present.prompt.name, self.wanted.variants
+        self.watcher.notify(f"asking for {wanted} instructions of {name}")
         try:
-            for one in wanted.given.instructions():
-                name = one.prompt.name
-                self._watcher.notify(f"asking for {wanted.variants} instructions of {name}")
-                work = asyncio.create_task(propose(client, self._asks(one), one.text))
-                stopped = asyncio.create_task(self._stop.wait())
-                await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                stopped.cancel()
-                if not work.done():
-                    work.cancel()
-                    await asyncio.gather(work, stopped, return_exceptions=True)
-                    break
-                found[name] = work.result()
-                if len(found[name]) < wanted.variants:
-                    self._notes.append(
-                        f"{len(found[name])} of {wanted.variants} proposed instructions of {name} are usable"
-                        " and unlike one another."
-                    )
+            found = await propose(client, self._asks(present), present.text)
         except BudgetSpent as error:
             raise OptimisationError(f"the proposals did not fit into the budget: {error}") from error
-        finally:
-            await client.aclose()
-            journal.close()
+        if len(found) < wanted:
+            self.notes.append(
+                f"{len(found)} of {wanted} proposed instructions of {name} are usable and unlike one another."
+            )
         return found
 
     async def _search(self, space: Space, search: Search) -> EndedBy:
         """Try candidates until one of the ends."""
-        while sum(one.state != "refused" for one in search.ended) <= self._wanted.trials:
+        while sum(one.state != "refused" for one in search.ended) <= self.wanted.trials:
             attempt = search.begin(space.own)
             if attempt is None:
                 return "space"
@@ -348,8 +336,8 @@ class Optimisation:
                 own_form = attempt.choices[REPLY] == space.own[REPLY]
                 if attempt.number == 0 or (isinstance(error, ModelError) and own_form):
                     raise
-                self._watcher.notify(f"candidate {attempt.number} is refused: {error}")
-                attempt.end(refused=str(error))
+                self.watcher.notify(f"candidate {attempt.number} is refused: {error}")
+                search.end(attempt, refused=str(error))
                 continue
             if ended_by is not None:
                 return ended_by
@@ -357,7 +345,7 @@ class Optimisation:
 
     async def _try(self, space: Space, search: Search, attempt: Attempt) -> EndedBy | None:
         """Run one candidate; what ended the search, if anything did."""
-        number, split = attempt.number, self._split
+        number, split = attempt.number, self.split
         name = f"candidate {number}" if number else "the given recipe"
         # What was spent when it began: a candidate that was interrupted is not judged by its own calls.
         begun = search.noted(f"spent before {number}")
@@ -369,82 +357,79 @@ class Optimisation:
         ]
         kept = round((of_given + max(each, of_best)) * len(split.test.cases))
         needed = round(each * len(split.search.cases))
-        if number and before + needed + kept > self._wanted.budget:
-            self._notes.append(
+        if number and before + needed + kept > self.wanted.budget:
+            self.notes.append(
                 f"The next candidate would take about {plural(needed, 'token')} and the held-out cases"
-                f" {kept:,}, and {max(0, self._wanted.budget - before):,} are left: the budget ended the"
+                f" {kept:,}, and {max(0, self.wanted.budget - before):,} are left: the budget ended the"
                 " search."
             )
             return "budget"
-        search.note(f"spent before {number}", before)
-        self._watcher.notify(
-            f"{name} of {self._wanted.trials}: {space.in_words(attempt.choices)}" if number else name
+        if begun is None:
+            search.note(f"spent before {number}", before)
+        self.watcher.notify(
+            f"{name} of {self.wanted.trials}: {space.in_words(attempt.choices)}" if number else name
         )
         for cases in search.rungs:
-            folder = self._out / "trials" / f"{number:03}" / f"{cases}-cases"
+            folder = self.out / "trials" / f"{number:03}" / f"{cases}-cases"
             # What is kept for the end is no part of what candidates may take.
-            run = await self._run_on(candidate, split.search, folder, self._wanted.budget - kept, cases)
+            run = await self._run_on(candidate, split.search, folder, self.wanted.budget - kept, cases)
             if run is None:
-                return "stop" if self._stop.is_set() else "budget"
+                return "stop" if self.stop.is_set() else "budget"
             scored, failed = evidence_scores(run, split.search, cases)
             if number == 0 and failed == cases:
                 raise OptimisationError(
                     f"the given recipe failed on each of {plural(cases, 'case')}; see why: evigraph"
                     f" show {folder}"
                 )
-            if attempt.is_behind(cases, scored.values[HEADLINE]):
+            if search.is_behind(attempt, cases, scored.values[HEADLINE]):
                 break
-        ended = attempt.end(failed=failed, tokens=self._spent() - before)
+        ended = search.end(attempt, failed=failed, tokens=self._spent() - before)
         shown = [f"F1 {SHARES.number(ended.score or 0)} on {plural(ended.cases, 'case')}"]
         shown += ["given up"] if ended.state == "given up" else []
         if search.best is not None and search.best != ended:
             shown.append(f"best so far {SHARES.number(search.best.score or 0)}")
-        self._watcher.notify(f"{name}: {', '.join(shown)}")
+        self.watcher.notify(f"{name}: {', '.join(shown)}")
         return None
 
-    async def _judge(self, space: Space, best: Ended) -> tuple[TaskScores, TaskScores] | None:
+    async def _judge(self, space: Space, best: Ended) -> MetricDifference | None:
         """The given recipe and the best one on the cases that the search never saw."""
-        given = await self._judged(space, "given", space.own)
-        found = given and await self._judged(space, f"candidate-{best.number:03}", best.choices)
-        if given is None or found is None:
-            self._notes.append(
-                "The held-out cases are not finished; the same command, with a larger --budget if that"
-                " is why, goes on."
-            )
-            return None
-        return given, found
-
-    async def _judged(self, space: Space, name: str, choices: Choices) -> TaskScores | None:
-        test = self._split.test
-        self._watcher.notify(f"held-out cases: {name}")
-        candidate = space.candidate(choices)
-        run = await self._run_on(candidate, test, self._out / "test" / name, self._wanted.budget)
-        if run is None:
-            return None
-        scores, failed = evidence_scores(run, test, len(test.cases))
-        if failed:
-            self._notes.append(f"{failed} held-out cases failed with {name}, and count as without labels.")
-        return scores
+        judged: list[TaskScores] = []
+        for name, choices in (("given", space.own), (f"candidate-{best.number:03}", best.choices)):
+            self.watcher.notify(f"held-out cases: {name}")
+            folder, test = self.out / "test" / name, self.split.test
+            run = await self._run_on(space.candidate(choices), test, folder, self.wanted.budget)
+            if run is None:
+                self.notes.append(
+                    "The held-out cases are not finished; the same command, with a larger --budget if that"
+                    " is why, goes on."
+                )
+                return None
+            scores, failed = evidence_scores(run, test, len(test.cases))
+            judged.append(scores)
+            if failed:
+                self.notes.append(f"{failed} held-out cases failed with {name}, and count as without labels.")
+        (task,) = compare_scores(judged[:1], judged[1:], Settings())
+        return next(one for one in task.metrics if one.name == HEADLINE)
 
     async def _run_on(
         self, candidate: Recipe, part: Part, folder: Path, budget: int, limit: int | None = None
     ) -> RunFolder | None:
         """A run of a candidate; None where the budget or a signal ended it early."""
         cell = PlannedCell(folder.name, folder, self._request(candidate, part, limit), "")
-        options = replace(self._wanted.options, budget=BudgetCaps(max_tokens=max(1, budget)))
-        journal = self._out / CALLS
+        options = replace(self.wanted.options, budget=BudgetCaps(max_tokens=max(1, budget)))
+        journal = self.out / CALLS
         Journal(journal).close()
-        if self._stop.is_set():
+        if self.stop.is_set():
             return None
-        run = await run_cell(cell, options, journal, self._servers, self._stop, self._watcher)
+        run = await run_cell(cell, options, journal, self.servers, self.stop, self.watcher)
         if run.manifest.status == "finished":
             return run
         if (reason := run.manifest.sessions[-1].stopped_by) is not None:
-            self._notes.append(f"Stopped: {reason}.")
+            self.notes.append(f"Stopped: {reason}.")
         return None
 
     def _request(self, candidate: Recipe, part: Part, limit: int | None) -> Request:
-        wanted = self._wanted
+        wanted = self.wanted
         shows_pool = "demos" in used_places(wanted.given.system.resources, candidate)
         return Request(
             recipe=candidate,
@@ -461,28 +446,21 @@ class Optimisation:
     async def _estimate(self, candidate: Recipe) -> float:
         """Tokens of a case, by a dry run of the first search cases."""
         key = candidate.sha256
-        if key not in self._estimates:
-            request = self._request(candidate, self._split.search, _REHEARSED)
-            options = Options("run", limits=self._wanted.options.limits)
+        if key not in self.estimates:
+            request = self._request(candidate, self.split.search, _REHEARSED)
+            options = Options("run", limits=self.wanted.options.limits)
             found = await dry_run(
-                request, options, stop=asyncio.Event(), watcher=_Silent(), servers=self._servers
+                request, options, stop=asyncio.Event(), watcher=_Silent(), servers=self.servers
             )
-            self._estimates[key] = found.tokens / max(1, found.ended)
-        return self._estimates[key]
+            self.estimates[key] = found.tokens / max(1, found.ended)
+        return self.estimates[key]
 
     def _spent(self) -> int:
         """Tokens of all calls so far."""
-        if not (self._out / CALLS).is_file():
+        if not (self.out / CALLS).is_file():
             return 0
-        journal = Journal(self._out / CALLS, read_only=True)
-        try:
-            return _tokens(journal)
-        finally:
-            journal.close()
-
-
-def _tokens(journal: Journal) -> int:
-    return sum(read + written for read, written, _ in journal.tokens().values())
+        with closing(Journal(self.out / CALLS, read_only=True)) as journal:
+            return sum(read + written for read, written, _ in journal.tokens().values())
 
 
 def evidence_scores(run: RunFolder, part: Part, cases: int) -> tuple[TaskScores, int]:

@@ -12,17 +12,16 @@ ended. So a search that was killed draws the same candidate again, and goes on a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from evals.optimisation.errors import OptimisationError
-from evals.optimisation.space import Choices, Dimension, Value
+from evals.errors import OptimisationError
+from evals.optimisation.space import Choices, Dimension
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
-    from optuna.trial import FrozenTrial
 
 STUDY = "study.log"
 FEWEST_IN_A_RUNG = 6
@@ -38,13 +37,13 @@ State = Literal["done", "given up", "refused"]
 """Whether a candidate ran on all search cases, fell behind on some of them, or cannot run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A candidate that was tried.
 
     Attributes:
         number: 0 is the given recipe.
-        scores: Strict micro F1, 0 to 100, by how many search cases it ran on.
+        scores: How many search cases it ran on, the fewest first, with its strict micro F1, 0 to 100.
         failed: Cases that ended without labels.
         tokens: Read and written for it alone: what it shares with others was paid for by the first.
         reason: Why it was refused.
@@ -53,20 +52,20 @@ class Ended:
     number: int
     choices: Choices
     state: State
-    scores: Mapping[int, float]
+    scores: Sequence[tuple[int, float]]
     failed: int = 0
     tokens: int = 0
     reason: str = ""
 
     @property
     def cases(self) -> int:
-        """How many search cases it ran on."""
-        return max(self.scores, default=0)
+        """The most search cases that it ran on."""
+        return self.scores[-1][0] if self.scores else 0
 
     @property
     def score(self) -> float | None:
         """On the most cases that it ran on."""
-        return self.scores[self.cases] if self.scores else None
+        return self.scores[-1][1] if self.scores else None
 
 
 def rungs(cases: int) -> list[int]:
@@ -77,45 +76,18 @@ def rungs(cases: int) -> list[int]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """A candidate that is being tried."""
 
-    def __init__(self, search: Search, study: Study, trial: Trial, choices: Choices) -> None:
-        self.number = trial.number
-        self.choices = choices
-        self._search = search
-        self._study = study
-        self._trial = trial
-        self._scores: dict[int, float] = {}
+    choices: Choices
+    study: Study
+    trial: Trial
+    scores: list[tuple[int, float]] = field(default_factory=list)
 
-    def is_behind(self, cases: int, score: float) -> bool:
-        """Keep a score on the first cases; whether to give the candidate up.
-
-        The first to be compared, the given recipe, never is.
-        """
-        self._scores[cases] = score
-        self._trial.report(score, step=2 ** self._search.rungs.index(cases))
-        return self._trial.should_prune() and cases < self._search.rungs[-1]
-
-    def end(self, *, failed: int = 0, tokens: int = 0, refused: str = "") -> Ended:
-        """Write the trial."""
-        from optuna.trial import TrialState
-
-        score = self._scores.get(self._search.rungs[-1])
-        state, of_optuna = ("given up", TrialState.PRUNED)
-        if refused:
-            state, of_optuna = "refused", TrialState.FAIL
-        elif score is not None:
-            state, of_optuna = "done", TrialState.COMPLETE
-        facts = {
-            **{"state": state, "failed": failed, "tokens": tokens, "reason": refused},
-            "scores": [[cases, value] for cases, value in self._scores.items()],
-        }
-        for name, fact in facts.items():
-            self._trial.set_user_attr(name, fact)
-        self._study.tell(self._trial, score, state=of_optuna)
-        self._search.keep(self._study.trials[-1])
-        return self._search.ended[-1]
+    @property
+    def number(self) -> int:
+        return self.trial.number
 
 
 class Search:
@@ -155,7 +127,10 @@ class Search:
     @property
     def ended(self) -> list[Ended]:
         """All trials that have ended, by number."""
-        return [_read(trial) for trial in self._stored.trials]
+        return [
+            Ended(number=trial.number, choices=trial.params, **trial.user_attrs)
+            for trial in self._stored.trials
+        ]
 
     @property
     def best(self) -> Ended | None:
@@ -164,14 +139,11 @@ class Search:
         return max(done, key=lambda one: (one.score or 0.0, -one.number), default=None)
 
     def noted(self, name: str) -> int | None:
-        """A number that was noted."""
-        known = self._stored.user_attrs.get(name)
-        return None if known is None else int(known)
+        """A number that was noted, such as what had been spent before a trial."""
+        return self._stored.user_attrs.get(name)
 
     def note(self, name: str, value: int) -> None:
-        """Keep a number, such as what had been spent before a trial."""
-        if self.noted(name) != value:
-            self._stored.set_user_attr(name, value)
+        self._stored.set_user_attr(name, value)
 
     def begin(self, own: Choices) -> Attempt | None:
         """The next candidate: the given recipe first, then others; None when all have been tried."""
@@ -182,19 +154,42 @@ class Search:
             study = self._copy(TPESampler(seed=self._seed))
             study.enqueue_trial(dict(own))
             return self._attempt(study)
-        tried = {_key(one.choices) for one in self.ended}
+        tried = [one.choices for one in self.ended]
         for draw in range(_GUIDED + _RANDOM):
             seed = int.from_bytes(hashlib.sha256(f"{self._seed} {number} {draw}".encode()).digest()[:4])
             guided = draw < _GUIDED
             sampler = TPESampler(seed=seed, n_startup_trials=_STARTUP) if guided else RandomSampler(seed=seed)
             attempt = self._attempt(self._copy(sampler))
-            if _key(attempt.choices) not in tried:
+            if attempt.choices not in tried:
                 return attempt
         return None
 
-    def keep(self, trial: FrozenTrial) -> None:
-        """Write a trial that has ended."""
-        self._stored.add_trial(trial)
+    def is_behind(self, attempt: Attempt, cases: int, score: float) -> bool:
+        """Keep a score on the first cases; whether to give the candidate up.
+
+        The first to be compared, the given recipe, never is.
+        """
+        attempt.scores.append((cases, score))
+        attempt.trial.report(score, step=2 ** self.rungs.index(cases))
+        return attempt.trial.should_prune() and cases < self.rungs[-1]
+
+    def end(self, attempt: Attempt, *, failed: int = 0, tokens: int = 0, refused: str = "") -> Ended:
+        """Write the trial."""
+        from optuna.trial import TrialState
+
+        on_all = dict(attempt.scores).get(self.rungs[-1])
+        if refused:
+            state, of_optuna = "refused", TrialState.FAIL
+        elif on_all is None:
+            state, of_optuna = "given up", TrialState.PRUNED
+        else:
+            state, of_optuna = "done", TrialState.COMPLETE
+        facts = {"state": state, "failed": failed, "tokens": tokens, "reason": refused}
+        for name, fact in {**facts, "scores": attempt.scores}.items():
+            attempt.trial.set_user_attr(name, fact)
+        attempt.study.tell(attempt.trial, on_all, state=of_optuna)
+        self._stored.add_trial(attempt.study.trials[-1])
+        return self.ended[-1]
 
     def _copy(self, sampler: Any) -> Study:
         """The trials so far in memory: a choice that is drawn leaves no trace until its trial has ended."""
@@ -208,27 +203,8 @@ class Search:
 
     def _attempt(self, study: Study) -> Attempt:
         trial = study.ask()
-        chosen: dict[str, Value] = {}
+        chosen: dict[str, Any] = {}
         for dimension in self._dimensions:
             if dimension.applies(chosen):
-                value = trial.suggest_categorical(dimension.name, dimension.options)
-                assert value is not None and not isinstance(value, float)
-                chosen[dimension.name] = value
-        return Attempt(self, study, trial, chosen)
-
-
-def _key(choices: Choices) -> tuple[tuple[str, Value], ...]:
-    return tuple(sorted(choices.items()))
-
-
-def _read(trial: FrozenTrial) -> Ended:
-    facts = trial.user_attrs
-    return Ended(
-        number=trial.number,
-        choices=trial.params,
-        state=facts["state"],
-        scores={int(cases): float(score) for cases, score in facts["scores"]},
-        failed=int(facts["failed"]),
-        tokens=int(facts["tokens"]),
-        reason=str(facts["reason"]),
-    )
+                chosen[dimension.name] = trial.suggest_categorical(dimension.name, dimension.options)
+        return Attempt(chosen, study, trial)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
-from evals.optimisation.errors import OptimisationError
+from evals.errors import OptimisationError
 from evals.optimisation.instructions import Instruction, find_instruction, write_prompts
 from graph.recipe import Recipe, check_prompts, differing_fields, override
 from graph.system import System, find_system
@@ -21,7 +22,7 @@ from nodes.core.records import ReplyFormName
 from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS
 from nodes.evidence.settings import AUTO, POINTWISE, POINTWISE_VALUES, EvidenceSettings
 from nodes.question.interpret_question import QuestionSettings
-from prompts import load_prompts
+from prompts import PromptSet, load_prompts
 from retrieval.pools.pool import DemonstrationPool
 
 Value = str | int | bool
@@ -54,36 +55,19 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A form of reply.
-
-    Attributes:
-        settles: Fields of the section that it leaves no choice of, with their values.
-        changes: Values by dotted field in which a recipe with it differs from the given one.
-        prompts: Those that a recipe with it fills.
-    """
-
-    settles: Mapping[str, Any]
-    changes: Mapping[str, Any]
-    prompts: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Given:
-    """The recipe that is to become better.
-
-    Attributes:
-        origin: Name or file.
-        loaded: As it is there.
-    """
+    """The recipe that is to become better, with the name or file it comes from."""
 
     origin: str
     loaded: Recipe
 
     @property
     def system(self) -> System:
-        """Its system."""
         return find_system(self.loaded.system)
+
+    @property
+    def prompts(self) -> PromptSet:
+        return load_prompts(self.loaded.prompts, self.system.contracts)
 
     @property
     def evidence(self) -> EvidenceSettings:
@@ -105,61 +89,56 @@ class Given:
             return found
         raise OptimisationError(f"recipe {self.origin}: {fault}, so there is nothing to search")
 
-    def forms(self) -> dict[str, Form]:
-        """The forms of reply that its values and its prompts allow, its own first."""
-        evidence, section = self.evidence, section_name(self.loaded, EvidenceSettings)
-        prompts = load_prompts(self.loaded.prompts, self.system.contracts)
-        found: dict[str, Form] = {}
-        for name in own_first(evidence.reply, [one for one in get_args(ReplyFormName) if one != AUTO]):
-            if name != evidence.reply and not _allows(evidence, name):
+    def forms(self) -> dict[str, dict[str, Any]]:
+        """Forms of reply that its values and prompts allow, its own first, with the fields they change."""
+        evidence, prompts = self.evidence, self.prompts
+        found: dict[str, dict[str, Any]] = {evidence.reply: {}}
+        for name in get_args(ReplyFormName):
+            if name in (AUTO, evidence.reply) or not _goes_with(evidence, name):
                 continue
-            settles = _settled(evidence) if name == POINTWISE else {}
-            other = name != evidence.reply
-            changes = {f"{section}.{one}": value for one, value in ({REPLY: name} | settles).items() if other}
+            settled = _asked_once(evidence) if name == POINTWISE else {}
+            changes = self.of_evidence({REPLY: name, **settled})
             recipe = override(self.loaded, changes, self.origin)
-            if other and any(node.check(recipe, prompts) is not None for node in self.system.nodes):
-                continue
-            found[str(name)] = Form(settles, changes, self.system.used_prompts(recipe))
+            if all(node.check(recipe, prompts) is None for node in self.system.nodes):
+                found[name] = changes
         return found
+
+    def of_evidence(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of the section of evidence by dotted field."""
+        section = _section_name(self.loaded, EvidenceSettings)
+        return {f"{section}.{name}": value for name, value in values.items()}
+
+    def filled_prompts(self) -> dict[str, frozenset[str]]:
+        """Names of the prompts that each form of reply fills."""
+        return {
+            form: self.system.used_prompts(override(self.loaded, changes, self.origin))
+            for form, changes in self.forms().items()
+        }
 
     def instructions(self) -> list[Instruction]:
         """Those of the prompts that label evidence, in whatever form."""
-        loaded = load_prompts(self.loaded.prompts, self.system.contracts)
-        used = frozenset(name for form in self.forms().values() for name in form.prompts)
-        prompts = [
-            loaded[contract.name]
+        filled = frozenset[str]().union(*self.filled_prompts().values())
+        prompts = self.prompts
+        found = [
+            find_instruction(prompts[contract.name])
             for node in self.system.nodes
             if EvidenceSettings in node.sections
             for contract in node.prompts
-            if contract.name in used
+            if contract.name in filled
         ]
-        return [found for prompt in prompts if (found := find_instruction(prompt)) is not None]
+        return [one for one in found if one is not None]
 
 
-def _allows(evidence: EvidenceSettings, form: Value) -> bool:
-    """Whether the other values of a recipe go with a form of reply that is not its own."""
+def _goes_with(evidence: EvidenceSettings, form: ReplyFormName) -> bool:
+    """Whether the other values of a recipe allow a form of reply that is not its own."""
     if form == POINTWISE:
         return evidence.minimum_votes in (None, 1)
     return evidence.model_cutoff is None
 
 
-def _settled(evidence: EvidenceSettings) -> dict[str, Any]:
+def _asked_once(evidence: EvidenceSettings) -> dict[str, Any]:
     """What the form `pointwise` leaves no choice of; T is a majority."""
     return {**POINTWISE_VALUES, "threshold": (1 + evidence.ranker_weight) // 2 + 1}
-
-
-def evidence_only(recipe: Recipe) -> dict[str, Any]:
-    """Values with which a recipe asks for nothing but evidence, and lets no case wait."""
-    changed = differences(recipe, recipe.without_waiting())
-    if "stop_after" in type(recipe).model_fields:
-        changed["stop_after"] = "evidence"
-    if recipe.find_section(AlignmentSettings) is not None:
-        changed[f"{section_name(recipe, AlignmentSettings)}.answer"] = "none"
-    question = recipe.find_section(QuestionSettings)
-    if question is not None and question.interpret == "always":
-        # Those of cases that have a question of their own are for submissions alone.
-        changed[f"{section_name(recipe, QuestionSettings)}.interpret"] = "missing"
-    return changed
 
 
 def differences(before: Recipe, after: Recipe) -> dict[str, Any]:
@@ -174,48 +153,106 @@ def differences(before: Recipe, after: Recipe) -> dict[str, Any]:
     return changed
 
 
-def section_name(recipe: Recipe, kind: type[object]) -> str:
-    """The field of a recipe that holds a section of a kind."""
+def _evidence_only(recipe: Recipe) -> dict[str, Any]:
+    """Values with which a recipe asks for nothing but evidence, and lets no case wait."""
+    changed = differences(recipe, recipe.without_waiting())
+    if "stop_after" in type(recipe).model_fields:
+        changed["stop_after"] = "evidence"
+    if recipe.find_section(AlignmentSettings) is not None:
+        changed[f"{_section_name(recipe, AlignmentSettings)}.answer"] = "none"
+    question = recipe.find_section(QuestionSettings)
+    if question is not None and question.interpret == "always":
+        # Those of cases that have a question of their own are for submissions alone.
+        changed[f"{_section_name(recipe, QuestionSettings)}.interpret"] = "missing"
+    return changed
+
+
+def _section_name(recipe: Recipe, kind: type[object]) -> str:
     return next(name for name in type(recipe).model_fields if isinstance(getattr(recipe, name), kind))
 
 
-def own_first(own: Value, options: Sequence[Value]) -> tuple[Value, ...]:
-    """The values of a field, that of the given recipe first."""
-    return (own, *(option for option in options if option != own))
-
-
-@dataclass(frozen=True, slots=True)
 class Space:
     """All candidates.
 
     Attributes:
-        given: The recipe that they differ from.
-        forms: Of reply, by name.
         present: The present instructions, by the name of their prompt.
         variants: Other instructions by prompt and name.
         draws: Ids of demonstrations to show, the first of them first, by name.
-        held_out: Ids that no candidate shows, beside those of the recipe.
-        folder: Where prompt folders are written.
         dimensions: In the order of choosing.
+        own: The choices of the given recipe.
     """
 
-    given: Given
-    forms: Mapping[str, Form]
-    present: Mapping[str, Instruction]
-    variants: Mapping[str, Mapping[str, str]]
-    draws: Mapping[str, Sequence[str]]
-    held_out: tuple[str, ...]
-    folder: Path
-    dimensions: tuple[Dimension, ...]
+    def __init__(
+        self,
+        given: Given,
+        variants: Mapping[str, Sequence[str]],
+        draws: Mapping[str, Sequence[str]],
+        held_out: tuple[str, ...],
+        folder: Path,
+        most: int = 0,
+    ) -> None:
+        """All that can be chosen for a recipe.
 
-    @property
-    def own(self) -> Choices:
-        """The choices of the given recipe."""
-        chosen: dict[str, Value] = {}
+        Args:
+            given: The recipe.
+            variants: Further instructions by the name of their prompt.
+            draws: Ids of demonstrations by the name of their draw.
+            held_out: Ids that are never shown, beside those of the recipe.
+            folder: Of the prompts of candidates.
+            most: Demonstrations that there are to show; each draw has as many.
+
+        Raises:
+            OptimisationError: The recipe labels no evidence by a model.
+        """
+        self.given = given
+        self.present = {one.prompt.name: one for one in given.instructions()}
+        self.variants = {
+            name: {f"variant {number}": text for number, text in enumerate(texts, 1)}
+            for name, texts in variants.items()
+        }
+        self.draws = draws
+        self.dimensions = self._dimensions(most)
+        self.own: Choices = {}
         for dimension in self.dimensions:
-            if dimension.applies(chosen):
-                chosen[dimension.name] = dimension.options[0]
-        return chosen
+            if dimension.applies(self.own):
+                self.own = {**self.own, dimension.name: dimension.options[0]}
+        self._held_out = held_out
+        self._folder = folder
+
+    def _dimensions(self, most: int) -> list[Dimension]:
+        evidence, filled = self.given.evidence, self.given.filled_prompts()
+        of_reflection = {contract.name for contract in REFLECT_ON_LABELS.prompts}
+
+        def draws_votes(chosen: Choices) -> bool:
+            return chosen[REPLY] != POINTWISE
+
+        def fills(prompt: str) -> Callable[[Choices], bool]:
+            return lambda chosen: (
+                prompt in filled[str(chosen[REPLY])]
+                and (bool(chosen.get(REFLECTION)) or prompt not in of_reflection)
+            )
+
+        found = [
+            Dimension(REPLY, tuple(filled)),
+            Dimension(REFLECTION, (evidence.reflection, not evidence.reflection), draws_votes),
+        ]
+        if most:
+            counts = _own_first(evidence.demonstrations, [count for count in COUNTS if count <= most])
+            found.append(Dimension(COUNT, counts, draws_votes))
+            if self.draws:
+                # A count beyond what a draw has would show fewer than it says.
+                found.append(
+                    Dimension(_CHOSEN, (AS_GIVEN, *self.draws), lambda chosen: 0 < _count(chosen) <= most)
+                )
+            orders = get_args(EvidenceSettings.model_fields[ORDER].annotation)
+            found.append(
+                Dimension(ORDER, _own_first(evidence.order, orders), lambda chosen: _count(chosen) > 1)
+            )
+        return found + [
+            Dimension(_INSTRUCTION + name, (AS_GIVEN, *texts), fills(name))
+            for name, texts in self.variants.items()
+            if texts
+        ]
 
     def in_words(self, choices: Choices) -> str:
         """In what a candidate differs from the given recipe."""
@@ -232,7 +269,7 @@ class Space:
             RecipeError: The values contradict one another.
             InputError: The folder cannot be written.
         """
-        return self._made({**self.changes(choices), **evidence_only(self.given.loaded)})
+        return self._made({**self._changes(choices), **_evidence_only(self.given.loaded)})
 
     def result(self, choices: Choices, folder: Path) -> Recipe:
         """The recipe that the user gets: it goes as far as the given one.
@@ -245,32 +282,37 @@ class Space:
             RecipeError: The values contradict one another.
             InputError: The folder cannot be written.
         """
-        return self._made(self.changes(choices, folder))
+        return self._made(self._changes(choices, folder))
 
-    def changes(self, choices: Choices, folder: Path | None = None) -> dict[str, Any]:
+    def _changes(self, choices: Choices, folder: Path | None = None) -> dict[str, Any]:
         """Values by dotted field in which the choices differ from the given recipe."""
-        loaded, own = self.given.loaded, self.own
-        section = section_name(loaded, EvidenceSettings)
-        changed = dict(self.forms[str(choices[REPLY])].changes)
-        for name in (COUNT, ORDER, REFLECTION):
-            if name in choices and choices[name] != own.get(name):
-                changed[f"{section}.{name}"] = choices[name]
+        loaded = self.given.loaded
+        fields = {
+            name: choices[name]
+            for name in (COUNT, ORDER, REFLECTION)
+            if name in choices and choices[name] != self.own.get(name)
+        }
+        changed = self.given.forms()[str(choices[REPLY])] | self.given.of_evidence(fields)
         if (ids := self.draws.get(str(choices.get(_CHOSEN)))) is not None:
-            changed[f"{section}.demonstrations_from"] = list(ids[: _count(choices)])
-        if self.held_out:
-            changed["held_out"] = [*loaded.held_out, *self.held_out]
+            changed |= self.given.of_evidence({"demonstrations_from": list(ids[: _count(choices)])})
+        if self._held_out:
+            changed["held_out"] = [*loaded.held_out, *self._held_out]
         chosen = {
-            name: choice
-            for name, variants in self.variants.items()
-            if (choice := str(choices.get(_INSTRUCTION + name))) in variants
+            name: str(choices[_INSTRUCTION + name])
+            for name in self.variants
+            if choices.get(_INSTRUCTION + name, AS_GIVEN) != AS_GIVEN
         }
         if chosen:
-            numbers = (f"{name}-{[*self.variants[name]].index(one) + 1}" for name, one in chosen.items())
-            place = folder or self.folder / "+".join(numbers)
-            files = {
-                name: self.present[name].replaced(self.variants[name][one]) for name, one in chosen.items()
-            }
-            write_prompts(place, loaded.prompts, files)
+            numbers = (f"{name}-{variant.removeprefix('variant ')}" for name, variant in chosen.items())
+            place = folder or self._folder / "+".join(numbers)
+            write_prompts(
+                place,
+                loaded.prompts,
+                {
+                    name: self.present[name].replaced(self.variants[name][variant])
+                    for name, variant in chosen.items()
+                },
+            )
             # Runs and the recipe are to find them from any folder.
             changed["prompts"] = str(place.resolve())
         return changed
@@ -282,64 +324,8 @@ class Space:
         return recipe
 
 
-def make_space(
-    given: Given,
-    variants: Mapping[str, Sequence[str]],
-    draws: Mapping[str, Sequence[str]],
-    held_out: tuple[str, ...],
-    folder: Path,
-    most: int = 0,
-) -> Space:
-    """All that can be chosen for a recipe.
-
-    Args:
-        given: The recipe.
-        variants: Further instructions by the name of their prompt.
-        draws: Ids of demonstrations by the name of their draw.
-        held_out: Ids that are never shown, beside those of the recipe.
-        folder: Of the prompts of candidates.
-        most: Demonstrations that there are to show; each draw has as many.
-
-    Raises:
-        OptimisationError: The recipe labels no evidence by a model.
-    """
-    evidence, forms = given.evidence, given.forms()
-    reflecting = {contract.name for contract in REFLECT_ON_LABELS.prompts}
-    named = {
-        name: {f"variant {number}": text for number, text in enumerate(texts, 1)}
-        for name, texts in variants.items()
-    }
-
-    def open_in_form(field: str) -> Callable[[Choices], bool]:
-        return lambda chosen: field not in forms[str(chosen[REPLY])].settles
-
-    def shown(prompt: str) -> Callable[[Choices], bool]:
-        """Whether a candidate fills the prompt."""
-        return lambda chosen: (
-            prompt in forms[str(chosen[REPLY])].prompts
-            and (bool(chosen.get(REFLECTION)) or prompt not in reflecting)
-        )
-
-    dimensions = [
-        Dimension(REPLY, tuple(forms)),
-        Dimension(REFLECTION, own_first(evidence.reflection, (True, False)), open_in_form(REFLECTION)),
-    ]
-    if most:
-        counts = own_first(evidence.demonstrations, [count for count in COUNTS if count <= most])
-        orders = get_args(EvidenceSettings.model_fields[ORDER].annotation)
-        dimensions += [
-            Dimension(COUNT, counts, open_in_form(COUNT)),
-            # A count beyond what a draw has would show fewer than it says.
-            Dimension(_CHOSEN, (AS_GIVEN, *draws), lambda chosen: bool(draws) and 0 < _count(chosen) <= most),
-            Dimension(ORDER, own_first(evidence.order, orders), lambda chosen: _count(chosen) > 1),
-        ]
-    dimensions += [
-        Dimension(_INSTRUCTION + name, (AS_GIVEN, *texts), shown(name))
-        for name, texts in named.items()
-        if texts
-    ]
-    present = {one.prompt.name: one for one in given.instructions()}
-    return Space(given, forms, present, named, draws, held_out, folder, tuple(dimensions))
+def _own_first(own: Value, options: Sequence[Value]) -> tuple[Value, ...]:
+    return (own, *(option for option in options if option != own))
 
 
 def _count(chosen: Choices) -> int:
@@ -349,17 +335,7 @@ def _count(chosen: Choices) -> int:
 def drawn_orders(
     pool: DemonstrationPool, excluded: Iterable[str], count: int, seed: int
 ) -> dict[str, list[str]]:
-    """Orders of labelled cases of a pool; the first ids of each are a choice of demonstrations.
-
-    Args:
-        pool: The pool.
-        excluded: Ids that are never drawn.
-        count: How many orders.
-        seed: Of the draw.
-
-    Returns:
-        By name; none where the pool has no labelled case.
-    """
+    """Orders of labelled cases of a pool by name; the first ids of each are a choice of demonstrations."""
     left_out = frozenset(excluded)
     ids = [one.case_id for one in pool.neighbours() if one.case_id not in left_out]
     # Draws for a search, nothing secret.
@@ -368,7 +344,6 @@ def drawn_orders(
     for number in range(1, count + 1):
         draw.shuffle(ids)
         labelled = (id_ for id_ in ids if pool.case(id_).gold.labels)
-        chosen = [id_ for id_, _ in zip(labelled, range(max(COUNTS)), strict=False)]
-        if chosen:
+        if chosen := list(islice(labelled, max(COUNTS))):
             orders[f"draw {number}"] = chosen
     return orders

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cases.formats.plain_jsonl import write_jsonl
-from cases.load import find_cases
+from cases.load import CaseSource, find_cases
 from cases.records import Case
-from cases.texts import plural
-from evals.optimisation.errors import OptimisationError
+from cases.texts import hash_order, plural
+from evals.errors import OptimisationError
 from evals.scoring.gold import GoldCase, gold_of_case
 from retrieval.pools.compared import fingerprint
 from storage.errors import InputError
@@ -32,14 +31,13 @@ class CaseFiles:
         return ", ".join(map(name_of, self.cases))
 
     @property
-    def all(self) -> tuple[Path, ...]:
-        """Every file of cases and every key.
+    def source(self) -> CaseSource:
+        """What is in them.
 
         Raises:
             InputError: A path is missing.
         """
-        source = find_cases(self.cases, self.keys)
-        return (*source.paths, *source.keys)
+        return find_cases(self.cases, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,6 @@ class Part:
     The first cases of the search part are therefore a sample of it.
     """
 
-    name: str
     path: Path
     cases: tuple[Case, ...]
 
@@ -66,14 +63,17 @@ class Split:
     Attributes:
         sha256: Of the files they were read from.
         left_out: Cases without labels or sentences, or that cannot be read.
-        weak: Cases whose labels were made from a clinician's answer.
     """
 
     search: Part
     test: Part
     sha256: str
     left_out: int
-    weak: int
+
+    @property
+    def weak(self) -> int:
+        """Cases whose labels were made from a clinician's answer."""
+        return sum(case.gold.label_source == "weak" for case in (*self.search.cases, *self.test.cases))
 
     def write(self) -> None:
         """Write each part to its file.
@@ -87,9 +87,7 @@ class Split:
 
 
 def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Path) -> Split:
-    """Read labelled cases and divide them.
-
-    Cases with equal texts under several ids are in one part.
+    """Read labelled cases and divide them; cases with equal texts under several ids are in one part.
 
     Args:
         files: All cases, or those of the search where `test` names others.
@@ -105,7 +103,11 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
     if isinstance(test, CaseFiles):
         held_out, test_sha256, test_left_out = _labelled(test, seed)
         sha256, left_out = f"{sha256} {test_sha256}", left_out + test_left_out
-        _demand_others(given, held_out, test)
+        ids, texts = {case.id for case in given}, {fingerprint(case) for case in given}
+        both = next((case for case in held_out if case.id in ids or fingerprint(case) in texts), None)
+        if both is not None:
+            fault = f"case {both.id!r} is among the cases of the search too"
+            raise InputError(test, fault, "Cases that judge the result must be others")
         parts = (given, held_out)
     else:
         place = len(given) - round(test * len(given))
@@ -119,18 +121,16 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
                 f" {FEWEST}; give more cases, another share, or a file of its own: --test FILE"
             )
     search, unseen = (
-        Part(name, folder / f"{name}.jsonl", tuple(cases))
+        Part(folder / f"{name}.jsonl", tuple(cases))
         for name, cases in zip(("search", "test"), parts, strict=True)
     )
-    weak = sum(case.gold.label_source == "weak" for case in (*search.cases, *unseen.cases))
-    return Split(search, unseen, sha256, left_out, weak)
+    return Split(search, unseen, sha256, left_out)
 
 
 def _labelled(files: CaseFiles, seed: int) -> tuple[list[Case], str, int]:
     """The cases that can be scored, in drawn order; the digest of their files; how many others there are."""
-    source = find_cases(files.cases, files.keys)
-    summary = source.check()
-    found = [case for case in source if isinstance(case, Case) and case.sentences and case.gold.labels]
+    summary = files.source.check()
+    found = [case for case in files.source if isinstance(case, Case) and case.sentences and case.gold.labels]
     total = summary.cases + summary.invalid
     if not found:
         raise InputError(
@@ -138,16 +138,5 @@ def _labelled(files: CaseFiles, seed: int) -> tuple[list[Case], str, int]:
             f"none of its {plural(total, 'case')} has labels of its sentences",
             "Give the key: --key FILE",
         )
-
-    def drawn(case: Case) -> tuple[str, str]:
-        return hashlib.sha256(f"{seed} {fingerprint(case)}".encode()).hexdigest(), case.id
-
-    return sorted(found, key=drawn), summary.sha256, total - len(found)
-
-
-def _demand_others(search: Sequence[Case], test: Sequence[Case], files: CaseFiles) -> None:
-    ids, texts = {case.id for case in search}, {fingerprint(case) for case in search}
-    both = next((case for case in test if case.id in ids or fingerprint(case) in texts), None)
-    if both is not None:
-        fault = f"case {both.id!r} is among the cases of the search too"
-        raise InputError(files, fault, "Cases that judge the result must be others")
+    by_id = sorted(found, key=lambda case: case.id)
+    return hash_order(by_id, lambda case: f"{seed} {fingerprint(case)}"), summary.sha256, total - len(found)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from evals.calibration.calibrate import RiskWish, calibrate
-from evals.calibration.errors import CalibrationError
 from evals.calibration.risk import (
     Outcomes,
     cases_needed,
@@ -18,6 +17,7 @@ from evals.calibration.risk import (
     prove,
     upper_bound,
 )
+from evals.errors import CalibrationError
 from nodes.evidence.calibration import LossName
 from tests.evals.calibration.worlds import data, world
 

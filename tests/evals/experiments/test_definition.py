@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from evals.errors import ExperimentError
 from evals.experiments.definition import BASELINES, load_experiment, packaged_experiments
-from evals.experiments.errors import ExperimentError
 from evals.experiments.rankers import plan_rankers
 from evals.experiments.run import plan
 from graph.recipe import RecipeError

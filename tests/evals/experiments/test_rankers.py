@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evals.errors import ExperimentError
 from evals.experiments.definition import Experiment
-from evals.experiments.errors import ExperimentError
 from evals.experiments.rankers import HELD_OUT, NOISY, TUNING, RankerPlan, plan_rankers, train_rankers
 from evals.experiments.run import PLAN, keep_plan
 from ranking.examples import split

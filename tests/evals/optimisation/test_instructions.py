@@ -105,7 +105,7 @@ def test_proposals_are_asked_for_with_cases_as_data() -> None:
             "Label each sentence with care. " * 40 + "Then che",
             ("Label each sentence with care. " * 40).strip(),
         ),
-        ("Label each\x00 sentence with care.  \n- one", "Label each  sentence with care.\n- one"),
+        ("Label each\x00 sentence with care.  \n- one", "Label each\ufffd sentence with care.\n- one"),
     ],
 )
 def test_what_surrounds_an_instruction_is_taken_off(reply: str, wanted: str) -> None:

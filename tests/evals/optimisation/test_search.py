@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.optimisation.errors import OptimisationError
+from evals.errors import OptimisationError
 from evals.optimisation.search import Ended, Search, rungs
 from evals.optimisation.space import Choices, Dimension
 
@@ -31,9 +31,9 @@ def searched(folder: Path, trials: int, judge: Judge = by_demonstrations, cases:
         if attempt is None:
             break
         for rung in search.rungs:
-            if attempt.is_behind(rung, judge(attempt.choices, rung)):
+            if search.is_behind(attempt, rung, judge(attempt.choices, rung)):
                 break
-        attempt.end(tokens=7)
+        search.end(attempt, tokens=7)
     return search.ended
 
 
@@ -77,9 +77,10 @@ def test_a_search_that_is_opened_again_draws_the_same(tmp_path: Path) -> None:
     whole = searched(tmp_path / "whole", 9)
     for trials in (1, 3, 4, 9):
         # A candidate that was begun and never ended leaves no trace.
-        attempt = Search(tmp_path / "parts", DIMENSIONS, 24, 1).begin(OWN)
+        search = Search(tmp_path / "parts", DIMENSIONS, 24, 1)
+        attempt = search.begin(OWN)
         assert attempt is not None
-        attempt.is_behind(6, 99.0)
+        search.is_behind(attempt, 6, 99.0)
         searched(tmp_path / "parts", trials)
     assert searched(tmp_path / "parts", 9) == whole
 
@@ -88,7 +89,7 @@ def test_a_refused_candidate_is_kept_with_its_reason(tmp_path: Path) -> None:
     search = Search(tmp_path, DIMENSIONS, 24, 1)
     attempt = search.begin(OWN)
     assert attempt is not None
-    ended = attempt.end(refused="it cannot be")
+    ended = search.end(attempt, refused="it cannot be")
     assert Search(tmp_path, DIMENSIONS, 24, 1).ended == [ended]
     assert (ended.state, ended.score, ended.reason) == ("refused", None, "it cannot be")
     assert search.best is None

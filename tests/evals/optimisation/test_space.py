@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from evals.optimisation.errors import OptimisationError
-from evals.optimisation.space import Choices, Given, Space, differences, drawn_orders, make_space
+from evals.errors import OptimisationError
+from evals.optimisation.space import Choices, Given, Space, differences, drawn_orders
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from nodes.core.records import ReplyFormName
 from retrieval.pools.pool import DemonstrationPool
@@ -18,7 +18,7 @@ ORDERS = {"draw 1": ["a", "b", "c"], "draw 2": ["c", "a", "b"]}
 def space(folder: Path, not_shown: tuple[str, ...] = (), **values: object) -> Space:
     given = Given("mine.yaml", make_recipe({"system": "tamu", **values}, "mine.yaml"))
     variants = {one.prompt.name: [f"Look twice, {one.prompt.name}."] for one in given.instructions()}
-    return make_space(given, variants, ORDERS, not_shown, folder, 3)
+    return Space(given, variants, ORDERS, not_shown, folder, 3)
 
 
 def every(made: Space) -> list[Choices]:
@@ -171,7 +171,7 @@ async def test_drawn_orders_are_of_labelled_cases_that_are_not_left_out(pool: De
 
 
 def test_without_draws_their_number_and_order_are_still_chosen(tmp_path: Path) -> None:
-    made = make_space(Given("tamu", load_recipe("tamu")), {}, {}, (), tmp_path, 2)
+    made = Space(Given("tamu", load_recipe("tamu")), {}, {}, (), tmp_path, 2)
     assert [one.name for one in made.dimensions if one.applies({**made.own, "demonstrations": 2})] == [
         *("reply", "reflection", "demonstrations", "order")
     ]

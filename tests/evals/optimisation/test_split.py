@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.optimisation.errors import OptimisationError
+from evals.errors import OptimisationError
 from evals.optimisation.split import CaseFiles, split_cases
 from storage.errors import InputError
 from tests.evals.optimisation.answering import write_inputs
