@@ -38,12 +38,10 @@ class Asking:
     """Handlers of the pages; who may come in, and from where, is the guard's business."""
 
     def __init__(self, service: Service, rate: Rate) -> None:
-        """Ask through a service, by its limits."""
         self._service, self._rate = service, rate
         self._addresses = ServedAddresses(asks=True)
 
     def routes(self) -> list[Route]:
-        """All routes."""
         return [
             Route("/ask", self._form),
             Route("/ask", self._send, methods=["POST"]),

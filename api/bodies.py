@@ -60,11 +60,6 @@ def parsed(model: type[Body], content: bytes | bytearray, cases: int) -> Body:
 
     Lists are measured before they are validated: each wrong value would cost a description of its fault.
 
-    Args:
-        model: Its type.
-        content: As it was sent.
-        cases: Most cases of a submission.
-
     Raises:
         Refused: Its first fault.
     """

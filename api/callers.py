@@ -45,11 +45,9 @@ class Caller:
     token: str = ""
 
     def may(self, right: Right) -> bool:
-        """Whether the user's role has a right."""
         return right in RIGHTS[self.role]
 
     def may_read(self, submitter: str) -> bool:
-        """Whether the user may read the runs of a submitter."""
         return submitter == self.name or self.may("view all")
 
 
@@ -59,9 +57,7 @@ class Tokens(Protocol):
     async def caller(self, token: str, address: str) -> Caller | None:
         """Whose a token is; None for nobody's.
 
-        Args:
-            token: As it was sent.
-            address: Of the client, whose failed attempts are counted.
+        Failed attempts of the client at `address` are counted.
 
         Raises:
             Refused: Nobody's token may be looked at now.
@@ -79,12 +75,10 @@ class OneToken:
     name: str
 
     async def caller(self, token: str, address: str) -> Caller | None:
-        """Whoever has it may do everything."""
         right = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
         return Caller(self.name, "admin") if right else None
 
     def valid(self, caller: Caller) -> bool:
-        """As long as the service."""
         return True
 
 
@@ -92,13 +86,6 @@ class UserTokens:
     """The tokens of `evigraph users`. To look at one takes a tenth of a second; it is done once."""
 
     def __init__(self, users: Users, clock: Callable[[], float], now: Callable[[], datetime]) -> None:
-        """Nobody has called yet.
-
-        Args:
-            users: Who may call.
-            clock: Seconds that only grow, for failed attempts.
-            now: The time of day, for tokens that expire.
-        """
         self._users, self._now = users, now
         self._checks = TokenChecks(users, clock, now)
         self._known: dict[bytes, Caller] = {}
@@ -133,7 +120,6 @@ class UserTokens:
         return found
 
     def valid(self, caller: Caller) -> bool:
-        """Whether the list of users still has the token."""
         with contextlib.suppress(InputError):
             return self._is_valid(caller)
         return False
@@ -149,9 +135,7 @@ class Rate:
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
         """All buckets are full.
 
-        Args:
-            per_minute: Requests of one user; as many may come at once after a minute without any.
-            clock: Seconds that only grow.
+        `per_minute` requests of a user may also come at once, after a minute without any.
         """
         self._size = float(per_minute)
         self._per_second = per_minute / 60

@@ -42,7 +42,6 @@ class Position(NamedTuple):
 
     @property
     def id(self) -> str:
-        """As events carry it."""
         return f"{self.start}-{max(0, self.line + 1)}" + ("-end" if self.ended else "")
 
 
@@ -72,11 +71,7 @@ Look = Callable[[], State | None]
 async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterator[ServerSentEvent]:
     """All events of a run from a position on, until it ends.
 
-    Args:
-        job: Whose.
-        since: The last event that was seen.
-        hub: Tells when there is more.
-        look: How the run stands, None once the caller may not read it any more; called in a thread.
+    `look` tells how the run stands, None once the caller may not read it any more; it is called in a thread.
     """
     position = since
     with hub.listening(job.record.id) as listener:

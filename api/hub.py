@@ -22,7 +22,6 @@ class Listener:
     """What one stream has not sent yet."""
 
     def __init__(self, steps: Iterable[dict[str, Any]]) -> None:
-        """The steps that were told before it came."""
         self.steps: deque[dict[str, Any]] = deque(steps, maxlen=MAX_STEPS)
         self.news = asyncio.Event()
 
@@ -31,7 +30,6 @@ class Hub:
     """All streams, by run. Any thread may call `tell` and `forget`, the streams' loop everything else."""
 
     def __init__(self) -> None:
-        """Nobody listens."""
         self._listeners: dict[str, set[Listener]] = {}
         self._steps: dict[str, deque[dict[str, Any]]] = {}
         self._places: Counter[str] = Counter()
@@ -41,7 +39,6 @@ class Hub:
 
     @property
     def streams(self) -> int:
-        """How many streams there are."""
         return self._places.total()
 
     @contextmanager
@@ -87,7 +84,6 @@ class Hub:
             self._loop.call_soon_threadsafe(_wake, listeners, step)
 
     def forget(self, run: str) -> None:
-        """Its session has ended: the trace has all of it."""
         with self._lock:
             self._steps.pop(run, None)
 

@@ -101,10 +101,6 @@ class Jobs:
     def __init__(self, root: Path, policies: Iterable[HeldPolicy] = ()) -> None:
         """Take the folder, and read what was submitted before.
 
-        Args:
-            root: The folder of runs; it is made where it is missing.
-            policies: That the data of all jobs are given under.
-
         Raises:
             RunError: Another service has the folder, or a file of a job is damaged.
             OSError: It cannot be written.
@@ -128,7 +124,6 @@ class Jobs:
             raise
 
     def close(self) -> None:
-        """Give the folder back."""
         self._held.close()
 
     def new_id(self) -> str:
@@ -136,7 +131,6 @@ class Jobs:
         return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{token_hex(6)}"
 
     def case_file(self, record: Record) -> Path:
-        """Where the cases of a job are."""
         return self.root / _FOLDER / record.id / record.file
 
     def stage(self, id_: str, name: str, content: bytes) -> Path:
@@ -157,7 +151,6 @@ class Jobs:
         return path
 
     def discard(self, id_: str) -> None:
-        """Remove a staged case file."""
         shutil.rmtree(self.root / _FOLDER / id_, ignore_errors=True)
 
     def add(self, record: Record) -> Job:
@@ -184,7 +177,6 @@ class Jobs:
         return self._jobs.get(id_)
 
     def by_key(self, user: str, key: str) -> Job | None:
-        """What a user has submitted with an idempotency key."""
         id_ = self._keys.get((user, key))
         return None if id_ is None else self._jobs.get(id_)
 

@@ -15,11 +15,6 @@ class Metrics:
     """Counters of one service."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
-        """Count from nothing.
-
-        Args:
-            gauges: What is true now: by name of the gauge, value by state.
-        """
         self._registry = CollectorRegistry()
         self._registry.register(_Now(gauges))
         self._requests = Counter(
@@ -35,16 +30,13 @@ class Metrics:
         self._submitted = Counter("evigraph_cases_submitted", "Cases submitted", registry=self._registry)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def submitted(self, cases: int) -> None:
-        """Count cases."""
         self._submitted.inc(cases)
 
     def text(self) -> bytes:
-        """As Prometheus reads it."""
         return generate_latest(self._registry)
 
 

@@ -85,7 +85,6 @@ class Offer:
             self.assigned(name)
 
     def systems(self) -> dict[str, list[str]]:
-        """Names of the recipes of each system, in the order of the offer."""
         found: dict[str, list[str]] = {}
         for name, recipe in self._loaded().items():
             found.setdefault(recipe.system, []).append(name)

@@ -39,11 +39,8 @@ class Refused(HTTPException):
     ) -> None:
         """Say why.
 
-        Args:
-            status: The HTTP status.
-            detail: What is wrong and what would be right, in a line.
-            pointer: The field that is wrong, as a JSON pointer.
-            headers: Further headers of the answer, such as `Retry-After`.
+        `detail` says in a line what is wrong and what would be right; `pointer` is the field, as a JSON
+        pointer.
         """
         super().__init__(status, printable(detail), dict(headers or {}))
         self.pointer = pointer

@@ -109,13 +109,7 @@ class _Door:
 
 
 def application(service: Service, tokens: Tokens, rate: Rate) -> ASGIApp:
-    """The API.
-
-    Args:
-        service: What it serves.
-        tokens: Whose tokens are valid.
-        rate: How often each user may call.
-    """
+    """The API."""
     app = FastAPI(
         title="Evigraph",
         summary="Clinical questions answered from given evidence, by graphs of language-model calls.",

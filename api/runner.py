@@ -98,14 +98,6 @@ class Runner:
     """The queue and the runs. Any thread may call every method."""
 
     def __init__(self, jobs: Jobs, offer: Offer, options: Options, hub: Hub) -> None:
-        """Run nothing yet.
-
-        Args:
-            jobs: What was submitted.
-            offer: Makes runs of it.
-            options: Of every run.
-            hub: Hears of every run.
-        """
         self._jobs, self._offer, self._options, self._hub = jobs, offer, options, hub
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -133,22 +125,18 @@ class Runner:
 
     @property
     def alive(self) -> bool:
-        """Whether jobs are run."""
         return self._thread.is_alive() and not self._draining
 
     def session(self, job: Job) -> Session:
-        """The job in this process."""
         with self._lock:
             return self._sessions.setdefault(job.record.id, Session())
 
     def counts(self) -> dict[str, int]:
-        """Jobs that wait for their turn, and that run."""
         with self._lock:
             states = [one.state for one in self._sessions.values()]
         return {state: states.count(state) for state in ("queued", "running")}
 
     def queued_by(self, submitter: str) -> int:
-        """How many jobs of a submitter wait for their turn."""
         with self._lock:
             queued = [id_ for id_, one in self._sessions.items() if one.state == "queued"]
         jobs = map(self._jobs.get, queued)
@@ -336,8 +324,3 @@ def _lacks_descriptors(error: BaseException | None) -> bool:
 def _line(error: BaseException) -> str:
     text = error.detail if isinstance(error, Refused) else str(error)
     return printable(" ".join(text.split()))
-
-
-def has_run(path: Path) -> bool:
-    """Whether the run of a job has begun."""
-    return (path / "run.json").exists()

@@ -39,23 +39,19 @@ class ByService(GoingOn):
     """Lets reviewed cases go on in the service itself, which has their runs."""
 
     def __init__(self, service: Service) -> None:
-        """Through this service."""
         super().__init__()
         self._service = service
 
     @property
     def possible(self) -> bool:
-        """Always."""
         return True
 
     def start(self, run: Path) -> None:
-        """Let the reviewed cases of a run go on."""
         job = self._service.jobs.get(run.name)
         if job is not None and job.record.closed is None and self._service.ready:
             self._service.runner.enqueue(job, only_reviewed=True)
 
     def progress(self, run: Path) -> Progress | None:
-        """How they go on."""
         job = self._service.jobs.get(run.name)
         if job is None:
             return None
@@ -95,7 +91,6 @@ class _Server(uvicorn.Server):
         self._draining = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal."""
         if self._draining:
             self.force_exit = self.should_exit = True
             return
@@ -121,16 +116,8 @@ def serve(
 ) -> None:
     """Serve until a signal, then let the runs end.
 
-    Args:
-        service: Started already.
-        library: Its runs, for the pages.
-        bound: A listening socket.
-        host: As given by the user.
-        started: Called with the address, the link of the pages, and the token where there is only one.
-        ranker: Verifies answers on the pages.
-        users: Who may call and sign in; None lets everybody in who has the token.
-        certificate: Encrypts everything.
-        drain: Seconds that runs may take to end by themselves after the signal.
+    `started` is called with the address, the link of the pages, and the token where there is only one.
+    Without `users`, everybody may come in who has it. Runs may take `drain` seconds to end after the signal.
     """
     port = bound.getsockname()[1]
     token = new_token()

@@ -62,14 +62,6 @@ class Service:
     """The jobs, their runs, and what clients may do. Every method may be called from any thread."""
 
     def __init__(self, jobs: Jobs, offer: Offer, options: Options, person: str) -> None:
-        """Run nothing yet.
-
-        Args:
-            jobs: What was and will be submitted.
-            offer: What clients may choose.
-            options: Of every run.
-            person: Who runs the service, for the log of what it takes up again.
-        """
         self.jobs, self.offer, self.hub = jobs, offer, Hub()
         self.runner = Runner(jobs, offer, options, self.hub)
         self.person = person
@@ -94,7 +86,6 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether submissions are taken."""
         return not self.draining and self.runner.alive
 
     def job(self, id_: str, caller: Caller) -> Job:
@@ -111,10 +102,7 @@ class Service:
     def submit(self, caller: Caller, given: Submission, key: str | None) -> tuple[Job, bool]:
         """Take cases in JSON.
 
-        Args:
-            caller: Who submits.
-            given: What.
-            key: Of idempotency: the same submission with the same key is taken once.
+        The same submission with the same `key` is taken once.
 
         Returns:
             The job, and whether it had been submitted before.
@@ -329,7 +317,6 @@ class Service:
         return iter(find_cases([path])) if path.is_file() else iter(())
 
     def opened_events(self, caller: Caller, job: Job) -> None:
-        """Note who watches a run."""
         if job.path.is_dir():
             record_if_possible(job.path, "opened", person=caller.name, what="events")
 
@@ -469,7 +456,6 @@ def _id_fault(id_: str) -> str | None:
 
 
 def _seen(reviewed: ReviewedRun, caller: Caller, case_id: str) -> Standing:
-    """The reviews of a case that a caller may see."""
     return reviewed.standing(case_id).seen_by(caller.name, admin=caller.role == "admin")
 
 

@@ -114,7 +114,6 @@ class _DryRun:
         self._watcher = watcher
 
     async def run(self, client: ModelClient, stop: asyncio.Event) -> None:
-        """Until no case is left, or the stop."""
         waiting = iter(self._assembly.source)
         following = successors(self._assembly.graph)
         workers = [asyncio.create_task(self._work(client, waiting, following)) for _ in range(CASES_AT_ONCE)]

@@ -57,12 +57,10 @@ class Estimate:
 
     @property
     def total(self) -> Tally:
-        """Of all roles."""
         return added(self.tallies.values())
 
     @property
     def tokens(self) -> int:
-        """Read, written and thought."""
         return self.total.input_tokens + self.total.output_tokens + self.total.thinking_tokens
 
     @property
@@ -77,7 +75,6 @@ class Estimate:
 
     @property
     def online_cost(self) -> float | None:
-        """The same without batches."""
         return sum(self._online_costs().values()) if self.budget.prices else None
 
     def _online_costs(self) -> dict[Role, float]:
@@ -106,7 +103,6 @@ class Estimate:
 
     @property
     def cases_within_cost(self) -> int | None:
-        """How many cases the budget of money is enough for, about; None without one."""
         return self._within(self.budget.max_cost, self.cost)
 
     def scaled(self, number: int) -> int:

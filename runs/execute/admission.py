@@ -26,11 +26,8 @@ class Admission:
     ) -> None:
         """For one batch.
 
-        Args:
-            budget: Of the run.
-            forecast: What a case takes; None where that is not known.
-            answered: What the calls used that earlier sessions have stored, by case: they are replayed.
-            ended: Ids of the cases that ended in earlier sessions.
+        `forecast` is None where it is not known what a case takes; `answered` has what stored calls used, by
+        case.
         """
         self._budget = budget
         self._forecast = forecast
@@ -46,9 +43,7 @@ class Admission:
     async def begin(self, case_id: str, *, wait: bool = True) -> bool:
         """Wait until the case may begin.
 
-        Args:
-            case_id: Which.
-            wait: Whether to wait; else False is returned where the case has to wait for others.
+        Without `wait`, False is returned where the case has to wait for others.
 
         Raises:
             BudgetSpent: It may not, whatever the cases under way turn out to use; or the budget has already
@@ -73,10 +68,7 @@ class Admission:
     async def end(self, case_id: str, *, whole: bool, spent: BudgetSpent | None = None) -> None:
         """A case that had begun is no longer under way.
 
-        Args:
-            case_id: Which.
-            whole: Whether all its calls were made, so that others can be expected to take as much.
-            spent: What kept it from its end; then no other case begins.
+        `whole` tells whether all its calls were made; after a `spent`, no other case begins.
         """
         if not self._budget.limited:
             return
@@ -104,7 +96,6 @@ class Admission:
         return known
 
     def _left(self, case_id: str, expected: Spend) -> Spend:
-        """What a case is still going to use."""
         answered = self._answered.get(case_id, Spend())
         return expected.minus(answered).minus(self._budget.used_by(case_id)).largest(Spend())
 

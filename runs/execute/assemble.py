@@ -97,7 +97,6 @@ class Assembly:
 
     @cached_property
     def tools(self) -> dict[str, Any]:
-        """What nodes find in their context."""
         return tools_of(self.resources)
 
     @property
@@ -107,7 +106,6 @@ class Assembly:
         return makers[0](self.recipe, self.tools) if makers else None
 
     def context(self, case: Case, client: ModelClient) -> Context:
-        """What the nodes are given for a case."""
         return Context(
             cases={case.id: case}, client=client, prompts=self.prompts, settings=self.recipe, tools=self.tools
         )

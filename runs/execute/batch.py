@@ -112,15 +112,8 @@ async def run_batch(
 ) -> Status:
     """Run all cases that are not `skipped`, and leave the folder readable however that ends.
 
-    Args:
-        folder: The run.
-        assembly: What it is made of.
-        options: How to run.
-        skipped: Ids of the cases that stay as they are.
-        stop: Ends the session early, resumable.
-        watcher: Shows how it goes.
-        only: Leave all other cases alone, whether they have ended or not; None leaves none.
-        cluster: What runs the cases; None runs them in this process.
+    Cases that are not in `only` are left alone, whether they have ended or not. A `stop` ends the session
+    early, resumable. Without a `cluster`, cases run in this process.
 
     Raises:
         RunStopped: The folder cannot be written any more; what was done is kept.
@@ -368,7 +361,6 @@ class _Batch:
             self.halted.set()
 
     def check_first_cases(self) -> bool:
-        """Whether the session has to stop, as its first cases are all degraded."""
         if not self.keep_going:
             self.degraded = self.first_cases.fault()
         return self.degraded is not None

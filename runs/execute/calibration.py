@@ -23,11 +23,7 @@ def shaped_by(
 ) -> dict[str, Any]:
     """What decides the labels of a run, as the fields of `CalibrationSettings` that compare it.
 
-    Args:
-        system: Of the recipe.
-        recipe: With its rule.
-        manifest: Of the run whose votes the rule was chosen on; None where no model voted.
-        resources: Records of demonstrations and ranker.
+    `manifest` is that of the run whose votes the rule was chosen on; None where no model voted.
     """
     evidence = recipe.section(EvidenceSettings)
     roles: tuple[Role, ...] = ("label", "reflect") if evidence.reflects else ("label",)
@@ -63,14 +59,7 @@ def compare_with_calibration(
     cases: Iterable[Case | InvalidCase],
     compared: Mapping[str, Sequence[str]],
 ) -> dict[str, Any] | None:
-    """What `run.json` says of a calibrated recipe; None of any other.
-
-    Args:
-        manifest: Of the run that begins.
-        recipe: Its recipe.
-        cases: Of the run.
-        compared: Fields of the records of resources that have to be the same, by record.
-    """
+    """What `run.json` says of a calibrated recipe; None of any other."""
     made = recipe.find_section(CalibrationSettings)
     if made is None:
         return None

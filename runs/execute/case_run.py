@@ -71,15 +71,9 @@ async def run_case(
     A case that a person has looked at runs from its start again, on replayed calls, so nothing has to be
     kept of it while it waits.
 
-    Args:
-        graph: With a checkpointer where cases may wait for a person.
-        context: Of this case.
-        case: Which.
-        following: Successors of each node.
-        results: Keys of the state that the line gets.
-        review: What the graph goes on with where it waits. Without one, or with one that was given on
-            another result, the case stays waiting.
-        tell: Called with the id of the case and what is known of a node, when it begins and when it ends.
+    The graph needs a checkpointer where cases may wait for a person. There it goes on with `review`: without
+    one, or with one that was given on another result, the case stays waiting. `tell` is called with what is
+    known of a node, when it begins and when it ends.
 
     Raises:
         JournalError: The run itself cannot go on.

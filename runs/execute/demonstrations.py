@@ -167,12 +167,7 @@ async def add_reviewed(
     Where a case is in several, the last run counts. A pool excludes from its answers the case that asks, by
     id and by text, so a reviewed case is no demonstration of itself.
 
-    Args:
-        pool: The old pool's folder; None for the packaged sample pool.
-        runs: Run folders with reviews.
-        folder: Of the new pool.
-        embedding: What the old pool was embedded with.
-        report: Called with a line about what takes long, or about reviews on earlier results.
+    `pool` was embedded with `embedding`; None is the packaged sample pool.
 
     Raises:
         RunError: A run has no reviews, or the new folder holds a pool: runs may refer to it.

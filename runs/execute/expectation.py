@@ -33,7 +33,6 @@ class Expectation:
     def __init__(
         self, assembly: Assembly, skipped: Collection[str], progress: Progress, prices: Prices
     ) -> None:
-        """Of a batch, whose progress it tells what it expects."""
         self._assembly = assembly
         self._skipped = skipped
         self._progress = progress
@@ -41,13 +40,11 @@ class Expectation:
         self._prior: Forecast | None = None
 
     async def forecast(self) -> Forecast | None:
-        """Rehearse the first cases."""
         self._prior = await forecast(self._assembly, islice(self._first(), REHEARSED), self._prices)
         self._expect()
         return self._prior
 
     def ended(self, calls: int) -> None:
-        """A case has ended that took so many calls."""
         self._progress.cases_ended += 1
         self._progress.calls_ended += calls
         self._expect()
@@ -69,7 +66,6 @@ class LateReplies:
     """Reports requests that have waited for long, ever more seldom."""
 
     def __init__(self) -> None:
-        """Nothing has been reported."""
         self._next = LATE_S
 
     def line(self, waited: Iterable[float]) -> str | None:

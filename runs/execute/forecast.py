@@ -40,10 +40,7 @@ class Forecast:
 async def forecast(assembly: Assembly, cases: Iterable[Case], prices: Prices) -> Forecast | None:
     """Rehearse cases with estimated token counts.
 
-    Args:
-        assembly: Of the run, whose graph and client are left alone.
-        cases: The first ones.
-        prices: By model.
+    The graph and the client of the run are left alone.
 
     Returns:
         None where no case came to its end.

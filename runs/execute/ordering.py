@@ -69,7 +69,6 @@ class OrderedCases:
             return self._now.cases.popleft()
 
     async def aclose(self) -> None:
-        """Stop looking ahead."""
         sorting = [window.sorting for window in (self._now, self._next) if window is not None]
         for task in sorting:
             task.cancel()

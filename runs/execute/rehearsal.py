@@ -84,12 +84,8 @@ async def rehearse(
 ) -> CaseResult:
     """One case with made-up replies, and nothing kept of it.
 
-    Args:
-        assembly: With a recipe that does not wait, as a rehearsal has no reviewer.
-        client: Its backends make replies up by a `writer` of `foreseen`.
-        case: Which.
-        following: Successors of each node.
-        foreseen: Holds what is likely for the case while it runs.
+    `assembly` has a recipe that does not wait, as a rehearsal has no reviewer; the backends of `client` make
+    replies up by a `writer` of `foreseen`.
     """
     context = assembly.context(case, client)
     found: dict[str, str] = {}

@@ -66,7 +66,6 @@ class ReplyQuality:
     degraded_cases: int = 0
 
     def add(self, flags: Iterable[str], degraded: Sequence[str], corrected: int, incomplete: int) -> None:
-        """Count a case."""
         self.flags.update(flags)
         self.degraded.update(degraded)
         self.degraded_cases += bool(degraded)
@@ -74,14 +73,12 @@ class ReplyQuality:
         self.incomplete += incomplete
 
     def add_line(self, line: Line) -> None:
-        """Count a case by its line of `cases.jsonl`."""
         usage = line["usage"]
         self.add(
             line["flags"], line.get("degraded", ()), usage.get("corrected", 0), usage.get("incomplete", 0)
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "retries": dict(self.retries),
             "corrected_replies": self.corrected,
@@ -91,7 +88,6 @@ class ReplyQuality:
         }
 
     def rows(self) -> dict[str, str]:
-        """For people: only what there is, by name."""
         replies = {"corrected": self.corrected, "incomplete": self.incomplete}
         rows = {
             "retries": _listed(self.retries),
@@ -134,12 +130,7 @@ class FirstCases:
         self.degraded.clear()
 
     def add(self, degraded: Sequence[str], *, ended: bool = True) -> None:
-        """Take in a case that has ended, or in rounds how far it has come.
-
-        Args:
-            degraded: Its steps without a usable reply.
-            ended: Whether it has.
-        """
+        """Take in a case that has ended, or in rounds how far it has come."""
         if self.passed:
             return
         self.finished += 1

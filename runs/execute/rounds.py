@@ -66,9 +66,7 @@ class Rounds:
     async def run(self, one_pass: Callable[[set[str]], Awaitable[bool]], stop: asyncio.Event) -> bool:
         """Go on until no case is left, a stop, or everything is away and the session is to be left.
 
-        Args:
-            one_pass: Runs all cases but those with these ids as far as they go; whether all were reached.
-            stop: Ends the session.
+        `one_pass` runs all cases but those with the given ids as far as they go; whether all were reached.
 
         Returns:
             Whether no case is left.

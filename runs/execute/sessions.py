@@ -225,12 +225,6 @@ async def _forget_failures(folder: RunWriter, assembly: Assembly, options: Optio
 def _take_corrected(folder: RunWriter, assembly: Assembly, kept: set[str], report: Report) -> set[str]:
     """Make the files of now those of the run, and drop what it has of cases that they have otherwise.
 
-    Args:
-        folder: The run.
-        assembly: Made of the files of now.
-        kept: Ids of the cases that have ended well.
-        report: Called with a line about what has changed.
-
     Returns:
         Those of them that are as they were, with what the key says of them. Without the texts of before
         that is none: then every case runs again, on replayed calls where its prompts are the same.
@@ -292,9 +286,7 @@ def _refuse_stored(folder: RunWriter) -> None:
 def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[str]:
     """Ids of the cases that wait for a person and have a review of what they wait with.
 
-    Args:
-        folder: The run.
-        report: Called with a line about reviews that were given on another result.
+    `report` is called with a line about each review that was given on another result.
 
     Raises:
         RunError: The file of reviews cannot be read.

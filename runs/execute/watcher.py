@@ -60,7 +60,6 @@ class Progress:
 
     @property
     def ended(self) -> int:
-        """Cases that have ended."""
         return self.done + self.failed + self.waiting
 
     @property

@@ -35,16 +35,7 @@ async def run_fork(
 ) -> None:
     """Run a fork to its end or to a stop, and leave its folder readable however that ends.
 
-    Args:
-        folder: The fork's.
-        run: The original.
-        assembly: What the fork is made of.
-        inherited: What it takes over.
-        recorded: The case's trace in the original, its end line aside.
-        case: The case.
-        limits: How hard servers may be pressed.
-        stop: Ends it early.
-        watcher: Shows how it goes.
+    `recorded` is the case's trace in the original, without its end line.
     """
     manifest = folder.manifest
     session = Session(command="rerun", started=utc_now())

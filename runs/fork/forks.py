@@ -37,11 +37,8 @@ def find_fork_point(
 ) -> ForkPoint:
     """Find it in the trace of a case.
 
-    Args:
-        trace: The node executions of the case, its end line aside.
-        nodes: All nodes of the graph.
-        node: What the user named, None where the step says enough.
-        step: A certain one of its executions, None for those that began first.
+    `trace` is without its end line. Without a `step`, those executions of the node run again that began
+    first.
 
     Raises:
         RunError: The node did not run, is unknown, or is another one at that step.

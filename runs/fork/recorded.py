@@ -37,15 +37,6 @@ async def replay_run(
 ) -> Inherited:
     """Replay a case with what its run was made of; whatever the fork has too is shared with it.
 
-    Args:
-        run: The original.
-        recipe: Its recipe.
-        assembly: What the fork is made of.
-        case: The case.
-        point: Where the fork begins.
-        recorded: The case's trace, its end line aside.
-        report: Called with a line about what takes long.
-
     Raises:
         RunError: What is inherited does not come out as the trace tells.
     """

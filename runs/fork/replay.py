@@ -65,9 +65,7 @@ def thread(case_id: str) -> RunnableConfig:
 def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Backend]) -> dict[Role, Backend]:
     """Stand-ins for the models of a run: they make the same prompts and keys, and answer nothing.
 
-    Args:
-        models: What the run has recorded of its models.
-        connected: Those that can be had now, for they count tokens.
+    Those of `connected` that can be had now count tokens.
     """
     backends: dict[Role, Backend] = {}
     for role, model in models.items():
@@ -89,12 +87,7 @@ async def replay(
 ) -> Inherited:
     """Replay a case until the node that a fork begins with.
 
-    Args:
-        graph: Compiled with an `InMemorySaver`.
-        context: That of the run, with its journal and models that answer nothing.
-        case: The case.
-        point: Where the fork begins.
-        recorded: The case's trace, its end line aside.
+    `graph` is compiled with an `InMemorySaver`, and the models of `context` answer nothing.
 
     Raises:
         RunError: What is inherited does not come out as the trace tells.
@@ -231,7 +224,6 @@ def _demand_equal(
 
 
 async def _checkpoint_before(graph: Graph, case_id: str, superstep: int) -> CheckpointTuple:
-    """The checkpoint that a superstep began with."""
     assert isinstance(graph.checkpointer, InMemorySaver)
     async for saved in graph.checkpointer.alist(thread(case_id)):
         if saved.metadata["step"] == superstep - 1:

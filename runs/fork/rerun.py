@@ -62,14 +62,6 @@ async def rerun(
     again and ask anew. A fork without any change takes another seed than its run: the same seed would get
     the same replies.
 
-    Args:
-        run: The original; it may still be going on.
-        wanted: Which case, from where, and with what changed.
-        limits: How hard servers may be pressed.
-        probe: Whether servers are asked first what they can do.
-        stop: Ends the fork early.
-        watcher: Shows how it goes.
-
     Raises:
         RunError: The node did not run, the original is a fork, its case files have changed, or its journal
             no longer holds what the node's input came from.

@@ -70,13 +70,8 @@ def merge(
 
     It is built beside `out` and takes its place once it is whole, so a kill leaves nothing there.
 
-    Args:
-        paths: The folders of the shards, in any order.
-        out: The new run's folder.
-        report: Called with a line about what should be known.
-        step: Called with how far it is.
-        allow_incomplete: Take shards that have not ended too, and do without those that are missing. A resume
-            of the new run runs their cases.
+    With `allow_incomplete`, shards that have not ended are taken too, and missing ones done without; a resume
+    of the new run runs their cases.
 
     Raises:
         RunError: A shard is missing, is there twice, has not ended, or is of another run; or `out` holds

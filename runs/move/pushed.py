@@ -101,11 +101,6 @@ class Pushed(NamedTuple):
 def push(path: Path, url: str, step: Step) -> Pushed:
     """Put a run into object storage; a push that was broken off is gone on with.
 
-    Args:
-        path: The run's folder.
-        url: Of the run there.
-        step: Called with how far it is.
-
     Raises:
         RunError: Another process is writing the run, or another run is there.
         PolicyError: No text may go to the host.
@@ -155,11 +150,6 @@ def push(path: Path, url: str, step: Step) -> Pushed:
 
 def pull(url: str, out: Path, step: Step) -> tuple[RunFolder, Listing]:
     """Make a folder of a run in object storage, whole or not at all.
-
-    Args:
-        url: Of the run there.
-        out: The new folder.
-        step: Called with how far it is.
 
     Raises:
         RunError: There is no run, an object is missing or damaged, or `out` holds something already.

@@ -56,11 +56,7 @@ async def writing(
 ) -> AsyncIterator[RunWriter]:
     """The one writer of a run for as long as a session lasts.
 
-    Args:
-        out: The run's folder.
-        scratch: Where it is written; None for there.
-        report: Called with a line about what goes on elsewhere.
-        manifest: Of a new run; None for one that is there.
+    `manifest` is that of a new run; None for one that is there.
 
     Raises:
         RunError: No run, another process is writing it, or its last session left its work elsewhere.

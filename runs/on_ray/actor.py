@@ -24,8 +24,7 @@ class Actor:
     def __init__(self, node: str | None) -> None:
         """Ask Ray for a worker, which waits for a processor as long as there is none.
 
-        Args:
-            node: Id of the node that it is bound to; None leaves the choice to Ray.
+        Without a `node`, Ray chooses one.
         """
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -49,7 +48,6 @@ class Actor:
         await self._handle.take.remote(pickle.dumps(messages))
 
     def kill(self) -> None:
-        """End its process."""
         import ray
 
         ray.kill(self._handle)

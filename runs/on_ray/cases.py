@@ -44,10 +44,7 @@ class RayCases:
     def __init__(self, where: Cluster, work: bytes, report: Callable[[str], None]) -> None:
         """Nothing is requested yet.
 
-        Args:
-            where: The cluster, which this process is connected to.
-            work: A pickled `Work`.
-            report: Called with a line about workers that come and go.
+        `work` is a pickled `Work`; this process is connected to the cluster.
         """
         self.processor_seconds = 0.0
         self._workforce = Workforce(where, work, self._hear, report)
@@ -68,11 +65,8 @@ class RayCases:
     def begin(self, client: ModelClient, journal: Journal, results: Iterable[str], cases_each: int) -> None:
         """Take what the batch keeps.
 
-        Args:
-            client: Of this process; it counts, and asks nothing.
-            journal: Of the run.
-            results: Fields of the line of a case that failed with its workers.
-            cases_each: The most cases that a worker has at once.
+        `client` counts, and asks nothing; `results` are fields of the line of a case that failed with its
+        workers.
         """
         self._client, self._results, self._cases_each = client, tuple(results), cases_each
         self._workforce.begin(client, journal)
@@ -101,7 +95,6 @@ class RayCases:
         return failed_case(case, failure, self._results)
 
     async def close(self) -> None:
-        """End all workers."""
         await self._workforce.close()
 
     async def _run_once(self, case: Case, review: Review | None) -> CaseResult:

@@ -60,9 +60,7 @@ class Member:
     async def talk(self, work: bytes, hear: Callable[[RelayMessage], None]) -> None:
         """Have the worker started and talk with it until it is refused.
 
-        Args:
-            work: A pickled `Work`.
-            hear: Called with each thing that it says, in order.
+        `work` is a pickled `Work`; `hear` is called with each thing that it says, in order.
 
         Raises:
             Exception: The worker is lost, for which Ray has many; or whatever `hear` raises.

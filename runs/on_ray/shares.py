@@ -18,7 +18,6 @@ class Shares:
     """Keeps the sum of what workers may use within the limits, also while they are divided anew."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
-        """Of the endpoints with their whole limits."""
         # A model in a worker's own process shares nothing with the others.
         self._shared = {address: one.widths for address, one in endpoints.items() if one.look is not None}
         self._most = min(
@@ -29,8 +28,7 @@ class Shares:
     async def divide(self, members: Sequence[Member]) -> None:
         """Divide the limits; a worker that is to have less gives it back before others get it.
 
-        Args:
-            members: Those that can be used. Where there are more than connections, the last ones get none.
+        Where there are more workers than connections, the last ones get none.
         """
         sharing = members[: self._most]
         parts = [
@@ -56,7 +54,6 @@ class Shares:
 
 
 def _smaller(one: Widths | None, other: Widths) -> Widths:
-    """Of each number the smaller one."""
     before = one or other
     return {
         address: (min(width, before[address][0]), min(choices, before[address][1]))

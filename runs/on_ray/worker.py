@@ -86,7 +86,6 @@ class Found:
     effort: Effort | None
 
     def given_to(self, backend: Backend) -> Backend:
-        """The model, used accordingly."""
         return replace(
             backend,
             constraints=self.constraints,
@@ -115,7 +114,6 @@ class Work:
 
     @classmethod
     def of(cls, assembly: Assembly, limits: Limits, budget: BudgetCaps) -> Work:
-        """That of a run."""
         found = {
             role: Found(
                 one.revision,
@@ -135,7 +133,6 @@ class Worker:
     """Runs cases side by side; what it is to do and what it has to say are messages."""
 
     def __init__(self, node: str) -> None:
-        """Nothing is opened yet; `node` is the id of where it is."""
         self._node = node
         self._said: list[RelayMessage] = []
         self._call_s = 0.0
@@ -149,8 +146,7 @@ class Worker:
     async def begin(self, work: bytes) -> bytes:
         """Open what the run needs, and say whether that went well.
 
-        Args:
-            work: A pickled `Work`.
+        `work` is a pickled `Work`.
         """
         try:
             self._runner = await _open(pickle.loads(work), self._line)  # noqa: S301 - from our own process
@@ -160,7 +156,6 @@ class Worker:
         return pickle.dumps([("ready", self._node)])
 
     async def said(self) -> bytes:
-        """What there is to say, once there is something."""
         await self._news.wait()
         await asyncio.sleep(min(max(_MIN_GATHER_S, _GATHER_SHARE * self._call_s), _MAX_GATHER_S))
         self._news.clear()
@@ -168,7 +163,6 @@ class Worker:
         return pickle.dumps(said)
 
     def take(self, messages: bytes) -> None:
-        """Begin what another process says."""
         for message in pickle.loads(messages):  # noqa: S301 - from our own process
             match message:
                 case ("case", case, review):

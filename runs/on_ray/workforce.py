@@ -45,14 +45,6 @@ class Workforce:
         hear: Callable[[Member, RelayMessage], None],
         report: Callable[[str], None],
     ) -> None:
-        """Nothing is requested yet.
-
-        Args:
-            where: The cluster, which this process is connected to.
-            work: A pickled `Work`.
-            hear: Called with what a worker says of its cases.
-            report: Called with a line about workers that come and go.
-        """
         self.members: list[Member] = []
         self.changed = asyncio.Event()
         self._where = where
@@ -124,7 +116,6 @@ class Workforce:
             raise CallError("internal", f"no worker of Ray is left: {self.members[0].refused}")
 
     async def close(self) -> None:
-        """End all workers."""
         self._closing = True
         tasks = [*self._tasks, *(member.task for member in self.members if member.task is not None)]
         for task in tasks:

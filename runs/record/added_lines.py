@@ -27,12 +27,6 @@ class AddedLines(ABC, Generic[Record]):
     """Any process may read and add; each reads what others have added."""
 
     def __init__(self, path: Path, kind: type[Record]) -> None:
-        """Read nothing yet.
-
-        Args:
-            path: The file, which need not exist yet.
-            kind: What its lines hold.
-        """
         self.path = path
         self._kind = kind
         self._read = 0
@@ -48,7 +42,6 @@ class AddedLines(ABC, Generic[Record]):
 
     @property
     def version(self) -> int:
-        """Grows with each line that was read."""
         return self._read
 
     def add(self, *records: Record) -> None:

@@ -67,11 +67,7 @@ def act_for(person: str) -> None:
 def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
     """Add a line, on the disk for good when this returns.
 
-    Args:
-        run: The run's folder.
-        event: What was done.
-        person: Who did it; the user of the system is recorded as well.
-        facts: More about it: names, numbers, ids of cases; never a text of one.
+    `facts` are names, numbers, ids of cases; never a text of one.
 
     Raises:
         InputError: The log is a symbolic link.
@@ -98,11 +94,7 @@ def record_if_possible(run: Path, event: Event, *, person: str = "", **facts: An
 def record_start(run: Path, manifest: Manifest, command: str, journal: Journal | None) -> None:
     """Record that a session has begun, and before that the end of one that was killed.
 
-    Args:
-        run: The run's folder.
-        manifest: Of the run.
-        command: What has begun it.
-        journal: The run's own, which knows what a killed session had got; None where others share it.
+    `journal` is the run's own, which knows what a killed session had got; None where others share it.
 
     Raises:
         OSError: It cannot be written.
@@ -125,12 +117,6 @@ def record_start(run: Path, manifest: Manifest, command: str, journal: Journal |
 
 def record_end(run: Path, status: str, cases: int, hosts: Mapping[str, Traffic]) -> None:
     """Record that a session has ended, and what it sent where.
-
-    Args:
-        run: The run's folder.
-        status: Of the run.
-        cases: That have ended, in all sessions.
-        hosts: What went to each.
 
     Raises:
         OSError: It cannot be written.
@@ -163,11 +149,7 @@ def _read_log(path: Path) -> Iterator[AuditLine]:
 def record_merge(run: Path, shards: Sequence[str], logs: Sequence[str], hosts: Mapping[str, Traffic]) -> None:
     """Record that a run was made of shards.
 
-    Args:
-        run: Its folder.
-        shards: Theirs.
-        logs: Names of the logs that are kept in `SHARD_LOGS`.
-        hosts: What all their sessions sent where.
+    `logs` are names of those that are kept in `SHARD_LOGS`.
 
     Raises:
         OSError: It cannot be written.
@@ -182,10 +164,6 @@ def sent_by(run: Path) -> dict[str, Traffic]:
 
 def kept_logs(run: Path, lines: Iterable[AuditLine]) -> Iterator[tuple[Path, int, str]]:
     """The logs of shards that a merged run keeps.
-
-    Args:
-        run: Its folder.
-        lines: Of its own log.
 
     Yields:
         Each log, how many lines it has, and what is wrong with it; empty where nothing is.
@@ -231,7 +209,6 @@ def _is_torn(file: int) -> bool:
 
 
 def _recorded(earlier: list[dict[str, Any]]) -> dict[str, Traffic]:
-    """What earlier sessions have recorded, by host."""
     found: dict[str, Traffic] = {}
     for fields in earlier:
         for host, counts in fields.get("hosts", {}).items():

@@ -43,9 +43,7 @@ _EVERY_SYSTEM = {
 def misfit(line: Mapping[str, Any], system: str) -> str | None:
     """The first field of another type than is written, in words; None if all fit.
 
-    Args:
-        line: As JSON has it.
-        system: Whose results it holds; those of a system that is not here are taken as they are.
+    Results of a system that is not here are taken as they are.
     """
     try:
         _validator(system).validate_python(line)

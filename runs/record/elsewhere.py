@@ -56,11 +56,9 @@ class Elsewhere:
 
     @property
     def words(self) -> str:
-        """For people."""
         return f"{self.folder} on {self.host} since {self.since}"
 
     def resume_command(self, run: Path) -> str:
-        """What goes on with the session on its machine."""
         return f"evigraph resume {quoted(run)} --scratch {quoted(Path(self.folder).parent)}"
 
     def refusal(self, run: Path) -> RunError:
@@ -105,10 +103,8 @@ def end_elsewhere(run: Path) -> None:
 def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> None:
     """Let files take the place of those of a run, all or none; one process at a time may.
 
-    Args:
-        run: The folder.
-        files: Names in the order in which they take their place, each with what is copied and how many bytes
-            of it.
+    `files` are in the order in which they take their place, each with what is copied and how many bytes of
+    it.
 
     Raises:
         RunError: What was published before cannot take its place.

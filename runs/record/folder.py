@@ -39,9 +39,7 @@ Line = dict[str, Any]
 def is_impaired(line: Line, flags: Collection[str]) -> bool:
     """Whether a case has ended although a request of it had failed, or a step got no usable reply.
 
-    Args:
-        line: Of `cases.jsonl`.
-        flags: Those of its system that say so.
+    `flags` are those of its system that say so.
     """
     impaired = bool(line.get("degraded")) or not set(flags).isdisjoint(line["flags"])
     return line["error"] is None and impaired
@@ -71,10 +69,6 @@ class RunFolder:
 
     def __init__(self, path: Path, *, manifest: str = MANIFEST) -> None:
         """Open a run folder.
-
-        Args:
-            path: The folder.
-            manifest: The file in it that says what the run is made of.
 
         Raises:
             RunError: It has no run, one of another version, or one whose policy forbids what is going on.
@@ -139,7 +133,6 @@ class RunFolder:
                 yield line
 
     def case(self, case_id: str) -> Line | None:
-        """The latest line of a case."""
         found = None
         for _, line in self._lines():
             if line["case_id"] == case_id:
@@ -220,12 +213,7 @@ class RunFolder:
         return line
 
     def damaged(self, number: int, fault: object) -> RunError:
-        """The error of a reader that cannot go on after a line of `cases.jsonl`.
-
-        Args:
-            number: Of the line, from 1.
-            fault: What is wrong with it.
-        """
+        """The error of a reader that cannot go on after a line of `cases.jsonl`."""
         return RunError(f"{self.path / CASES}: line {number}: {fault}; {repair_hint(self.path)}")
 
     def damaged_at(self, start: int, fault: object) -> RunError:
@@ -300,7 +288,6 @@ class RunWriter(RunFolder):
         (self.path / CALLS).symlink_to(os.path.relpath(journal.resolve(), self.path.resolve()))
 
     def save_manifest(self) -> None:
-        """Write `run.json` in one step."""
         write_manifest(self.path, self.manifest)
 
     def append(self, case: Line, trace: Sequence[Line]) -> None:
@@ -333,8 +320,7 @@ class RunWriter(RunFolder):
     def keep_only(self, order: Mapping[str, int]) -> None:
         """Drop the lines and the passes of all other cases.
 
-        Args:
-            order: Place of each kept case in the input.
+        `order` is the place of each kept case in the input.
         """
         statuses = self.statuses()
         self.manifest.counts = Counts.of({case_id: statuses[case_id] for case_id in order})
@@ -352,7 +338,6 @@ class RunWriter(RunFolder):
         self._trace = open_for_append(self.path)
 
     def close(self) -> None:
-        """Close the files and give the lock back."""
         for file in (self._cases, self._trace, self._lock):
             file.close()
 
@@ -414,9 +399,7 @@ def _open_for_append(path: Path) -> IO[bytes]:
 def take_lock(path: Path, *, from_elsewhere: bool = False) -> FileLock:
     """Keep all other writers off a run.
 
-    Args:
-        path: Its folder.
-        from_elsewhere: Whether what a session has written elsewhere is known to the one who asks.
+    `from_elsewhere` tells that the caller knows what a session has written elsewhere.
 
     Raises:
         RunError: There is another one, or one that was killed has left its work elsewhere.

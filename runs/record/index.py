@@ -109,9 +109,6 @@ class RunIndex:
     def refresh(self, report: Report = lambda _: None) -> bool:
         """Take in what the run has written since.
 
-        Args:
-            report: Called with a line about what takes long.
-
         Returns:
             Whether anything was new.
 
@@ -132,8 +129,7 @@ class RunIndex:
     def summaries(self, after: int = 0) -> Iterator[CaseSummary]:
         """A row for each case that has ended, in input order.
 
-        Args:
-            after: Leave out what had this revision already.
+        What revision `after` had already is left out.
         """
         rows = self._database.execute(
             "SELECT case_id, COALESCE(texts.position, lines.rowid - 1) AS place, summary, route, seconds,"
@@ -176,7 +172,6 @@ class RunIndex:
         return before, after
 
     def line(self, case_id: str) -> Line | None:
-        """The case's line of `cases.jsonl`."""
         row = self._database.execute("SELECT start, end FROM lines WHERE case_id=?", (case_id,)).fetchone()
         if row is None:
             return None
@@ -210,7 +205,6 @@ class RunIndex:
         return self._fact("texts_fault") or None
 
     def totals(self) -> Totals:
-        """Sums over all rows, without reading them one by one."""
         rows = self._database.execute(
             "SELECT status, COUNT(*), COUNT(correct), TOTAL(correct), TOTAL(predicted), TOTAL(gold),"
             " TOTAL(reviewed), TOTAL(json_extract(summary, '$.calls')),"
@@ -228,7 +222,6 @@ class RunIndex:
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def has_ended(self, case_id: str) -> bool:
-        """Whether the case has a row."""
         found = self._database.execute("SELECT 1 FROM lines WHERE case_id=?", (case_id,)).fetchone()
         return found is not None
 
@@ -242,7 +235,6 @@ class RunIndex:
                 self._set_fact(fact, "")
 
     def close(self) -> None:
-        """Close the file."""
         self._database.close()
 
     def _read_texts(self, report: Report) -> bool:

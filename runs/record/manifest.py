@@ -34,10 +34,7 @@ def recorded_source(
 ) -> CaseSource:
     """Where the cases of a run are read again: all that read them do it by this.
 
-    Args:
-        manifest: Of the run.
-        case_files: Instead of its own.
-        keys: Instead of its own; none are those beside the case files.
+    No `keys` are those beside the case files; None are those of the run.
 
     Raises:
         InputError: A file has moved, or a URL cannot be fetched.
@@ -129,7 +126,6 @@ class Inputs(_Record):
 
     @model_serializer(mode="wrap")
     def _without_no_choice(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Nearly every run has no such choice."""
         dumped: dict[str, Any] = dump(self)
         for name in ("case_ids", "shard"):
             if dumped.get(name) is None:
@@ -148,7 +144,6 @@ class Inputs(_Record):
 
     @property
     def selection(self) -> Selection:
-        """Which cases of the files are taken."""
         return Selection(self.case_ids, self.limit, self.shard)
 
 
@@ -255,7 +250,6 @@ class Session(_Record):
 
     @model_serializer(mode="wrap")
     def _without_zeros(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Counts that most sessions have none of are there only if they are not 0."""
         dumped: dict[str, Any] = dump(self)
         for name in ("estimated", "retries", "thinking_tokens", "widened"):
             if not dumped.get(name):
@@ -271,7 +265,6 @@ class Session(_Record):
         return max(0.0, (ended - begun).total_seconds())
 
     def end(self, usage: Usage) -> None:
-        """Record that it has ended now, and what it used."""
         self.finished = utc_now()
         self.calls, self.replayed = usage.calls, usage.replayed
         self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
@@ -313,7 +306,6 @@ class Counts(_Record):
 
     @model_serializer(mode="wrap")
     def _without_no_impaired(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The field is there only where there are any."""
         dumped: dict[str, Any] = dump(self)
         if not self.impaired:
             dumped.pop("impaired", None)
@@ -321,7 +313,6 @@ class Counts(_Record):
 
     @property
     def total(self) -> int:
-        """All that have ended."""
         return self.done + self.failed + self.waiting
 
     @classmethod
@@ -388,7 +379,6 @@ class Manifest(_Record):
 
     @model_serializer(mode="wrap")
     def _without_what_most_lack(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Most runs have default limits and prompts, no policy and no hosted model."""
         dumped: dict[str, Any] = dump(self)
         for name in ("limits", "prompt_files", "policies", "hosted", "store"):
             if not dumped.get(name):
@@ -409,7 +399,6 @@ class Manifest(_Record):
 
     @property
     def total_tokens(self) -> int:
-        """Read and written in all sessions."""
         return sum(session.input_tokens + session.output_tokens for session in self.sessions)
 
     @property
@@ -419,7 +408,6 @@ class Manifest(_Record):
 
     @property
     def retries(self) -> Counter[str]:
-        """Requests of all sessions that were sent again, by error class."""
         return sum((Counter(session.retries) for session in self.sessions), Counter())
 
     @property
@@ -431,10 +419,7 @@ class Manifest(_Record):
     def used(self, calls: int, input_tokens: int, output_tokens: int) -> Usage:
         """What all sessions have used. A session that is under way or was killed has not recorded it.
 
-        Args:
-            calls: Of the cases that have ended, by their lines.
-            input_tokens: The same.
-            output_tokens: The same.
+        The counts are of the cases that have ended, by their lines.
         """
         names = (
             *("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated"),
@@ -479,10 +464,7 @@ def own_version() -> str:
 def differences(recorded: Manifest, current: Manifest, compared: Mapping[str, Sequence[str]]) -> list[str]:
     """What a resumed run would do differently from the recorded one, in words; empty if nothing.
 
-    Args:
-        recorded: When the run began.
-        current: Now.
-        compared: Fields of the records of resources that have to be the same, by record.
+    `compared` are fields of the records of resources that have to be the same, by record.
     """
     pairs: list[tuple[str, object, object]] = [
         ("system", recorded.system, current.system),

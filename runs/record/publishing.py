@@ -31,9 +31,7 @@ def demand_free(out: Path) -> None:
 def place_beside(out: Path, doing: str) -> Iterator[Path]:
     """A folder to build the run in; what a killed process has left there is removed.
 
-    Args:
-        out: The run's folder.
-        doing: What is done, such as `merging`; the end of the folder's name.
+    `doing`, such as `merging`, is the end of the folder's name.
 
     Raises:
         RunError: Another process is doing it for the same place.

@@ -36,7 +36,6 @@ class Purged:
 
     @property
     def words(self) -> str:
-        """In one line."""
         what = "all cases" if self.whole else plural(len(self.cases), "case")
         unfinished = "" if self.complete else "; the purge was broken off, run it again"
         return f"the texts of {what} were purged at {self.at}{unfinished}"
@@ -70,9 +69,7 @@ def write_purged(run: Path, purged: Purged) -> None:
 def refuse_purged(run: Path, case_id: str | None = None) -> None:
     """Refuse to go on with a run whose texts are gone.
 
-    Args:
-        run: Its folder.
-        case_id: Only if this case was purged; None for any.
+    With a `case_id`, only if this case was purged.
 
     Raises:
         RunError: They are.

@@ -21,10 +21,6 @@ class Run:
     def __init__(self, path: Path, report: Report = lambda _: None) -> None:
         """Open a run.
 
-        Args:
-            path: The run folder.
-            report: Called with a line about what takes long: the first reading of a large run.
-
         Raises:
             RunError: No run, or one of another version, or damaged.
         """
@@ -36,7 +32,6 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The run folder."""
         return self.folder.path
 
     @property
@@ -57,8 +52,7 @@ class Run:
     def summaries(self, after: int = 0) -> Iterator[CaseSummary]:
         """A row for each case that has ended, in input order.
 
-        Args:
-            after: Leave out what had this revision already.
+        What revision `after` had already is left out.
         """
         return self._index.summaries(after)
 
@@ -133,7 +127,6 @@ class Run:
         return self._journal
 
     def close(self) -> None:
-        """Close the files."""
         self._index.close()
         if self._journal is not None:
             self._journal.close()

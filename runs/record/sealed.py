@@ -24,8 +24,7 @@ class Damaged(Exception):
 def seal_line(body: bytes) -> bytes:
     """An object on one line, without its end of line, with its checksum.
 
-    Args:
-        body: As `json.dumps` writes a dict that is not empty.
+    `body` is as `json.dumps` writes a dict that is not empty.
     """
     return b'%s, "crc32": "%08x"}' % (body[:-1], zlib.crc32(body))
 
@@ -38,9 +37,7 @@ def seal_document(body: bytes) -> bytes:
 def open_line(line: bytes, *, sealed: bool) -> dict[str, Any]:
     """The object on a line.
 
-    Args:
-        line: With or without its end.
-        sealed: Whether it must have a checksum; lines of earlier versions have none.
+    Lines of earlier versions have no checksum: `sealed` demands one.
 
     Raises:
         Damaged: It is no object, or not the one that was written.
@@ -51,9 +48,7 @@ def open_line(line: bytes, *, sealed: bool) -> dict[str, Any]:
 def open_document(text: bytes, *, sealed: bool = False) -> dict[str, Any]:
     """The object in a file.
 
-    Args:
-        text: The whole file.
-        sealed: Whether it must have a checksum; files of earlier versions have none.
+    Files of earlier versions have no checksum: `sealed` demands one.
 
     Raises:
         Damaged: It is no object, or not the one that was written.

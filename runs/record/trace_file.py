@@ -75,7 +75,6 @@ class TraceFile:
     """Reads the passes of a run folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is opened yet; a run without a trace has no passes."""
         self._path = folder / TRACE
 
     def places(self, after: Place | None = None) -> Iterator[Place]:
@@ -270,10 +269,6 @@ class CaseTrace:
     def record(self, task: Mapping[str, Any], superstep: int) -> Line:
         """Take the start or the end of a node, as the stream mode `tasks` tells it.
 
-        Args:
-            task: What LangGraph tells; an end has a result.
-            superstep: Its number; those of a case are in order.
-
         Returns:
             What is known of the execution by now, for whoever watches; `seconds` is None until it ends.
         """
@@ -299,7 +294,6 @@ class CaseTrace:
 
     @property
     def seconds(self) -> float:
-        """Since the case began."""
         return time.perf_counter() - self._begin
 
     def lines(self, failure: NodeFailure | None) -> list[Line]:

@@ -94,10 +94,6 @@ class AdjudicatedCases:
 def export_adjudicated(run: RunFolder, path: Path) -> AdjudicatedCases:
     """Write the cases whose reviewers agree, or between whose reviewers somebody has decided.
 
-    Args:
-        run: The run.
-        path: As in `export_reviewed`.
-
     Raises:
         RunError: Somebody has yet to decide between reviewers, or no case is labelled; or as
             `reviewed_cases`.

@@ -42,7 +42,6 @@ class Assignments(AddedLines[Assignment]):
     """The assignments of a run."""
 
     def __init__(self, run: Path) -> None:
-        """Of the run in this folder, which need not have any."""
         super().__init__(run / ASSIGNMENTS, Assignment)
         self._reviewers: dict[str, tuple[str, ...]] = {}
 
@@ -89,12 +88,7 @@ def assign(
 ) -> list[Assignment]:
     """Give every case as many reviewers, and every reviewer as many cases, as far as that goes.
 
-    Args:
-        case_ids: In the order of their queues.
-        reviewers: Among whom to choose.
-        each: How many of them a case is to have.
-        known: What is assigned already; it stays, and counts.
-        at: When; None is now.
+    `case_ids` are in the order of their queues; what is `known` to be assigned stays, and counts.
 
     Returns:
         The cases that get further reviewers, with all that they have then.
@@ -158,7 +152,6 @@ class Standing:
 
     @property
     def missing(self) -> list[str]:
-        """Names of those who are still to label it."""
         return [name for name in self.assigned if name not in self.by_reviewer]
 
     @property
@@ -191,9 +184,7 @@ class Standing:
     def demand_view(self, line: Line, view: str) -> None:
         """Require that a review is about what is there now.
 
-        Args:
-            line: The case's latest line.
-            view: What its reviewer was shown.
+        `view` is what its reviewer was shown.
 
         Raises:
             Outdated: The case has another result since, or there is another review that the person may see.
@@ -224,13 +215,7 @@ def decide(
 ) -> Review:
     """A decision between the reviewers of a case.
 
-    Args:
-        line: The case's latest line.
-        standing: Of the case.
-        reviewer: Who decides.
-        labels: At least of the sentences on which reviewers differ; where they agree, that label stays.
-        comment: For people.
-        seconds: How long the case was open.
+    `labels` are at least of the sentences on which reviewers differ; where they agree, that label stays.
 
     Raises:
         RunError: Nobody has labelled the case, or a sentence is left open.
@@ -257,7 +242,6 @@ class ReviewedRun:
     """Reviews and assignments of a run, as any process adds to them."""
 
     def __init__(self, run: Path) -> None:
-        """Of the run in this folder."""
         self.reviews = Reviews(run)
         self.assignments = Assignments(run)
 
@@ -316,7 +300,6 @@ class Queue:
 
     @property
     def open(self) -> list[str]:
-        """Ids of the cases that are still to be labelled."""
         return [id_ for id_ in self.case_ids if id_ not in self.done]
 
     @property
@@ -334,10 +317,7 @@ class Queue:
 def queue_of(reviewer: str, case_ids: Sequence[str], standings: Mapping[str, Standing]) -> Queue:
     """The cases that are assigned to a person; all cases where none is assigned to anybody.
 
-    Args:
-        reviewer: Whose.
-        case_ids: That have ended, in input order.
-        standings: Of the run.
+    `case_ids` are of cases that have ended, in input order.
     """
     if any(one.assigned for one in standings.values()):
         case_ids = [id_ for id_ in case_ids if id_ in standings and reviewer in standings[id_].assigned]

@@ -145,7 +145,6 @@ class Review(BaseModel):
 
     @property
     def words(self) -> str:
-        """What it says, in short."""
         parts = []
         if self.labels is not None:
             parts.append(self._words_on_labels(self.labels))
@@ -175,11 +174,7 @@ class Review(BaseModel):
 
 
 def fingerprint(line: Mapping[str, Any]) -> str:
-    """SHA-256 of what a reviewer sees of a case: its labels and its answer.
-
-    Args:
-        line: Of `cases.jsonl`.
-    """
+    """SHA-256 of what a reviewer sees of a case: its labels and its answer."""
     shown = [line["case_id"], line["labels"], line.get("answer")]
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
@@ -188,10 +183,6 @@ def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
     """Whether the case has come to another result since; a case that went on with the review has not.
 
     Labels that do not rest on the result are never stale.
-
-    Args:
-        review: Of the case.
-        line: The case's latest line.
     """
     if review.independent and review.labels is not None:
         return False
@@ -202,12 +193,7 @@ def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
 
 
 def labels_to_review(line: Mapping[str, Any], earlier: Review | None) -> Mapping[str, str]:
-    """The labels that a review starts from: those of the last review while it is not stale, else the run's.
-
-    Args:
-        line: The case's latest line.
-        earlier: The last review of the case's labels.
-    """
+    """What a review starts from: the labels of the last review while it is not stale, else those of the run."""
     if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
         return earlier.labels
     labels: Mapping[str, str] = line["labels"]
@@ -234,18 +220,10 @@ def make_review(
 ) -> Review:
     """A review of a case as it stands, checked against it.
 
-    Args:
-        line: The case's latest line.
-        reviewer: Who.
-        labels: By sentence id. The other sentences are confirmed as shown, those that are not essential
-            as not relevant; an empty mapping confirms all. None says nothing of labels.
-        answer: The right answer, which confirms the shown one where it is the same; None says nothing of it.
-        comment: For people.
-        earlier: The last review of the case's labels; while it is not stale, it is what is shown.
-        shown: Fingerprint of what the reviewer was shown, where that may have been some time ago.
-        at: When; None is now.
-        unsure: Ids of the sentences whose label the reviewer is not sure of.
-        seconds: How long the case was open before the reviewer.
+    Sentences that `labels` do not name are confirmed as shown, those that are not essential as not relevant;
+    None says nothing of labels. An `answer` confirms the shown one where it is the same. While it is not
+    stale, `earlier`, the last review of the case's labels, is what is shown. `shown` is the fingerprint of
+    what the reviewer saw, where that may have been some time ago.
 
     Raises:
         RunError: Something of it is wrong, in one line; or the case has changed since it was shown.
@@ -286,16 +264,7 @@ def make_independent_review(
 ) -> Review:
     """A review whose labels do not rest on those of the run: a blind one, or an adjudication.
 
-    Args:
-        line: The case's latest line.
-        ids: Of the sentences of its note.
-        reviewer: Who.
-        labels: Of every sentence.
-        adjudicates: Whether it decides between the labels of several reviewers.
-        comment: For people.
-        unsure: Ids of the sentences whose label the reviewer is not sure of.
-        seconds: How long the case was open before the reviewer.
-        at: When; None is now.
+    `ids` are those of the sentences of its note, and `labels` of every one of them.
 
     Raises:
         RunError: Something of it is wrong, in one line.
@@ -374,16 +343,13 @@ class Reviews(AddedLines[Review]):
     """The reviews of a run."""
 
     def __init__(self, run: Path) -> None:
-        """Of the run in this folder, which need not have any yet."""
         super().__init__(run / REVIEWS, Review)
         self._reviews: dict[str, list[Review]] = {}
 
     def add(self, *records: Review, noted: Mapping[str, str] = _NOTHING) -> None:
         """Add reviews for good, and note them in the run's audit log.
 
-        Args:
-            records: The reviews.
-            noted: More for their lines in that log.
+        `noted` is more for their lines in that log.
 
         Raises:
             RunError: They cannot be written.

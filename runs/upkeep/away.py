@@ -39,7 +39,6 @@ class AwayBatch:
     left: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -61,7 +60,6 @@ class Away:
 
     @property
     def calls(self) -> int:
-        """Without a reply."""
         return sum(one.calls for one in self.batches)
 
     def next_command(self, run: Path) -> str:

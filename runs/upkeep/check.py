@@ -126,11 +126,8 @@ def _ends_of_passes(
 ) -> dict[str, Line]:
     """The last line of the last whole pass of each case, in the order of writing.
 
-    Args:
-        run: The run.
-        found: Gets what is damaged, and the replies that are not in the journal.
-        journal: Where to look for the replies that cases were built on; None not to look.
-        demanded: Whether a journal that is not there is damage.
+    Replies that cases were built on are looked up in `journal`, if one is given. With `demanded`, a journal
+    that is not there is damage.
     """
     ends: dict[str, Line] = {}
     missing: dict[str, int] = {}

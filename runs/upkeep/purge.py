@@ -89,11 +89,7 @@ def purge(
 ) -> Purge:
     """Remove the texts and replies of cases.
 
-    Args:
-        run: The run.
-        case_ids: As `plan` says.
-        scores: What is kept of its scores, as JSON.
-        report: Called with a line about each step.
+    `case_ids` are as `plan` says; `scores` are kept, as JSON.
 
     Raises:
         RunError: Another process writes the run, or a file of it is damaged.
