@@ -26,7 +26,7 @@ from runs.record.folder import MANIFEST, RunFolder
 from runs.record.manifest import Manifest, RunError
 from serving.policy.policy import HeldPolicy, keep_beside
 from storage.locks import FileLock, LockedError
-from storage.private import open_here, private_folder, replacing
+from storage.private import open_here, private_folder, replace_file
 
 _FOLDER = ".jobs"
 _RECORD = "job.json"
@@ -194,10 +194,8 @@ class Jobs:
         return job
 
     def _write(self, record: Record) -> None:
-        with replacing(self.root / _FOLDER / record.id / _RECORD) as file:
-            file.write(record.model_dump_json(indent=2).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        content = record.model_dump_json(indent=2).encode() + b"\n"
+        replace_file(self.root / _FOLDER / record.id / _RECORD, [content])
 
     def _stored(self) -> Iterator[Record]:
         for folder in sorted((self.root / _FOLDER).iterdir()):

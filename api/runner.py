@@ -12,7 +12,6 @@ import logging
 import os
 import threading
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from api.hub import Hub

@@ -15,7 +15,6 @@ from cases.texts import plural
 from cli.progress import Progress, progress
 from cli.summary import cost_in_budget, summarise
 from cli.terminal import duration, messages, print_json, print_message
-from runs.execute.sessions import recorded_models
 from runs.execute.watcher import Pace
 from runs.execute.watcher import Progress as CaseCounts
 from runs.record.folder import RunFolder
@@ -73,7 +72,7 @@ Work = Callable[[asyncio.Event, BatchWatcher], Awaitable[Result]]
 
 def chosen_models(run: Path, given: list[str] | None) -> Mapping[Role, ModelName] | None:
     """Models by role, the run's where none is named; None where none is named at all."""
-    return assign_roles(given, recorded_models(RunFolder(run).manifest)) if given else None
+    return assign_roles(given, RunFolder(run).manifest.model_names) if given else None
 
 
 def run_session(work: Work[RunFolder], *, as_json: bool, detached: bool = False) -> None:

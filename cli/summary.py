@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from cases.texts import plural
 from cli.terminal import duration, output, safe
-from evals.scoring.gold import gold_of_run
-from graph.system import find_system
+from evals.scoring.gold import GoldCase, gold_of_run
+from graph.system import System, find_system
 from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
 from runs.execute.reply_quality import DEGRADED, ReplyQuality
 from runs.record.folder import RunFolder, is_impaired
 from runs.record.manifest import Session, quoted, recorded_cases, utc_now
+from runs.record.trace_file import Line
 from runs.record.used import with_unrecorded
 from runs.upkeep.away import away_batches
 from serving.protocol.ask import Usage
@@ -37,6 +38,8 @@ class Summary:
     """A run's counts and scores.
 
     Attributes:
+        first_case: Id of the first that has ended.
+        unreadable: What is first to correct in the case files, as such a case fails again until then.
         used: Of all sessions.
         weak_cases: Scored cases whose labels in the key are weak.
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
@@ -47,6 +50,8 @@ class Summary:
     """
 
     folder: RunFolder
+    first_case: str | None
+    unreadable: str | None
     strict_micro: PrecisionRecallF1 | None
     strict_macro: PrecisionRecallF1 | None
     lenient_micro: PrecisionRecallF1 | None
@@ -107,12 +112,11 @@ class Summary:
             commands.append(f"evigraph retry {path} --impaired")
         if manifest.counts.waiting:
             commands.append(f"evigraph review {path}")
-        first = next((line["case_id"] for line in self.folder.cases()), None)
         if manifest.status == "finished" and (self.scored_cases or self.answer_key):
             commands.append(f"evigraph score {path}")
         commands.append(f"evigraph show {path}")
-        if first is not None:
-            commands.append(f"evigraph show {path} {quoted(first)}")
+        if self.first_case is not None:
+            commands.append(f"evigraph show {path} {quoted(self.first_case)}")
         return commands
 
     def print(self) -> None:
@@ -144,9 +148,8 @@ class Summary:
             table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
         if self.used.cost is not None:
             table.add_row("cost", cost_in_budget(self.used.cost, manifest.budget.max_cost))
-        unreadable = self._unreadable()
-        if unreadable is not None:
-            table.add_row("correct", safe(unreadable, "yellow"))
+        if self.unreadable is not None:
+            table.add_row("correct", safe(self.unreadable, "yellow"))
         if last.stopped_by is not None and manifest.status != "finished":
             table.add_row("stopped", safe(last.stopped_by, "yellow"))
         table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
@@ -196,13 +199,6 @@ class Summary:
         parts = (f"{name.replace('_', ' ')} in {count:,}" for name, count in self.impaired.items())
         return f"{plural(self.impaired_cases, 'case')} with failed requests ({', '.join(parts)})"
 
-    def _unreadable(self) -> str | None:
-        """What is first to correct in the case files, as such a case fails again until then."""
-        if not self.folder.manifest.counts.errors.get("invalid_input"):
-            return None
-        errors = (line["error"] for line in self.folder.cases() if line["error"])
-        return next((str(error["message"]) for error in errors if error["class"] == "invalid_input"), None)
-
     @property
     def _last(self) -> Session:
         """The last session; one that did nothing where a kill came before the first."""
@@ -241,43 +237,93 @@ class Summary:
         }
 
 
+@dataclass(slots=True)
+class _Tally:
+    """Counts over the cases that have ended, taken line by line."""
+
+    system: System
+    most_votes: int
+    gold: Mapping[str, GoldCase]
+    quality: ReplyQuality
+    first: str | None = None
+    unreadable: str | None = None
+    used: Counter[str] = field(default_factory=Counter)
+    impaired_cases: int = 0
+    impaired: Counter[str] = field(default_factory=Counter)
+    answers: dict[str, Counter[str]] = field(default_factory=dict)
+    asked: int = 0
+    saved: int = 0
+    strict: list[Counts] = field(default_factory=list)
+    lenient: list[Counts] = field(default_factory=list)
+    weak: int = 0
+    reviewed: int = 0
+
+    def add(self, line: Line) -> None:
+        error = line["error"]
+        self.first = self.first or line["case_id"]
+        if error and error["class"] == "invalid_input":
+            self.unreadable = self.unreadable or str(error["message"])
+        self.quality.add_line(line)
+        self.used.update({name: line["usage"][name] for name in _OF_CASES})
+        if is_impaired(line, self.system.impairments):
+            self.impaired_cases += 1
+            self.impaired.update(self.system.impairments.intersection(line["flags"]))
+            self.impaired.update(["degraded"] if line.get("degraded") else [])
+        for name, column in self.system.columns.items():
+            if column.counted and error is None and (words := column.cell(line)):
+                self.answers.setdefault(name, Counter())[words] += 1
+        if asked := line.get("asked_votes") or 0:
+            self.asked += asked
+            # A case that failed has saved nothing.
+            self.saved += self.most_votes - asked if line["status"] == "done" else 0
+        self._score(line)
+
+    def _score(self, line: Line) -> None:
+        """A case that the run has not labelled, as it failed or people had, is not scored as empty."""
+        case = self.gold.get(line["case_id"])
+        if line["status"] != "done" or not line["labels"] or case is None or not case.labels:
+            return
+        if line.get("review"):
+            self.reviewed += 1
+            return
+        predicted = frozenset(id_ for id_, label in line["labels"].items() if label == "essential")
+        self.strict.append(count(predicted, case.essential))
+        self.lenient.append(count(predicted - case.supplementary, case.essential))
+        self.weak += case.weak
+
+
 def summarise(folder: RunFolder) -> Summary:
     """Read a run's counts, and score its evidence where its key labels sentences."""
-    strict, lenient, weak, reviewed = _evidence(folder)
-    system = find_system(folder.manifest.system)
-    flags = system.impairments
-    impaired: list[set[str]] = []
-    quality = ReplyQuality(folder.manifest.retries)
+    manifest = folder.manifest
+    system = find_system(manifest.system)
+    evidence = EvidenceSettings.model_validate(manifest.recipe.get("evidence", {}))
+    try:
+        gold = gold_of_run(folder)
+    except InputError:
+        # The inputs may have moved since; counts need none of them.
+        gold = {}
+    tally = _Tally(system, evidence.most_votes, gold, ReplyQuality(manifest.retries))
     for line in folder.cases():
-        quality.add_line(line)
-        if is_impaired(line, flags):
-            degraded = ("degraded",) if line.get("degraded") else ()
-            impaired.append({*flags.intersection(line["flags"]), *degraded})
-    of_cases = {name: 0 for name in _OF_CASES}
-    if any(session.finished is None for session in folder.manifest.sessions):
-        for line in folder.cases():
-            of_cases = {name: count + line["usage"][name] for name, count in of_cases.items()}
-    counted = {name: column.cell for name, column in system.columns.items() if column.counted}
-    answers: dict[str, Counter[str]] = {name: Counter() for name in counted}
-    for line in folder.cases() if counted else ():
-        for name, cell in counted.items():
-            if line["error"] is None and (words := cell(line)):
-                answers[name][words] += 1
+        tally.add(line)
     return Summary(
         folder=folder,
-        strict_micro=micro(strict, "perfect") if strict else None,
-        strict_macro=macro(strict, "perfect") if strict else None,
-        lenient_micro=micro(lenient, "perfect") if lenient else None,
-        scored_cases=len(strict),
-        weak_cases=weak,
-        reviewed_cases=reviewed,
-        votes=_votes(folder),
-        used=with_unrecorded(folder.path, folder.manifest).used(**of_cases),
-        answers={name: dict(found.most_common()) for name, found in answers.items() if found},
+        first_case=tally.first,
+        unreadable=tally.unreadable,
+        strict_micro=micro(tally.strict, "perfect") if tally.strict else None,
+        strict_macro=macro(tally.strict, "perfect") if tally.strict else None,
+        lenient_micro=micro(tally.lenient, "perfect") if tally.strict else None,
+        scored_cases=len(tally.strict),
+        weak_cases=tally.weak,
+        reviewed_cases=tally.reviewed,
+        votes=VoteUse(tally.asked, tally.saved, adaptive=evidence.adaptive),
+        used=with_unrecorded(folder.path, manifest).used(**{name: tally.used[name] for name in _OF_CASES}),
+        answers={
+            name: dict(tally.answers[name].most_common()) for name in system.columns if name in tally.answers
+        },
         answer_key=system.score in ("verdict", "biomedical") and _has_answers(folder),
-        impaired_cases=len(impaired),
-        impaired=dict(sorted(Counter(flag for found in impaired for flag in found).items())),
-        quality=quality,
+        impaired_cases=tally.impaired_cases,
+        impaired=dict(sorted(tally.impaired.items())),
+        quality=tally.quality,
     )
 
 
@@ -315,42 +361,3 @@ def _numbers(used: Usage | Session, seconds: float | None) -> dict[str, Any]:
         **{name: count for name in _SELDOM if (count := getattr(used, name))},
         "cost": used.cost,
     }
-
-
-def _votes(folder: RunFolder) -> VoteUse:
-    """A case that failed has saved nothing."""
-    evidence = EvidenceSettings.model_validate(folder.manifest.recipe.get("evidence", {}))
-    asked = saved = 0
-    for line in folder.cases():
-        of_case = line.get("asked_votes") or 0
-        asked += of_case
-        if line["status"] == "done" and of_case:
-            saved += evidence.most_votes - of_case
-    return VoteUse(asked, saved, adaptive=evidence.adaptive)
-
-
-def _evidence(folder: RunFolder) -> tuple[list[Counts], list[Counts], int, int]:
-    """Strict and lenient counts of the cases that are done and labelled, and how many of them weakly.
-
-    A case that the run has not labelled, as it failed or people had, is not scored as empty; those that a
-    reviewer labelled are counted last, and not scored.
-    """
-    try:
-        gold = gold_of_run(folder)
-    except InputError:
-        # The inputs may have moved since; counts need none of them.
-        return [], [], 0, 0
-    strict, lenient = [], []
-    weak = reviewed = 0
-    for line in folder.cases():
-        case = gold.get(line["case_id"])
-        if line["status"] != "done" or not line["labels"] or case is None or not case.labels:
-            continue
-        if line.get("review"):
-            reviewed += 1
-        else:
-            predicted = frozenset(id_ for id_, label in line["labels"].items() if label == "essential")
-            strict.append(count(predicted, case.essential))
-            lenient.append(count(predicted - case.supplementary, case.essential))
-            weak += case.weak
-    return strict, lenient, weak, reviewed

@@ -122,7 +122,7 @@ def resume(
     """
     apply_policy(policy, allow_hosted=allow_hosted)
     path = Path(run)
-    recorded = sessions.recorded_models(RunFolder(path).manifest)
+    recorded = RunFolder(path).manifest.model_names
     models = None if model is None else models_by_role(model, recorded)
     options = Options("resume", concurrency, limits or Limits(), probe=probe, keep_going=keep_going)
     stop, watcher = asyncio.Event(), _Watcher(report)

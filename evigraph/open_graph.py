@@ -21,7 +21,7 @@ from evigraph.request import Models, apply_policy, make_request
 from graph.recipe import FLAGSHIP
 from runs.execute.assemble import Assembly, Request, assemble, close_backends
 from runs.execute.case_run import Graph as CompiledGraph
-from runs.execute.case_run import case_config, forget_case, run_case, successors
+from runs.execute.case_run import case_config, forget_case
 from runs.execute.servers import Servers
 from runs.record.folder import CALLS
 from runs.record.manifest import FAILED, Model
@@ -134,7 +134,6 @@ class Graph(Runnable[Any, Result]):
             self._assembly, self._client, self._journal = opened
             closing.callback(lambda: self._background.run(self._close()))
             self._closing = closing.pop_all()
-        self._following = successors(self._assembly.graph)
 
     @property
     def compiled(self) -> CompiledGraph:
@@ -213,11 +212,8 @@ class Graph(Runnable[Any, Result]):
 
     async def _run(self, given: CaseLike) -> Result:
         case = as_case(given)
-        context = self._assembly.context(case, self._client)
         try:
-            ended = await run_case(
-                self._assembly.graph, context, case, self._following, self._assembly.system.results
-            )
+            ended = await self._assembly.run(case, self._client)
         finally:
             self._client.forget(case.id)
         return Result(ended.line, ended.trace)
@@ -276,14 +272,7 @@ def open(
 async def _open(
     request: Request, servers: Servers, folder: Path, limits: Limits, probe: bool
 ) -> tuple[Assembly, ModelClient, Journal]:
-    assembly = await assemble(
-        request,
-        logger.info,
-        servers,
-        probing=probe,
-        max_retries=limits.max_retries,
-        limit_s=limits.timeout,
-    )
+    assembly = await assemble(request, logger.info, servers, limits, probing=probe)
     try:
         journal = Journal(folder / CALLS)
     except BaseException:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -119,6 +119,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def replace_file(path: Path, content: Iterable[bytes]) -> None:
+    """Replace a file in one step, on the disk for good when this returns.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with replacing(path) as file:
+        file.writelines(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -31,7 +31,7 @@ from ranking.cutoffs import select
 from ranking.prefixes import Floats
 from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranker
-from runs.fork.recorded import recorded_places
+from runs.execute.assemble import recorded_places
 from runs.record.folder import Line, RunFolder
 from runs.record.manifest import Manifest, recorded_recipe, recorded_source
 from storage.url_names import name_of

@@ -13,11 +13,10 @@ from cases.records import Case, InvalidCase
 from runs.estimate.estimate import Correction, Estimate
 from runs.execute.assemble import Assembly, Request, assemble
 from runs.execute.batch import MAX_NOTICES, Options
-from runs.execute.case_run import CaseResult, invalid_case, successors
+from runs.execute.case_run import CaseResult, invalid_case
 from runs.execute.rehearsal import rehearse, writer
 from runs.execute.servers import Servers
 from runs.execute.watcher import Progress, Watcher
-from runs.record.trace_file import Successors
 from serving.backends import Backend
 from serving.journal.journal import Journal
 from serving.protocol.limits import Limits
@@ -115,8 +114,7 @@ class _DryRun:
 
     async def run(self, client: ModelClient, stop: asyncio.Event) -> None:
         waiting = iter(self._assembly.source)
-        following = successors(self._assembly.graph)
-        workers = [asyncio.create_task(self._work(client, waiting, following)) for _ in range(CASES_AT_ONCE)]
+        workers = [asyncio.create_task(self._work(client, waiting)) for _ in range(CASES_AT_ONCE)]
         everything: asyncio.Future[Any] = asyncio.gather(*workers)
         stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
         try:
@@ -128,16 +126,14 @@ class _DryRun:
                 task.cancel()
             await asyncio.gather(*workers, everything, return_exceptions=True)
 
-    async def _work(
-        self, client: ModelClient, waiting: Iterator[Case | InvalidCase], following: Successors
-    ) -> None:
+    async def _work(self, client: ModelClient, waiting: Iterator[Case | InvalidCase]) -> None:
         results = self._assembly.system.results
         for case in waiting:
             if isinstance(case, InvalidCase):
                 self._count(invalid_case(case, results))
                 await asyncio.sleep(0)
                 continue
-            self._count(await rehearse(self._assembly, client, case, following, self._foreseen))
+            self._count(await rehearse(self._assembly, client, case, self._foreseen))
 
     def _count(self, result: CaseResult) -> None:
         error = result.line["error"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.selection import EVERYTHING, Selection
-from graph.recipe import Recipe, check_prompts, override
+from graph.recipe import Recipe, check_prompts, make_recipe, override
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system
 from nodes.core.context import Context
@@ -21,30 +22,20 @@ from nodes.core.node import CaseKeys
 from nodes.evidence.calibration import settled_reply
 from prompts import PromptSet, load_prompts, replace_prompts
 from runs.execute.calibration import CALIBRATION, calibration_warning, compare_with_calibration
-from runs.execute.case_run import Graph
+from runs.execute.case_run import CaseResult, Graph, Tell, run_case, successors
 from runs.execute.servers import Servers
 from runs.record.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
+from runs.record.trace_file import Successors
+from runs.review.reviews import Review
 from serving.backends import Backend, addresses, connect, demand_allowed
 from serving.policy.gate import hold_for, public_hosts, take_cases
 from serving.policy.policy import HeldPolicy
 from serving.protocol.errors import ModelError
-from serving.protocol.model_name import ModelName, Role
+from serving.protocol.limits import Limits
+from serving.protocol.model_name import ModelName, Role, parse_model_name
 from serving.requests.client import ModelClient
-from serving.requests.probe import TIMEOUT_S, Findings, probe
+from serving.requests.probe import Findings, probe
 from storage.url_names import name_of
-
-
-def graph_shape(graph: Graph) -> GraphShape:
-    """Nodes and edges, START and END among them."""
-    drawable = graph.get_graph()
-    return GraphShape(
-        nodes=list(drawable.nodes),
-        edges=[
-            Edge(source=edge.source, target=edge.target, conditional=edge.conditional)
-            for edge in drawable.edges
-        ],
-    )
-
 
 Report = Callable[[str], None]
 
@@ -82,22 +73,73 @@ class Request:
         return replace(self, recipe=recipe, overrides={**self.overrides, **changes})
 
 
+def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
+    """Where the resources of a run were when it began, by option; of those alone that a recipe reads."""
+    found: dict[str, Path] = {}
+    for resource in find_system(recipe.system).resources:
+        if resource.reads(recipe) is not None:
+            found |= resource.recorded_places(manifest.resources, recipe)
+    return found
+
+
+def recorded_request(
+    manifest: Manifest, models: Mapping[Role, ModelName] | None = None, recipe: Recipe | None = None
+) -> Request:
+    """What a run was made of, as a request; models and recipe may be others now."""
+    recipe = recipe or make_recipe(manifest.recipe, manifest.recipe_origin)
+    return Request(
+        recipe=recipe,
+        recipe_origin=manifest.recipe_origin,
+        inputs=tuple(manifest.inputs.case_files),
+        keys=tuple(manifest.inputs.key_files),
+        models=models or {role: parse_model_name(name) for role, name in manifest.model_names.items()},
+        overrides=manifest.recipe_overrides,
+        places=recorded_places(manifest, recipe),
+        selection=manifest.inputs.selection,
+        prompt_files=manifest.prompt_files,
+        policies=manifest.policies,
+        hosted=manifest.hosted,
+    )
+
+
 @dataclass(frozen=True)
-class Assembly:
-    """A request made ready: everything is found, opened and checked, and nothing is asked yet."""
+class Prepared:
+    """What cases run through: a graph, and what its nodes find in their context."""
 
     recipe: Recipe
     system: System
-    source: CaseSource
     graph: Graph
     prompts: PromptSet
     resources: Mapping[Resource, Opened]
     backends: Mapping[Role, Backend]
-    manifest: Manifest
 
     @cached_property
     def tools(self) -> dict[str, Any]:
         return tools_of(self.resources)
+
+    @cached_property
+    def following(self) -> Successors:
+        return successors(self.graph)
+
+    def context(self, case: Case, client: ModelClient) -> Context:
+        return Context(
+            cases={case.id: case}, client=client, prompts=self.prompts, settings=self.recipe, tools=self.tools
+        )
+
+    async def run(
+        self, case: Case, client: ModelClient, review: Review | None = None, tell: Tell | None = None
+    ) -> CaseResult:
+        """Run a case to its end; see `run_case`."""
+        context = self.context(case, client)
+        return await run_case(self.graph, context, case, self.following, self.system.results, review, tell)
+
+
+@dataclass(frozen=True)
+class Assembly(Prepared):
+    """A request made ready: everything is found, opened and checked, and nothing is asked yet."""
+
+    source: CaseSource
+    manifest: Manifest
 
     @property
     def case_keys(self) -> CaseKeys | None:
@@ -105,37 +147,43 @@ class Assembly:
         makers = [node.case_keys for node in self.system.nodes if node.case_keys is not None]
         return makers[0](self.recipe, self.tools) if makers else None
 
-    def context(self, case: Case, client: ModelClient) -> Context:
-        return Context(
-            cases={case.id: case}, client=client, prompts=self.prompts, settings=self.recipe, tools=self.tools
-        )
-
 
 def tools_of(resources: Mapping[Resource, Opened]) -> dict[str, Any]:
     """What opened resources give to nodes, by the name of the tool."""
     return {name: tool for opened in resources.values() for name, tool in opened.tools.items()}
 
 
+@asynccontextmanager
+async def assembled(
+    request: Request,
+    report: Report,
+    servers: Servers,
+    limits: Limits | None = None,
+    *,
+    probing: bool = True,
+    recorded: Mapping[Role, Model] | None = None,
+) -> AsyncIterator[Assembly]:
+    """As `assemble`; at the end, connections to models are closed."""
+    assembly = await assemble(request, report, servers, limits, probing=probing, recorded=recorded)
+    try:
+        yield assembly
+    finally:
+        await close_backends(assembly.backends.values())
+
+
 async def assemble(
     request: Request,
     report: Report,
     servers: Servers,
+    limits: Limits | None = None,
     *,
     probing: bool = True,
-    max_retries: int = 0,
-    limit_s: float = TIMEOUT_S,
     recorded: Mapping[Role, Model] | None = None,
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
 
-    Args:
-        request: What the user asked for.
-        report: Called with what takes long, and with what was found out of the models.
-        servers: Start what is missing.
-        probing: Whether servers may be asked what they can do.
-        max_retries: Further attempts of such a request that failed in a way that may pass.
-        limit_s: Seconds for each of them.
-        recorded: The models of the run that goes on.
+    `report` is called with what takes long, and with what was found out of the models. With `probing`, they
+    are asked what they can do, within `limits`. `recorded` are the models of the run that goes on.
 
     Raises:
         InputError: The case or key files.
@@ -162,17 +210,23 @@ async def assemble(
     )
     # Last, because models are to be closed by the run.
     try:
-        backends, findings = await _probe_roles(connected, probing, recorded, report, max_retries, limit_s)
+        backends, findings = await _probe_roles(connected, probing, recorded, report, limits or Limits())
         backends = {role: one.at_effort(recipe.effort_of(role)) for role, one in backends.items()}
         demand_abilities(system, recipe, backends)
     except BaseException:
         await close_backends(connected.values())
         raise
-    used = system.used_prompts(recipe)
+    used, drawable = system.used_prompts(recipe), graph.get_graph()
     manifest = Manifest(
         evigraph=own_version(),
         system=recipe.system,
-        graph=graph_shape(graph),
+        graph=GraphShape(
+            nodes=list(drawable.nodes),
+            edges=[
+                Edge(source=edge.source, target=edge.target, conditional=edge.conditional)
+                for edge in drawable.edges
+            ],
+        ),
         recipe=recipe.model_dump(mode="json"),
         recipe_sha256=recipe.sha256,
         recipe_origin=origin,
@@ -216,7 +270,7 @@ async def assemble(
         manifest.resources[CALIBRATION] = calibrated
         if (warning := calibration_warning(calibrated)) is not None:
             report(warning)
-    return Assembly(recipe, system, source, graph, prompts, opened, backends, manifest)
+    return Assembly(recipe, system, graph, prompts, opened, backends, source, manifest)
 
 
 def _held(request: Request) -> tuple[HeldPolicy, ...]:
@@ -290,8 +344,7 @@ async def _probe_roles(
     probing: bool,
     recorded: Mapping[Role, Model] | None,
     report: Report,
-    max_retries: int = 0,
-    limit_s: float = TIMEOUT_S,
+    limits: Limits,
 ) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
     """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
     probed: dict[int, tuple[Backend, Findings]] = {}
@@ -303,8 +356,8 @@ async def _probe_roles(
             backend,
             takes_seed=seed,
             requests=probing,
-            max_retries=max_retries,
-            limit_s=limit_s,
+            max_retries=limits.max_retries,
+            limit_s=limits.timeout,
             report=report,
         )
         probed[id(backend)] = able, findings

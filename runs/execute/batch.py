@@ -15,7 +15,7 @@ from cases.records import Case, InvalidCase
 from retrieval.pools.pool import REMEMBERED_IN_BATCHES, DemonstrationPool
 from runs.execute.admission import Admission
 from runs.execute.assemble import Assembly
-from runs.execute.case_run import CaseResult, CaseRunner, invalid_case, run_case, successors
+from runs.execute.case_run import CaseResult, CaseRunner, invalid_case
 from runs.execute.expectation import Expectation, shown_while_running
 from runs.execute.ordering import OrderedCases, window_size
 from runs.execute.reply_quality import FirstCases, degraded_steps
@@ -380,13 +380,10 @@ class _Batch:
 
 
 def _in_this_process(assembly: Assembly, client: ModelClient, watcher: Watcher) -> CaseRunner:
-    following = successors(assembly.graph)
-    results = assembly.system.results
     tell = watcher.node if isinstance(watcher, NodeWatcher) else None
 
     async def run(case: Case, review: Review | None) -> CaseResult:
-        context = assembly.context(case, client)
-        return await run_case(assembly.graph, context, case, following, results, review, tell)
+        return await assembly.run(case, client, review, tell)
 
     return run
 

@@ -28,6 +28,9 @@ RECURSION_LIMIT = 500
 _INTERRUPT = "__interrupt__"
 """LangGraph's name for what a graph waits for, among the values of its state."""
 
+Tell = Callable[[str, Line], None]
+"""Called with the id of a case and what is known of a node, when it begins and when it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
@@ -64,7 +67,7 @@ async def run_case(
     following: Successors,
     results: Iterable[str],
     review: Review | None = None,
-    tell: Callable[[str, Line], None] | None = None,
+    tell: Tell | None = None,
 ) -> CaseResult:
     """Run a case to its end; whatever goes wrong with it becomes its error.
 
@@ -72,8 +75,7 @@ async def run_case(
     kept of it while it waits.
 
     The graph needs a checkpointer where cases may wait for a person. There it goes on with `review`: without
-    one, or with one that was given on another result, the case stays waiting. `tell` is called with what is
-    known of a node, when it begins and when it ends.
+    one, or with one that was given on another result, the case stays waiting.
 
     Raises:
         JournalError: The run itself cannot go on.

@@ -8,7 +8,6 @@ from functools import reduce
 
 from cases.records import Case
 from runs.execute.assemble import Assembly
-from runs.execute.case_run import successors
 from runs.execute.rehearsal import rehearse, writer
 from serving.journal.journal import Journal
 from serving.protocol.budget import Prices, Spend
@@ -58,14 +57,13 @@ async def forecast(assembly: Assembly, cases: Iterable[Case], prices: Prices) ->
     backends = {role: dry[id(one)] for role, one in assembly.backends.items()}
     journal = Journal(None)
     client = ModelClient(backends, journal, Limits(max_retries=0), prices=prices)
-    following = successors(rehearsed.graph)
     calls: list[int] = []
     spent: list[Spend] = []
     claimed: list[Spend] = []
     try:
         for case in cases:
             before, claimed_before = client.budget.spent, client.budget.claimed
-            result = await rehearse(rehearsed, client, case, following, foreseen)
+            result = await rehearse(rehearsed, client, case, foreseen)
             if result.line["error"] is None:
                 calls.append(result.line["usage"]["calls"])
                 spent.append(client.budget.spent.minus(before))

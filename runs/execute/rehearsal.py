@@ -11,8 +11,7 @@ from graph.system import System
 from nodes.core.dry_run import DryCall, share_of
 from nodes.core.recipe import Recipe
 from runs.execute.assemble import Assembly
-from runs.execute.case_run import CaseResult, run_case
-from runs.record.trace_file import Successors
+from runs.execute.case_run import CaseResult
 from serving.backends.backend import CallParameters
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message
@@ -79,7 +78,6 @@ async def rehearse(
     assembly: Assembly,
     client: ModelClient,
     case: Case,
-    following: Successors,
     foreseen: dict[str, dict[str, str]],
 ) -> CaseResult:
     """One case with made-up replies, and nothing kept of it.
@@ -87,14 +85,13 @@ async def rehearse(
     `assembly` has a recipe that does not wait, as a rehearsal has no reviewer; the backends of `client` make
     replies up by a `writer` of `foreseen`.
     """
-    context = assembly.context(case, client)
     found: dict[str, str] = {}
     for node in assembly.system.nodes:
         if node.foresee is not None:
             found |= await node.foresee(case, assembly.tools)
     foreseen[case.id] = found
     try:
-        return await run_case(assembly.graph, context, case, following, assembly.system.results)
+        return await assembly.run(case, client)
     finally:
         client.forget(case.id)
         del foreseen[case.id]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from cases.texts import plural
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
-from runs.execute.assemble import Assembly, Report, Request, assemble, close_backends
+from runs.execute.assemble import Assembly, Report, Request, assembled, recorded_request
 from runs.execute.batch import Options, run_batch
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
-from runs.fork.recorded import recorded_places
 from runs.move.scratch import writing
 from runs.on_ray.cases import RayCases, cases_on_ray
 from runs.on_ray.cluster import demand_usable
@@ -29,6 +29,7 @@ from runs.record.manifest import (
     BudgetCaps,
     Manifest,
     RunError,
+    Status,
     differences,
     quoted,
 )
@@ -57,14 +58,8 @@ async def start(
 ) -> RunFolder:
     """A new run, in `out` or in a new folder below `out/`.
 
-    Args:
-        request: What to run.
-        out: The run's folder.
-        options: How to run.
-        stop: Ends the run early, resumable.
-        watcher: Shows how it goes.
-        servers: Started already, and left running for further runs.
-        journal: A call journal to share with other runs; the folder links to it.
+    Servers that are given have been started already, and are left running for further runs. The folder links
+    to a `journal` that other runs share.
 
     Raises:
         InputError, RecipeError, PromptError, ModelError, RunError: Before anything is asked.
@@ -72,30 +67,9 @@ async def start(
     if out is not None:
         # Before weights are loaded and servers are probed, which may take minutes.
         demand_empty(out)
-    if options.on is not None:
-        demand_usable(request.models.values())
-    with _servers(servers, watcher, stop) as started:
-        assembly = await assemble(
-            request,
-            watcher.notify,
-            started,
-            probing=options.probe,
-            max_retries=options.limits.max_retries,
-            limit_s=options.limits.timeout,
-        )
-        async with contextlib.AsyncExitStack() as ending:
-            try:
-                _demand_prices(options.budget, assembly.manifest)
-                cluster = await ending.enter_async_context(
-                    _cluster(assembly, BudgetCaps(), options, stop, watcher)
-                )
-                path = out or _new_folder(request.recipe.system, assembly.manifest)
-                folder = await ending.enter_async_context(
-                    writing(path, options.scratch, watcher.notify, assembly.manifest)
-                )
-            except BaseException:
-                await close_backends(assembly.backends.values())
-                raise
+    async with _ready(request, options, stop, watcher, servers) as (assembly, cluster):
+        path = out or _new_folder(request.recipe.system, assembly.manifest)
+        async with writing(path, options.scratch, watcher.notify, assembly.manifest) as folder:
             if journal is not None:
                 folder.share_journal(journal)
             await run_batch(
@@ -117,42 +91,16 @@ async def resume(
 ) -> RunFolder:
     """Run the cases that have not ended, and those that waited for a person and have a review.
 
-    Calls in the journal are replayed.
-
-    Args:
-        path: The run's folder.
-        options: How to run.
-        recipe: Has to be the run's, where it is given.
-        models: Addresses that are new.
-        stop: Ends the session early, resumable.
-        watcher: Shows how it goes.
-        servers: Started already, and left running for further runs.
-        only_reviewed: Leave the cases that have not ended for another session.
+    Calls in the journal are replayed. A `recipe` that is named has to be the run's; `models` may have new
+    addresses. With `only_reviewed`, cases that have not ended are left for another session.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
-    async with contextlib.AsyncExitStack() as ending:
-        folder = await ending.enter_async_context(writing(path, options.scratch, watcher.notify))
-        options = options.continuing(folder.manifest)
-        started = ending.enter_context(_servers(servers, watcher, stop))
-        _refuse_fork(folder)
-        _refuse_stored(folder)
-        refuse_purged(folder.home)
-        demand_whole(folder)
-        assembly = await _assemble_again(folder, recipe, models, watcher.notify, started, options)
+    continued = _continued(path, options, models, stop, watcher, servers, recipe=recipe)
+    async with continued as (folder, _, run):
         reviewed = reviewed_waiting(folder, watcher.notify)
-        async with _cluster(assembly, folder.manifest.budget, options, stop, watcher) as cluster:
-            await run_batch(
-                folder,
-                assembly,
-                options,
-                skipped=set(folder.statuses()) - reviewed,
-                stop=stop,
-                watcher=watcher,
-                only=reviewed if only_reviewed else None,
-                cluster=cluster,
-            )
+        await run(skipped=set(folder.statuses()) - reviewed, only=reviewed if only_reviewed else None)
     return _indexed(path)
 
 
@@ -168,30 +116,15 @@ async def retry(
 ) -> RunFolder:
     """Run the failed cases again, and those that never ran. Rejected replies are asked for anew.
 
-    Args:
-        path: The run's folder.
-        options: How to run.
-        models: Addresses that are new.
-        stop: Ends the session early, resumable.
-        watcher: Shows how it goes.
-        corrected: Take the case and key files as they are now, and run those cases too that have changed.
-        impaired: Run those cases too that ended although something that was asked for them had failed. What
-            was answered is replayed; one that fails altogether stays as it was.
+    With `corrected`, the case and key files are taken as they are now, and those cases run too that have
+    changed. With `impaired`, those run too that ended although something that was asked for them had failed:
+    what was answered is replayed, and one that fails altogether stays as it was.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
-    async with contextlib.AsyncExitStack() as ending:
-        folder = await ending.enter_async_context(writing(path, options.scratch, watcher.notify))
-        options = options.continuing(folder.manifest)
-        servers = ending.enter_context(Servers(watcher.notify, stop))
-        _refuse_fork(folder)
-        _refuse_stored(folder)
-        refuse_purged(folder.home)
-        demand_whole(folder)
-        assembly = await _assemble_again(
-            folder, None, models, watcher.notify, servers, options, corrected=corrected
-        )
+    continued = _continued(path, options, models, stop, watcher, corrected=corrected)
+    async with continued as (folder, assembly, run):
         await _forget_failures(folder, assembly, options, watcher.notify)
         kept = {case_id for case_id, status in folder.statuses().items() if not status.startswith(FAILED)}
         kept -= reviewed_waiting(folder, watcher.notify)
@@ -199,11 +132,75 @@ async def retry(
             kept -= folder.impaired(assembly.system.impairments)
         if corrected:
             kept = _take_corrected(folder, assembly, kept, watcher.notify)
-        async with _cluster(assembly, folder.manifest.budget, options, stop, watcher) as cluster:
-            await run_batch(
-                folder, assembly, options, skipped=kept, stop=stop, watcher=watcher, cluster=cluster
-            )
+        await run(skipped=kept)
     return _indexed(path)
+
+
+@contextlib.asynccontextmanager
+async def _ready(
+    request: Request,
+    options: Options,
+    stop: asyncio.Event,
+    watcher: Watcher,
+    servers: Servers | None,
+    recorded: Manifest | None = None,
+) -> AsyncIterator[tuple[Assembly, RayCases | None]]:
+    """All that the cases of a session need; with the workers of a cluster, where the user names one.
+
+    `recorded` is of the run that goes on.
+    """
+    if options.on is not None:
+        demand_usable(request.models.values())
+    async with contextlib.AsyncExitStack() as ending:
+        started = servers or ending.enter_context(Servers(watcher.notify, stop))
+        known = None if recorded is None else recorded.models
+        assembly = await ending.enter_async_context(
+            assembled(request, watcher.notify, started, options.limits, probing=options.probe, recorded=known)
+        )
+        budget = options.budget if recorded is None else recorded.budget.replaced_by(options.budget)
+        _demand_prices(budget, assembly.manifest)
+        cluster: RayCases | None = None
+        if options.on is not None:
+            work = Work.of(assembly, options.limits, budget)
+            cluster = await ending.enter_async_context(cases_on_ray(options.on, work, stop, watcher.notify))
+        yield assembly, cluster
+
+
+@contextlib.asynccontextmanager
+async def _continued(
+    path: Path,
+    options: Options,
+    models: Mapping[Role, ModelName] | None,
+    stop: asyncio.Event,
+    watcher: Watcher,
+    servers: Servers | None = None,
+    *,
+    recipe: str | None = None,
+    corrected: bool = False,
+) -> AsyncIterator[tuple[RunWriter, Assembly, Callable[..., Awaitable[Status]]]]:
+    """A run that goes on: its folder, what it is made of once more, and what runs its cases.
+
+    Raises:
+        RunError: Something that shapes results has changed since the run began, or the run is damaged.
+    """
+    async with writing(path, options.scratch, watcher.notify) as folder:
+        manifest = folder.manifest
+        options = options.continuing(manifest)
+        _refuse(folder)
+        demand_whole(folder)
+        _refuse_changed_recipe(manifest, recipe)
+        request = recorded_request(manifest, models)
+        if options.batches.online:
+            # The recorded names stay, so that the next session sends batches again.
+            names = {role: replace(name, batched=False) for role, name in request.models.items()}
+            request = replace(request, models=names)
+        async with _ready(request, options, stop, watcher, servers, manifest) as (assembly, cluster):
+            _refuse_changes(folder, assembly, corrected=corrected)
+            if not options.batches.online:
+                manifest.models = assembly.manifest.models
+            manifest.policies, manifest.hosted = assembly.manifest.policies, assembly.manifest.hosted
+            run = partial(run_batch, folder, assembly, options, stop=stop, watcher=watcher, cluster=cluster)
+            yield folder, assembly, run
 
 
 async def _forget_failures(folder: RunWriter, assembly: Assembly, options: Options, report: Report) -> None:
@@ -258,29 +255,22 @@ def _indexed(path: Path) -> RunFolder:
     return folder
 
 
-def _refuse_fork(folder: RunWriter) -> None:
-    """A fork begins in the middle of its case, with what another run has left there.
+def _refuse(folder: RunWriter) -> None:
+    """Refuse what no session can go on with.
 
     Raises:
-        RunError: Says how to ask again.
+        RunError: The run is a fork, which begins in the middle of its case; its calls are in a database, and
+            would be paid for again; or its texts are gone.
     """
-    forked = folder.manifest.forked_from
+    forked, store = folder.manifest.forked_from, folder.manifest.store
     if forked is not None:
         raise RunError(
             f"{folder.home} is a fork; run the step again from where it began:"
             f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --step {forked.step}"
         )
-
-
-def _refuse_stored(folder: RunWriter) -> None:
-    """The calls of an unfinished run in a database are not in its folder, and would be paid for again.
-
-    Raises:
-        RunError: Names the database.
-    """
-    store = folder.manifest.store
     if store is not None and folder.manifest.status != "finished":
         raise RunError(f"{folder.home}: an earlier version keeps this run in {store}; finish it there")
+    refuse_purged(folder.home)
 
 
 def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[str]:
@@ -302,81 +292,16 @@ def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[
     return ready
 
 
-@contextlib.asynccontextmanager
-async def _cluster(
-    assembly: Assembly, recorded: BudgetCaps, options: Options, stop: asyncio.Event, watcher: Watcher
-) -> AsyncIterator[RayCases | None]:
-    """The workers that run the cases, where the user names a cluster.
-
-    Raises:
-        RunError: It cannot be used.
-    """
-    if options.on is None:
-        yield None
-        return
-    async with contextlib.AsyncExitStack() as ending:
-        try:
-            work = Work.of(assembly, options.limits, recorded.replaced_by(options.budget))
-            cases = await ending.enter_async_context(cases_on_ray(options.on, work, stop, watcher.notify))
-        except BaseException:
-            await close_backends(assembly.backends.values())
-            raise
-        yield cases
-
-
-def _servers(
-    given: Servers | None, watcher: Watcher, stop: asyncio.Event
-) -> contextlib.AbstractContextManager[Servers]:
-    """Servers of this run alone, or those that are given, which it does not end."""
-    return Servers(watcher.notify, stop) if given is None else contextlib.nullcontext(given)
-
-
-async def _assemble_again(
-    folder: RunWriter,
-    recipe_name: str | None,
-    models: Mapping[Role, ModelName] | None,
-    report: Report,
-    servers: Servers,
-    options: Options,
-    *,
-    corrected: bool = False,
-) -> Assembly:
-    """What the run was made of, made ready once more; the addresses of its models may be new."""
-    request = _recorded_request(folder.manifest, recipe_name, models)
-    if options.batches.online:
-        # The recorded names stay, so that the next session sends batches again.
-        names = {role: replace(name, batched=False) for role, name in request.models.items()}
-        request = replace(request, models=names)
-    if options.on is not None:
-        demand_usable(request.models.values())
-    assembly = await assemble(
-        request,
-        report,
-        servers,
-        probing=options.probe,
-        max_retries=options.limits.max_retries,
-        limit_s=options.limits.timeout,
-        recorded=folder.manifest.models,
-    )
-    try:
-        changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
-        if corrected:
-            changed = [name for name in changed if name != CASE_FILES]
-        if changed:
-            again = f": evigraph retry {folder.home} --corrected" if changed == [CASE_FILES] else ""
-            raise RunError(
-                f"{folder.home}: changed since this run began: {', '.join(changed)}."
-                f" Undo the change, or {'run the changed cases alone' if again else 'start a new run'}{again}"
-            )
-        if not options.batches.online:
-            folder.manifest.models = assembly.manifest.models
-        folder.manifest.policies = assembly.manifest.policies
-        folder.manifest.hosted = assembly.manifest.hosted
-        _demand_prices(folder.manifest.budget.replaced_by(options.budget), folder.manifest)
-    except BaseException:
-        await close_backends(assembly.backends.values())
-        raise
-    return assembly
+def _refuse_changes(folder: RunWriter, assembly: Assembly, *, corrected: bool) -> None:
+    changed = differences(folder.manifest, assembly.manifest, assembly.system.compared)
+    if corrected:
+        changed = [name for name in changed if name != CASE_FILES]
+    if changed:
+        again = f": evigraph retry {folder.home} --corrected" if changed == [CASE_FILES] else ""
+        raise RunError(
+            f"{folder.home}: changed since this run began: {', '.join(changed)}."
+            f" Undo the change, or {'run the changed cases alone' if again else 'start a new run'}{again}"
+        )
 
 
 def _demand_prices(budget: BudgetCaps, manifest: Manifest) -> None:
@@ -391,31 +316,6 @@ def _demand_prices(budget: BudgetCaps, manifest: Manifest) -> None:
     missing = sorted(used - budget.prices.keys())
     if missing:
         raise RunError(f"--max-cost: the price file has no price for {missing[0]!r}; add it under 'models'")
-
-
-def recorded_models(manifest: Manifest) -> dict[Role, str]:
-    """The model strings of a run by role."""
-    return {role: model.name for role, model in manifest.models.items()}
-
-
-def _recorded_request(
-    manifest: Manifest, recipe_name: str | None, models: Mapping[Role, ModelName] | None
-) -> Request:
-    recorded = make_recipe(manifest.recipe, manifest.recipe_origin)
-    _refuse_changed_recipe(manifest, recipe_name)
-    return Request(
-        recipe=recorded,
-        recipe_origin=manifest.recipe_origin,
-        inputs=tuple(manifest.inputs.case_files),
-        keys=tuple(manifest.inputs.key_files),
-        models=models or {role: parse_model_name(name) for role, name in recorded_models(manifest).items()},
-        overrides=manifest.recipe_overrides,
-        places=recorded_places(manifest, recorded),
-        selection=manifest.inputs.selection,
-        prompt_files=manifest.prompt_files,
-        policies=manifest.policies,
-        hosted=manifest.hosted,
-    )
 
 
 def _refuse_changed_recipe(manifest: Manifest, recipe_name: str | None) -> None:

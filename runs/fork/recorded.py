@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from langgraph.checkpoint.memory import InMemorySaver
 
 from cases.records import Case
 from graph.recipe import Recipe
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
-from graph.system import find_system
-from nodes.core.context import Context
 from prompts import load_prompts, replace_prompts
-from runs.execute.assemble import Assembly, Report, close_backends, tools_of
+from runs.execute.assemble import Assembly, Prepared, Report, close_backends, recorded_places
 from runs.fork.forks import ForkPoint
 from runs.fork.replay import Inherited, RecordedCalls, recorded_backends, replay
 from runs.record.folder import CALLS, Line, RunFolder
@@ -46,18 +43,13 @@ async def replay_run(
     journal = RecordedCalls(run.path / CALLS, read_only=True)
     try:
         contracts = assembly.system.contracts
-        prompts = load_prompts(recipe.prompts, contracts)
-        client = ModelClient(recorded_backends(manifest.models, connected), journal, Limits(max_retries=0))
-        context = Context(
-            cases={case.id: case},
-            client=client,
-            prompts=replace_prompts(prompts, manifest.prompt_files, contracts),
-            settings=recipe,
-            tools=tools_of(resources),
-        )
+        prompts = replace_prompts(load_prompts(recipe.prompts, contracts), manifest.prompt_files, contracts)
+        backends = recorded_backends(manifest.models, connected)
+        client = ModelClient(backends, journal, Limits(max_retries=0))
         graph = assembly.system.build(checkpointer=InMemorySaver())
+        prepared = Prepared(recipe, assembly.system, graph, prompts, resources, backends)
         try:
-            return await replay(graph, context, case, point, recorded)
+            return await replay(graph, prepared.context(case, client), case, point, recorded)
         finally:
             await client.aclose()
     finally:
@@ -80,15 +72,6 @@ async def _resources(
     running = assembly.source.unsharded
     request = ResourceRequest(recipe, manifest.recipe_origin, places, running, report)
     return await open_resources(assembly.system.resources, request, shared)
-
-
-def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
-    """Where the resources of a run were when it began, by option; of those alone that a recipe reads."""
-    found: dict[str, Path] = {}
-    for resource in find_system(recipe.system).resources:
-        if resource.reads(recipe) is not None:
-            found |= resource.recorded_places(manifest.resources, recipe)
-    return found
 
 
 def _connect_recorded(manifest: Manifest, assembly: Assembly) -> dict[Role, Backend]:

@@ -12,17 +12,17 @@ from cases.records import Case
 from graph.recipe import Recipe, make_recipe, override
 from graph.system import find_system
 from prompts import load_prompts, replace_prompts
-from runs.execute.assemble import Assembly, Request, assemble, close_backends
+from runs.execute.assemble import assembled, recorded_request
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
 from runs.fork.fork_run import run_fork
 from runs.fork.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
-from runs.fork.recorded import recorded_places, replay_run
+from runs.fork.recorded import replay_run
 from runs.record.folder import RunFolder, RunWriter
 from runs.record.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
 from runs.record.purged import refuse_purged
 from serving.protocol.limits import Limits
-from serving.protocol.model_name import ModelName, Role, parse_model_name, recorded_name
+from serving.protocol.model_name import ModelName, Role, recorded_name
 from storage.disks import writable
 
 
@@ -85,26 +85,27 @@ async def rerun(
     if not _alters(original, recipe, changed, wanted):
         overrides = {"seed": recipe.seed + number}
         changed = override(recipe, overrides, original.recipe_origin)
+    request = replace(
+        recorded_request(original, wanted.models, changed),
+        overrides={**original.recipe_overrides, **overrides},
+        prompt_files=wanted.prompt_files,
+    )
+    models = _unchanged_models(original, wanted)
     with Servers(watcher.notify, stop) as servers:
-        assembly = await assemble(
-            _request(original, changed, overrides, wanted),
-            watcher.notify,
-            servers,
-            probing=probe,
-            max_retries=limits.max_retries,
-            limit_s=limits.timeout,
-            recorded=_unchanged_models(original, wanted),
-        )
-        try:
-            _refuse_other_cases(run, assembly.manifest)
-            case = _find_case(assembly, wanted.case_id)
+        ready = assembled(request, watcher.notify, servers, limits, probing=probe, recorded=models)
+        async with ready as assembly:
+            if original.inputs.sha256 != assembly.manifest.inputs.sha256:
+                raise RunError(
+                    f"{run.path}: the case files or keys have changed since this run began; put them back, or"
+                    " start a new run"
+                )
+            case = next((one for one in assembly.source if one.id == wanted.case_id), None)
+            if not isinstance(case, Case):
+                raise RunError(f"case {wanted.case_id} cannot be read, so there is nothing to run again")
             inherited = await replay_run(run, recipe, assembly, case, point, recorded, watcher.notify)
-        except BaseException:
-            await close_backends(assembly.backends.values())
-            raise
-        manifest = _fork_manifest(run, assembly.manifest, point, wanted)
-        with RunWriter.create(new_folder(run.path, number), manifest) as folder:
-            await run_fork(folder, run, assembly, inherited, recorded, case, limits, stop, watcher)
+            manifest = _fork_manifest(run, assembly.manifest, point, wanted)
+            with RunWriter.create(new_folder(run.path, number), manifest) as folder:
+                await run_fork(folder, run, assembly, inherited, recorded, case, limits, stop, watcher)
     return RunFolder(folder.path)
 
 
@@ -127,14 +128,6 @@ def _demand_writable(run: Path) -> None:
         )
 
 
-def _refuse_other_cases(run: RunFolder, current: Manifest) -> None:
-    if run.manifest.inputs.sha256 != current.inputs.sha256:
-        raise RunError(
-            f"{run.path}: the case files or keys have changed since this run began; put them back, or start"
-            " a new run"
-        )
-
-
 def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) -> bool:
     """Whether the fork does anything otherwise: by the user's wish, or as a prompt was edited meanwhile."""
     names = {role: recorded_name(model.name) for role, model in manifest.models.items()}
@@ -148,23 +141,6 @@ def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) 
     )
 
 
-def _request(manifest: Manifest, recipe: Recipe, overrides: Mapping[str, Any], wanted: Rerun) -> Request:
-    names = wanted.models or {role: parse_model_name(one.name) for role, one in manifest.models.items()}
-    return Request(
-        recipe=recipe,
-        recipe_origin=manifest.recipe_origin,
-        inputs=tuple(manifest.inputs.case_files),
-        keys=tuple(manifest.inputs.key_files),
-        models=names,
-        overrides={**manifest.recipe_overrides, **overrides},
-        places=recorded_places(manifest, recipe),
-        selection=manifest.inputs.selection,
-        prompt_files=wanted.prompt_files,
-        policies=manifest.policies,
-        hosted=manifest.hosted,
-    )
-
-
 def _unchanged_models(manifest: Manifest, wanted: Rerun) -> dict[Role, Any]:
     """Those that keep sending a seed or none, as in the run."""
     given = wanted.models or {}
@@ -173,13 +149,6 @@ def _unchanged_models(manifest: Manifest, wanted: Rerun) -> dict[Role, Any]:
         for role, model in manifest.models.items()
         if role not in given or given[role].identity == recorded_name(model.name).identity
     }
-
-
-def _find_case(assembly: Assembly, case_id: str) -> Case:
-    found = next((case for case in assembly.source if case.id == case_id and isinstance(case, Case)), None)
-    if found is None:
-        raise RunError(f"case {case_id} cannot be read, so there is nothing to run again")
-    return found
 
 
 def _fork_manifest(run: RunFolder, current: Manifest, point: ForkPoint, wanted: Rerun) -> Manifest:

@@ -325,6 +325,9 @@ def _read(store: ObjectStore, name: str) -> Listing | None:
         fields.pop(CHECKSUM, None)
         listing = Listing.model_validate(fields)
     except (Damaged, ValidationError) as error:
+        if name == PLAN and isinstance(error, Damaged):
+            # A full disk may have cut it; it is written anew.
+            return None
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise RunError(f"{store.url}/{name}: {reason}; it was not written by this version") from None
     # What stands there was written by others, and leads out of no folder.

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -25,22 +25,16 @@ from cases.records import Case, InvalidCase
 from graph.recipe import make_recipe
 from graph.resource import ResourceRequest, open_resources
 from graph.system import find_system
-from nodes.core.context import Context
 from prompts import PromptSet
-from runs.execute.assemble import Assembly, close_backends, connect_roles, tools_of
-from runs.execute.case_run import Graph, run_case, successors
-from runs.fork.recorded import recorded_places
+from runs.execute.assemble import Assembly, Prepared, close_backends, connect_roles, recorded_places
 from runs.record.manifest import BudgetCaps, Manifest, RunError, resource_changes
 from runs.review.reviews import Review
-from serving.backends import Backend
 from serving.policy.gate import hold_for
 from serving.policy.traffic import since, so_far
-from serving.protocol.abilities import Abilities
 from serving.protocol.budget import BudgetSpent
 from serving.protocol.errors import CallError
 from serving.protocol.limits import Limits
 from serving.protocol.model_name import Role, parse_model_name
-from serving.protocol.thinking import Effort
 from serving.requests.client import ModelClient
 from serving.requests.endpoint import Endpoint
 from serving.requests.relay import Line, RelayedBudget, RelayedCalls, RelayMessage, relay_rates
@@ -73,28 +67,8 @@ def code_sha256() -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was found out of a model before the run; workers need not ask again."""
-
-    revision: str
-    constraints: tuple[Any, ...]
-    many_samples: bool
-    takes_seed: bool
-    logprobs: bool
-    abilities: Abilities
-    effort: Effort | None
-
-    def given_to(self, backend: Backend) -> Backend:
-        return replace(
-            backend,
-            constraints=self.constraints,
-            many_samples=self.many_samples,
-            takes_seed=self.takes_seed,
-            logprobs=self.logprobs,
-            abilities=self.abilities,
-            effort=self.effort,
-        )
+_FOUND = ("constraints", "many_samples", "takes_seed", "logprobs", "abilities", "effort")
+"""Fields of a model that were found out before the run; workers need not ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,25 +82,22 @@ class Work:
 
     manifest: str
     prompts: PromptSet
-    found: Mapping[Role, Found]
+    found: Mapping[Role, Mapping[str, Any]]
+    revisions: Mapping[Role, str]
     limits: Limits
     budget: BudgetCaps
 
     @classmethod
     def of(cls, assembly: Assembly, limits: Limits, budget: BudgetCaps) -> Work:
-        found = {
-            role: Found(
-                one.revision,
-                one.constraints,
-                one.many_samples,
-                one.takes_seed,
-                one.logprobs,
-                one.abilities,
-                one.effort,
-            )
-            for role, one in assembly.backends.items()
-        }
-        return cls(assembly.manifest.model_dump_json(), assembly.prompts, found, limits, budget)
+        backends = assembly.backends.items()
+        return cls(
+            assembly.manifest.model_dump_json(),
+            assembly.prompts,
+            {role: {name: getattr(one, name) for name in _FOUND} for role, one in backends},
+            {role: one.revision for role, one in backends},
+            limits,
+            budget,
+        )
 
 
 class Worker:
@@ -139,7 +110,7 @@ class Worker:
         self._news = asyncio.Event()
         self._line = Line(self._tell)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._runner: _Runner | None = None
+        self._prepared: tuple[Prepared, ModelClient] | None = None
         self._sent = so_far()
         self._used = time.process_time()
 
@@ -149,7 +120,7 @@ class Worker:
         `work` is a pickled `Work`.
         """
         try:
-            self._runner = await _open(pickle.loads(work), self._line)  # noqa: S301 - from our own process
+            self._prepared = await _open(pickle.loads(work), self._line)  # noqa: S301 - from our own process
         except Exception as error:
             # Whatever it is: the run goes on without this worker, or does not begin.
             return pickle.dumps([("refused", str(error) or type(error).__name__, self._node)])
@@ -185,12 +156,10 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, case: Case, review: Review | None) -> None:
-        assert self._runner is not None
-        runner = self._runner
+        assert self._prepared is not None
+        prepared, client = self._prepared
         try:
-            result = await run_case(
-                runner.graph, runner.context(case), case, runner.following, runner.results, review
-            )
+            result = await prepared.run(case, client, review)
         except BudgetSpent as spent:
             self._tell(("spent", case.id, str(spent)))
         except CallError as error:
@@ -200,11 +169,11 @@ class Worker:
         else:
             self._tell(("ended", case.id, result, *self._counted()))
         finally:
-            runner.client.forget(case.id)
+            client.forget(case.id)
 
     async def _resize(self, number: int, widths: Mapping[str, tuple[int, int]]) -> None:
-        assert self._runner is not None
-        endpoints = self._runner.client.dispatcher.endpoints
+        assert self._prepared is not None
+        endpoints = self._prepared[1].dispatcher.endpoints
         await asyncio.gather(*(endpoints[address].resize(*of) for address, of in widths.items()))
         self._tell(("resized", number))
 
@@ -216,29 +185,7 @@ class Worker:
         return sent, seconds
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    """What cases are run with."""
-
-    graph: Graph
-    following: Mapping[str, frozenset[str]]
-    results: Sequence[str]
-    prompts: PromptSet
-    settings: Any
-    tools: Mapping[str, Any]
-    client: ModelClient
-
-    def context(self, case: Case) -> Context:
-        return Context(
-            cases={case.id: case},
-            client=self.client,
-            prompts=self.prompts,
-            settings=self.settings,
-            tools=dict(self.tools),
-        )
-
-
-async def _open(work: Work, line: Line) -> _Runner:
+async def _open(work: Work, line: Line) -> tuple[Prepared, ModelClient]:
     """Make ready what the run is made of, as far as cases need it.
 
     Raises:
@@ -251,9 +198,9 @@ async def _open(work: Work, line: Line) -> _Runner:
     system = find_system(recipe.system)
     # Before anything is connected: the run's policies bind this process, too.
     hold_for((), manifest.policies, manifest.hosted)
-    connected = connect_roles({role: parse_model_name(one.name) for role, one in manifest.models.items()})
+    connected = connect_roles({role: parse_model_name(name) for role, name in manifest.model_names.items()})
     try:
-        backends = {role: work.found[role].given_to(backend) for role, backend in connected.items()}
+        backends = {role: replace(backend, **work.found[role]) for role, backend in connected.items()}
 
         def running() -> Iterator[Case | InvalidCase]:
             try:
@@ -263,11 +210,18 @@ async def _open(work: Work, line: Line) -> _Runner:
                 remove_copies()
 
         places = recorded_places(manifest, recipe)
-        request = ResourceRequest(recipe, manifest.recipe_origin, places, running(), _say_nothing)
+        # What takes long takes as long on every worker, and the driver has reported it.
+        request = ResourceRequest(recipe, manifest.recipe_origin, places, running(), lambda _: None)
         resources = await open_resources(system.resources, request)
         records = {name: dict(one) for part in resources.values() for name, one in part.records.items()}
-        _demand_same(manifest, manifest.model_copy(update={"resources": records}), system.compared)
-        _demand_same_models(work, backends)
+        here = manifest.model_copy(update={"resources": records})
+        changed = [name.replace("_", " ") for name, *_ in resource_changes(manifest, here, system.compared)]
+        if changed:
+            names = ", ".join(dict.fromkeys(changed))
+            raise RunError(f"other files than those of the run: {names}; put the same at the same place")
+        for role, backend in backends.items():
+            if backend.revision != work.revisions[role]:
+                raise RunError(f"model of {role}: other weights here than where the run was begun")
         client = ModelClient(
             backends,
             RelayedCalls(line),
@@ -282,9 +236,7 @@ async def _open(work: Work, line: Line) -> _Runner:
     relay_rates(endpoints, line)
     await asyncio.gather(*(_warm_up(one) for one in endpoints.values()))
     graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
-    return _Runner(
-        graph, successors(graph), tuple(system.results), work.prompts, recipe, tools_of(resources), client
-    )
+    return Prepared(recipe, system, graph, work.prompts, resources, backends), client
 
 
 async def _warm_up(endpoint: Endpoint) -> None:
@@ -292,20 +244,3 @@ async def _warm_up(endpoint: Endpoint) -> None:
     if endpoint.look is not None and endpoint.look.quick is not None:
         with contextlib.suppress(CallError):
             await endpoint.look.quick()
-
-
-def _demand_same(manifest: Manifest, here: Manifest, compared: Mapping[str, tuple[str, ...]]) -> None:
-    changed = list(dict.fromkeys(name for name, *_ in resource_changes(manifest, here, compared)))
-    if changed:
-        names = ", ".join(name.replace("_", " ") for name in changed)
-        raise RunError(f"other files than those of the run: {names}; put the same at the same place")
-
-
-def _demand_same_models(work: Work, backends: Mapping[Role, Backend]) -> None:
-    for role, backend in backends.items():
-        if backend.revision != work.found[role].revision:
-            raise RunError(f"model of {role}: other weights here than where the run was begun")
-
-
-def _say_nothing(_: str) -> None:
-    """What takes long takes as long on every worker; the driver has said it."""

@@ -24,7 +24,7 @@ from serving.policy.policy import PolicyError
 from storage.disks import disk_of
 from storage.files import end_of_whole_lines
 from storage.locks import FileLock, LockedError, is_locked
-from storage.private import close_to_others, open_here, private_folder, replacing
+from storage.private import close_to_others, open_here, private_folder, replace_file
 
 MANIFEST = "run.json"
 CASES = "cases.jsonl"
@@ -304,16 +304,16 @@ class RunWriter(RunFolder):
     def compact(self, order: Mapping[str, int]) -> None:
         """Put `cases.jsonl` into input order with one line a case, so that equal runs are equal bytes."""
         path = self.path / CASES
-        offsets: dict[str, int] = {}
-        for offset, line in self._lines():
-            offsets[line["case_id"]] = offset
-        with path.open("rb") as source, replacing(path) as target:
-            # A case that a corrected file does not have any more has no place.
-            for case_id in sorted(offsets.keys() & order.keys(), key=lambda id_: order[id_]):
-                source.seek(offsets[case_id])
-                target.write(source.readline())
-            target.flush()
-            os.fsync(target.fileno())
+        offsets = {line["case_id"]: offset for offset, line in self._lines()}
+        with path.open("rb") as source:
+
+            def kept() -> Iterator[bytes]:
+                # A case that a corrected file does not have any more has no place.
+                for case_id in sorted(offsets.keys() & order.keys(), key=lambda id_: order[id_]):
+                    source.seek(offsets[case_id])
+                    yield source.readline()
+
+            replace_file(path, kept())
         self._cases.close()
         self._cases = _open_for_append(path)
 
@@ -328,12 +328,8 @@ class RunWriter(RunFolder):
         self.save_manifest()
         self.compact(order)
         trace = TraceFile(self.path)
-        with replacing(self.path / TRACE) as target:
-            for place in trace.places():
-                if (lines := trace.read(place))[0]["case_id"] in order:
-                    target.write(pack(lines))
-            target.flush()
-            os.fsync(target.fileno())
+        passes = (lines for lines in trace.passes() if lines[0]["case_id"] in order)
+        replace_file(self.path / TRACE, map(pack, passes))
         self._trace.close()
         self._trace = open_for_append(self.path)
 
@@ -475,7 +471,4 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         name = next(_not_utf8(manifest.model_dump()))
         raise RunError(f"{name}: {MANIFEST} cannot name it, as its name is not UTF-8; rename it") from None
     for name in (MANIFEST, COPY):
-        with replacing(path / name) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        replace_file(path / name, [content])

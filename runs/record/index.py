@@ -171,10 +171,15 @@ class RunIndex:
         after = self._order[place + 1] if place + 1 < len(self._order) else None
         return before, after
 
-    def line(self, case_id: str) -> Line | None:
+    def line(self, case_id: str) -> Line:
+        """How a case ended: its line of `cases.jsonl`.
+
+        Raises:
+            RunError: It has not ended in this run; names the nearest case.
+        """
         row = self._database.execute("SELECT start, end FROM lines WHERE case_id=?", (case_id,)).fetchone()
         if row is None:
-            return None
+            return self.folder.require_case(case_id)
         with (self.folder.path / CASES).open("rb") as file:
             file.seek(row[0])
             raw = file.read(row[1] - row[0])
@@ -183,7 +188,7 @@ class RunIndex:
         except Damaged:
             line = {}
         # The run may just have put its lines into another order.
-        return line if line.get("case_id") == case_id else self.folder.case(case_id)
+        return line if line.get("case_id") == case_id else self.folder.require_case(case_id)
 
     def trace(self, case_id: str) -> list[Line]:
         """The node executions of the case's last pass; none where the run has no trace of it.
@@ -222,6 +227,7 @@ class RunIndex:
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def has_ended(self, case_id: str) -> bool:
+        """Whether the case has a row; at once, unlike the search for the nearest name that `line` makes."""
         found = self._database.execute("SELECT 1 FROM lines WHERE case_id=?", (case_id,)).fetchone()
         return found is not None
 

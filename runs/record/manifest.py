@@ -386,6 +386,11 @@ class Manifest(_Record):
         return dumped
 
     @property
+    def model_names(self) -> dict[Role, str]:
+        """The model strings by role."""
+        return {role: model.name for role, model in self.models.items()}
+
+    @property
     def selection(self) -> Selection:
         """Which cases of the case files belong to the run: a fork has one."""
         chosen = self.inputs.selection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from cases.texts import plural
 from runs.record.manifest import RunError, quoted
 from runs.record.sealed import CHECKSUM, Damaged, open_document, seal_document
-from storage.private import replacing
+from storage.private import replace_file
 
 PURGED = "purged.json"
 
@@ -60,10 +59,7 @@ def purged_of(run: Path) -> Purged | None:
 
 def write_purged(run: Path, purged: Purged) -> None:
     """Write the file in one step."""
-    with replacing(run / PURGED) as file:
-        file.write(seal_document(json.dumps(asdict(purged), indent=2).encode() + b"\n"))
-        file.flush()
-        os.fsync(file.fileno())
+    replace_file(run / PURGED, [seal_document(json.dumps(asdict(purged), indent=2).encode() + b"\n")])
 
 
 def refuse_purged(run: Path, case_id: str | None = None) -> None:

@@ -193,7 +193,7 @@ def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
 
 
 def labels_to_review(line: Mapping[str, Any], earlier: Review | None) -> Mapping[str, str]:
-    """What a review starts from: the labels of the last review while it is not stale, else those of the run."""
+    """What a review starts from: labels of the last review while it is not stale, else those of the run."""
     if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
         return earlier.labels
     labels: Mapping[str, str] = line["labels"]

@@ -21,7 +21,7 @@ from runs.record.manifest import Counts, Manifest, RunError, repair_hint
 from runs.record.trace_file import TRACE, Line, TraceFile, pack
 from serving.journal.journal import CallCount, Journal, JournalError
 from serving.journal.repair import look, repair
-from storage.private import replacing
+from storage.private import replace_file
 
 DAMAGED = "damaged"
 """Folder below the run that gets the files as they were before a repair."""
@@ -293,10 +293,7 @@ def _rewrite(path: Path, aside: Path, content: Iterator[bytes]) -> None:
         path.touch(mode=0o600)
         return
     shutil.copy2(path, aside / path.name)
-    with replacing(path) as file:
-        file.writelines(content)
-        file.flush()
-        os.fsync(file.fileno())
+    replace_file(path, content)
 
 
 def _next(folder: Path) -> Path:

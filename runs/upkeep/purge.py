@@ -7,8 +7,6 @@ each step can be done again: a purge that was broken off is finished by the next
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +16,20 @@ from typing import Any
 from runs.execute.watcher import PROGRESS
 from runs.fork.forks import forks
 from runs.record.audit import AUDIT, SHARD_LOGS, read_audit, record
-from runs.record.folder import CALLS, CASES, COPY, MANIFEST, Line, RunFolder, locked, write_manifest
+from runs.record.folder import (
+    CALLS,
+    CASES,
+    COPY,
+    MANIFEST,
+    Line,
+    RunFolder,
+    locked,
+    pack_line,
+    write_manifest,
+)
 from runs.record.index import INDEX
 from runs.record.manifest import RunError, recorded_cases, utc_now
 from runs.record.purged import PURGED, Purged, purged_of, write_purged
-from runs.record.sealed import seal_line
 from runs.record.trace_file import TRACE, TraceFile, pack
 from runs.record.without_text import line_without_text, step_without_text
 from runs.review.reviewers import ASSIGNMENTS
@@ -31,7 +38,7 @@ from runs.upkeep.away import away_batches
 from runs.upkeep.check import DAMAGED
 from serving.journal.purge import purge_calls
 from storage.errors import InputError
-from storage.private import replacing
+from storage.private import replace_file
 
 _OWN = (CALLS, f"{CALLS}.count", CASES, COPY, MANIFEST, TRACE, REVIEWS, PURGED, AUDIT, ASSIGNMENTS, PROGRESS)
 _ALWAYS_REMOVED = (INDEX, f"{INDEX}-journal", DAMAGED, "frames")
@@ -162,7 +169,7 @@ def _lines(run: RunFolder, ids: Collection[str], made: Purge) -> Iterator[bytes]
         if line["case_id"] in ids:
             line = line_without_text(line, run.manifest.system)
             made.lines += line != one.line
-        yield seal_line(json.dumps(line, ensure_ascii=False).encode(errors="replace")) + b"\n"
+        yield pack_line(line)
 
 
 def _passes(run: RunFolder, ids: Collection[str]) -> Iterator[bytes]:
@@ -210,12 +217,8 @@ def _reviews(run: RunFolder, ids: Collection[str], made: Purge) -> Iterator[byte
 
 
 def _rewrite(path: Path, content: Iterator[bytes]) -> None:
-    if not path.exists():
-        return
-    with replacing(path) as file:
-        file.writelines(content)
-        file.flush()
-        os.fsync(file.fileno())
+    if path.exists():
+        replace_file(path, content)
 
 
 def _remove_exports(path: Path, made: Purge) -> None:

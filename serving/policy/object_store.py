@@ -16,6 +16,7 @@ from serving.policy.policy import PolicyError
 from serving.protocol.addresses import environment_proxy, host_of, proxy_of, redacted
 from serving.protocol.errors import ModelError
 from serving.protocol.keys import check_address
+from storage.private import replace_file
 
 
 class StorageError(ModelError):
@@ -208,7 +209,13 @@ class ObjectStore:
             StorageError: It cannot be written.
         """
         with self._in_words(name):
-            self._files.pipe_file(self._path(name), content)
+            if self._kind is _FILE:
+                # It would leave half of it on a full disk.
+                path = Path(self._path(name))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, [content])
+            else:
+                self._files.pipe_file(self._path(name), content)
 
     def put(self, source: Path, name: str) -> None:
         """Upload a file.

@@ -12,7 +12,7 @@ from graph.recipe import RecipeError, make_recipe
 from graph.resource import Opened, Record, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system, systems
 from nodes.core.recipe import Recipe
-from runs.fork.recorded import recorded_places
+from runs.execute.assemble import recorded_places
 from runs.record.manifest import Inputs, Manifest, differences
 
 FOLDER = Path("here")

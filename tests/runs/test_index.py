@@ -69,7 +69,8 @@ def test_a_case_is_read_by_its_place(index: RunIndex) -> None:
     assert case is not None
     assert case.id == "k1"
     assert case.sentences
-    assert index.line("nobody") is None
+    with pytest.raises(RunError, match="no case 'nobody' has ended"):
+        index.line("nobody")
     assert [index.has_ended(id_) for id_ in ("k1", "nobody", "")] == [True, False, False]
 
 
@@ -110,9 +111,9 @@ def test_lines_in_a_new_order_are_found(index: RunIndex) -> None:
     with RunWriter(index.folder.path) as writer:
         writer.compact({"k2": 0, "k1": 1, "k0": 2})
     # Before a refresh the places are those of the old file.
-    assert (index.line("k0") or {})["case_id"] == "k0"
+    assert index.line("k0")["case_id"] == "k0"
     assert index.refresh()
-    assert (index.line("k2") or {})["case_id"] == "k2"
+    assert index.line("k2")["case_id"] == "k2"
 
 
 def test_a_file_of_cases_that_was_edited_is_read_anew(index: RunIndex) -> None:

@@ -14,6 +14,7 @@ import pytest
 from runs.execute.assemble import _probe_roles
 from runs.record.manifest import Model
 from serving.backends import connect
+from serving.protocol.limits import Limits
 from serving.protocol.model_name import Role, parse_model_name
 from tests.evigraph import COMMAND, Ended, evigraph
 from tests.serving.fake_abilities import Abilities
@@ -138,5 +139,5 @@ def test_a_run_that_goes_on_sends_a_seed_or_none_as_it_began(
 async def test_a_run_that_recorded_no_seed_keeps_what_its_provider_is_known_for(known: bool) -> None:
     backend = replace(connect(parse_model_name("scripted:auto")), takes_seed=known)
     recorded: dict[Role, Model] = {"label": Model(name="scripted:auto")}
-    backends, _ = await _probe_roles({"label": backend}, True, recorded, print)
+    backends, _ = await _probe_roles({"label": backend}, True, recorded, print, Limits())
     assert backends["label"].takes_seed is known

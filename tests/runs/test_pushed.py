@@ -121,6 +121,16 @@ def test_a_push_that_was_killed_is_no_run_and_is_gone_on_with(
     assert files(tmp_path / "pulled") == files(run)
 
 
+@pytest.mark.parametrize("content", [b"", b'{"version": 1'])
+def test_a_plan_that_a_full_disk_has_cut_does_not_block_the_next_push(
+    content: bytes, run: Path, bucket: Path
+) -> None:
+    bucket.mkdir()
+    (bucket / PLAN).write_bytes(content)
+    assert "is now at" in said("runs", "push", run, url(bucket))
+    assert not (bucket / PLAN).exists()
+
+
 def test_an_object_that_is_damaged_or_missing_is_named_and_nothing_is_left(
     run: Path, bucket: Path, tmp_path: Path
 ) -> None:

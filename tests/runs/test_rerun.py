@@ -20,7 +20,7 @@ from prompts import load_prompts
 from runs import RunError, RunFolder
 from runs.execute.assemble import Request
 from runs.execute.batch import Options
-from runs.execute.sessions import recorded_models, resume, start
+from runs.execute.sessions import resume, start
 from runs.execute.watcher import Progress
 from runs.fork.forks import forks
 from runs.fork.rerun import Rerun, rerun
@@ -103,7 +103,7 @@ def _session() -> dict[str, Any]:
 async def fork(folder: Path, case_id: str, *models: str, run: str = "run", **wanted: Any) -> RunFolder:
     original = RunFolder(folder / run)
     names = [model.replace("other", f"scripted:{folder}/script.py:other") for model in models]
-    chosen = assign_roles(names, recorded_models(original.manifest)) if names else None
+    chosen = assign_roles(names, original.manifest.model_names) if names else None
     request = Rerun(case_id, models=chosen, **wanted)
     return await rerun(original, request, Limits(max_retries=0), probe=True, **_session())
 
