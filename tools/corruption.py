@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evals.bench.workload import Silent
 from graph.recipe import make_recipe
 from runs.execute.assemble import Request
 from runs.execute.batch import Options
 from runs.execute.sessions import resume, start
-from runs.execute.watcher import Progress
 from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder
 from runs.record.manifest import RunError
 from runs.record.trace_file import TRACE
@@ -60,16 +60,6 @@ FILES = {
     "finished": (CALLS, f"{CALLS}.count", TRACE, CASES, MANIFEST),
     "killed": (CALLS, f"{CALLS}-wal", TRACE, CASES, MANIFEST),
 }
-
-
-class Silent:
-    """A watcher that says nothing."""
-
-    def notify(self, text: str) -> None:
-        """Print nothing."""
-
-    def update(self, progress: Progress) -> None:
-        """Draw nothing."""
 
 
 def make_runs(folder: Path) -> dict[str, Path]:

@@ -15,7 +15,7 @@ from api import runner
 from api.offer import Limits
 from runs.execute.sessions import start
 from runs.record.folder import RunFolder
-from tests.api.services import HELD, QUESTION, Place, until
+from tests.api.services import HELD, Place, until
 
 CASES = {
     "cases": [
@@ -45,15 +45,6 @@ def test_a_queued_and_a_running_run_are_cancelled_for_good(place: Place) -> None
     assert {(one["event"], one["person"]) for one in log} >= {("cancelled", "admin")}
 
 
-def test_what_has_ended_cannot_be_cancelled(place: Place) -> None:
-    with place.client() as client:
-        id_ = client.submitted()
-        client.ended(id_)
-        answer = client.call("POST", f"/v1/runs/{id_}/cancel")
-        assert answer.status_code == 409
-        assert "finished" in answer.json()["detail"]
-
-
 def test_a_service_that_ends_stops_runs_and_the_next_one_pays_nothing_twice(place: Place) -> None:
     with place.client(Limits(running=1)) as client, place.held("answer"):
         running, queued = client.submitted(CASES), client.submitted()
@@ -69,18 +60,6 @@ def test_a_service_that_ends_stops_runs_and_the_next_one_pays_nothing_twice(plac
             assert client.ended(id_)["cases"]["done"] == cases
     counts = Counter(one for one in place.calls if one.startswith("label"))
     assert set(counts.values()) == {1}
-
-
-def test_a_run_may_end_by_itself_within_the_time_of_the_drain(place: Place) -> None:
-    with place.service() as service:
-        from api.bodies import Submission
-        from api.callers import Caller
-
-        job, _ = service.submit(Caller("a", "admin"), Submission(**QUESTION), None)
-        service.drain(60.0)
-        manifest = job.manifest()
-        # It may not have begun; what has begun has ended well.
-        assert manifest is None or manifest.status == "finished"
 
 
 def test_a_job_without_descriptors_waits_and_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

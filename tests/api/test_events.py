@@ -11,7 +11,6 @@ import pytest
 
 from access.users import Users
 from api.callers import Caller, Rate, UserTokens
-from api.events import Position, position_of
 from api.hub import Hub
 from api.offer import Limits
 from api.routes import application
@@ -66,11 +65,6 @@ def test_an_id_that_is_none_begins_at_the_beginning(client: Client, made_up: str
     id_ = client.submitted()
     client.ended(id_)
     assert client.events(id_, made_up) == client.events(id_)
-
-
-def test_a_position_is_read_as_it_was_written() -> None:
-    for position in (Position(), Position(0, 0), Position(812, 3), Position(812, 3, ended=True)):
-        assert position_of(position.id) == position
 
 
 def test_a_step_is_told_while_its_case_goes_on_and_streams_have_a_limit(place: Place) -> None:

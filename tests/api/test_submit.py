@@ -40,12 +40,6 @@ def test_a_question_on_a_note_becomes_an_ordinary_run(client: Client, place: Pla
     assert set(result["labels"]) == {"1", "2", "3"}
 
 
-def test_usage_counts_the_calls_that_were_made(client: Client, place: Place) -> None:
-    usage = client.ended(client.submitted())["usage"]
-    assert usage["calls"] == len([one for one in place.calls if not one.startswith("probe")])
-    assert usage["replayed"] == 0
-
-
 def test_cases_in_json_keep_ids_that_no_path_could_have(client: Client) -> None:
     id_ = client.submitted({"cases": [CASE, {**CASE, "case_id": "2"}]})
     client.ended(id_)
@@ -215,12 +209,6 @@ def test_settings_that_name_hosts_and_files_need_their_words(place: Place, field
     with pytest.raises(Refused) as refused:
         offered("model").choose(None, None, None, {field: "/etc"})
     assert (refused.value.status_code, refused.value.pointer) == (422, "/settings")
-
-
-def test_a_listed_word_is_taken(client: Client, place: Place) -> None:
-    id_ = client.submitted({**QUESTION, "settings": {"embedding": "lexical:512"}})
-    client.ended(id_)
-    assert run_of(place, id_).manifest.recipe["embedding"] == "lexical:512"
 
 
 IDS = ["a/review", "a\nb", "x" * 201, "../x", "a/./b", "..", "\u2028", "\u202e"]

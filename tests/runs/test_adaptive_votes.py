@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +38,6 @@ def test_fewer_votes_end_in_the_labels_of_all(tmp_path: Path, recipe: Path, case
     assert (all_.summary["votes_asked"], all_.summary["votes_saved"]) == (54, 0)
 
 
-def test_what_was_saved_is_told(tmp_path: Path, recipe: Path, cases: Path) -> None:
-    run(tmp_path, recipe, "run", "--votes", "3..9", "--threshold", "7")
-    summary = " ".join(evigraph("show", "run", folder=tmp_path).out.split())
-    saved = evigraph("show", "run", "--json", folder=tmp_path).summary["votes_saved"]
-    assert f"asked, {saved} saved" in summary
-    case = evigraph("show", "run", "k0", folder=tmp_path).out
-    assert "of at most 9 votes" in case and "-> check_votes" in case and "open: [" in case
-
-
 def test_a_resumed_run_asks_for_no_vote_twice(tmp_path: Path, recipe: Path, cases: Path) -> None:
     (tmp_path / "script.py").write_text(
         "from pathlib import Path\n"
@@ -75,25 +65,6 @@ def test_a_resumed_run_asks_for_no_vote_twice(tmp_path: Path, recipe: Path, case
     assert (tmp_path / "run" / "cases.jsonl").read_bytes() == (
         tmp_path / "whole" / "cases.jsonl"
     ).read_bytes()
-
-
-def test_votes_given_on_the_command_line_belong_to_the_run(tmp_path: Path, recipe: Path, cases: Path) -> None:
-    run(tmp_path, recipe, "run", "--votes", "2..4", "--limit", "2")
-    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (manifest["recipe"]["evidence"]["votes"], manifest["recipe"]["evidence"]["threshold"]) == (
-        "2..4",
-        2,
-    )
-    assert manifest["recipe_overrides"] == {"evidence.votes": "2..4"}
-    assert evigraph("resume", "run", folder=tmp_path).code == 0
-    recipe.write_text(recipe.read_text().replace("threshold: 2", "threshold: 1"))
-    assert "in: evidence.threshold. Undo" in evigraph("resume", "run", folder=tmp_path).line
-
-
-def test_the_recipe_of_a_run_says_how_many_votes(tmp_path: Path, recipe: Path, cases: Path) -> None:
-    recipe.write_text(recipe.read_text().replace("votes: 3", "votes: 1..3"))
-    assert run(tmp_path, recipe, "run").code == 0
-    assert {line["asked_votes"] for line in lines(tmp_path, "run").values()} <= {1, 2, 3}
 
 
 @pytest.mark.parametrize(

@@ -143,14 +143,3 @@ def test_a_case_that_takes_more_calls_than_expected_is_expected_to_end() -> None
 def test_without_an_expectation_cases_are_the_measure_and_no_time_is_named() -> None:
     made = progress(done=5, calls=40)
     assert (made.share, made.pace(10.0).seconds_left) == (0.5, None)
-
-
-def test_cases_of_earlier_sessions_count_and_say_nothing_of_the_pace() -> None:
-    made = progress(done=6, cases_ended=1, calls_ended=8, calls_a_case=8.0, calls=8)
-    assert made.share == pytest.approx(0.6)
-    assert made.pace(2.0).seconds_left == pytest.approx(8.0)
-
-
-def test_cases_without_calls_have_a_time_left_too() -> None:
-    made = progress(done=2, cases_ended=2, calls_a_case=0.0)
-    assert (made.share, made.pace(4.0).seconds_left) == (0.2, 16.0)

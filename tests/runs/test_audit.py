@@ -182,13 +182,6 @@ def test_no_text_of_a_case_is_in_it(run: Path) -> None:
     assert [piece for piece in pieces if piece in written] == []
 
 
-def test_the_command_prints_it(run: Path) -> None:
-    printed = invoke("audit", run)
-    assert "R. Chen" in printed and "bundled" in printed
-    found = json.loads(invoke("audit", run, "--json"))["lines"]
-    assert [(line["line"], line["fault"]) for line in found] == [(number, "") for number in range(1, 10)]
-
-
 CHANGES: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
     "the last line cut": (lambda all_: [*all_[:-1], all_[-1][:-20]], 9),
     "no line at all": (lambda all_: [all_[0], b"{}\n", *all_[1:]], 2),
@@ -259,11 +252,6 @@ def test_a_log_of_an_earlier_version_is_read_and_continued(tmp_path: Path) -> No
     record(tmp_path, "exported", what="card")
     assert [line["what"] for line in lines(tmp_path)] == ["tables", "card"]
     assert "sha256" not in (tmp_path / AUDIT).read_text().splitlines()[1] + invoke("audit", tmp_path)
-
-
-def test_a_folder_without_a_log_is_told(tmp_path: Path) -> None:
-    ended = CliRunner().invoke(app, ["audit", str(tmp_path)])
-    assert "no audit.jsonl here" in str(ended.exception)
 
 
 def test_counts_of_a_host_are_added_up() -> None:

@@ -128,16 +128,6 @@ def test_a_first_page_that_is_lost_costs_the_replies_and_no_result(run: Path, tm
     assert check(RunFolder(run)).faults == []
 
 
-def test_a_journal_that_is_cut_keeps_the_replies_that_can_be_read(run: Path) -> None:
-    content = (run / CALLS).read_bytes()
-    (run / CALLS).write_bytes(content[: len(content) * 3 // 4])
-    before = CallCount(run / CALLS).read()
-    assert check(RunFolder(run)).faults
-    repair_run(run)
-    assert 0 < CallCount(run / CALLS).read() < before
-    assert check(RunFolder(run)).faults == []
-
-
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_count_that_was_deleted_is_named_and_made_anew(run: Path, *, empty: bool) -> None:
     count = CallCount(run / CALLS)

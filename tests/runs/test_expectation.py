@@ -91,12 +91,6 @@ def test_what_is_left_behind_is_read_while_it_is_fresh(tmp_path: Path) -> None:
     assert read_progress(tmp_path) is None
 
 
-def test_replayed_calls_count_in_the_time_left() -> None:
-    progress = Progress(total=10, done=5, usage=Usage(calls=5, replayed=45), calls_a_case=10.0)
-    progress.cases_ended, progress.calls_ended = 5, 50
-    assert progress.pace(20.0) == Pace(calls_per_second=0.25, tokens_per_second=0.0, seconds_left=20.0)
-
-
 def test_requests_that_wait_for_long_are_reported_ever_more_seldom() -> None:
     late = LateReplies()
     assert late.line([119.0, 3.0]) is None

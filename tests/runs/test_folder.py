@@ -42,17 +42,6 @@ def test_a_torn_line_is_passed_over_by_readers(tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "run").statuses() == {"a": "done"}
 
 
-def test_a_torn_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
-        folder.append(a_line("a"), [])
-    with (tmp_path / "run" / CASES).open("a") as file:
-        file.write('{"case_id": "b", "sta')
-    with RunWriter(tmp_path / "run") as folder:
-        folder.append(a_line("c"), [])
-    lines = (tmp_path / "run" / CASES).read_text().splitlines()
-    assert [json.loads(line)["case_id"] for line in lines] == ["a", "c"]
-
-
 def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
         folder.append(a_line("a"), [])
@@ -127,10 +116,3 @@ def test_text_that_is_no_valid_unicode_is_still_kept(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
         folder.append(a_line("a") | {"answer": "half a pair \ud83d"}, [])
     assert RunFolder(tmp_path / "run").require_case("a")["answer"] == "half a pair ?"
-
-
-def test_a_wrong_case_id_names_the_nearest(tmp_path: Path) -> None:
-    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
-        folder.append(a_line("case-12"), [])
-    with pytest.raises(RunError, match="did you mean 'case-12'"):
-        RunFolder(tmp_path / "run").require_case("case-1")

@@ -100,13 +100,6 @@ def test_a_reader_asks_for_what_came_after_a_revision(index: RunIndex) -> None:
     assert index.totals().statuses == {"done": 2, "failed": 1}
 
 
-def test_a_damaged_line_names_its_file_and_place(path: Path) -> None:
-    with (path / CASES).open("ab") as file:
-        file.write(b'{"case_id": "k1"}\n')
-    with pytest.raises(RunError, match=r"cases\.jsonl: line \d+: it"):
-        RunIndex(RunFolder(path)).refresh()
-
-
 def test_lines_in_a_new_order_are_found(index: RunIndex) -> None:
     with RunWriter(index.folder.path) as writer:
         writer.compact({"k2": 0, "k1": 1, "k0": 2})

@@ -97,14 +97,6 @@ def test_results_are_those_of_the_same_file_on_a_disk(bucket: Bucket, folder: Pa
     assert refused.code == 2 and "changed since this run began: case files" in refused.line
 
 
-def test_shards_are_merged_by_url(bucket: Bucket, folder: Path, url: str) -> None:
-    assert run(bucket, folder, url, "whole").code == 0
-    for index in range(2):
-        assert run(bucket, folder, url, f"shards/{index}", "--shard", f"{index}/2").code == 0
-    assert said(bucket, folder, "merge", "shards/0", "shards/1", "--out", "merged").code == 0
-    assert (folder / "merged" / CASES).read_bytes() == (folder / "whole" / CASES).read_bytes()
-
-
 def test_a_run_that_is_killed_leaves_a_copy_that_the_next_process_removes(
     bucket: Bucket, folder: Path, url: str
 ) -> None:
@@ -147,21 +139,6 @@ def test_what_cannot_be_reached_is_one_line(bucket: Bucket, folder: Path, url: s
     assert not (folder / "none").exists()
 
 
-@pytest.mark.parametrize(
-    ("environment", "host"),
-    [
-        ({"AWS_ENDPOINT_URL": "http://minio.example.org:9000"}, "minio.example.org"),
-        ({"AWS_ENDPOINT_URL": "", "AWS_DEFAULT_REGION": "eu-west-1"}, "night.s3.eu-west-1.amazonaws.com"),
-    ],
-)
-def test_the_gate_is_asked_about_the_host(
-    environment: dict[str, str], host: str, bucket: Bucket, folder: Path, url: str
-) -> None:
-    (folder / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
-    refused = run(bucket, folder, url, "none", "--policy", "policy.yaml", **environment)
-    assert refused.code == 2 and f"rule hosts: {host} may see no text" in refused.line
-
-
 @contextmanager
 def serving(size: int, sent: int) -> Iterator[str]:
     """A server whose every object `cases.jsonl` has so many bytes, of which it sends so many."""
@@ -193,14 +170,6 @@ def serving(size: int, sent: int) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-
-
-def test_an_object_that_is_cut_off_is_no_input(bucket: Bucket, folder: Path, url: str) -> None:
-    (folder / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
-    with serving(5_000_000, 3_000_000) as address:
-        refused = run(bucket, folder, url, "none", "--policy", "policy.yaml", AWS_ENDPOINT_URL=address)
-    assert refused.code == 2 and refused.line.startswith(f"{url}: "), refused
-    assert "Traceback" not in refused.err and not (folder / "none").exists()
 
 
 def test_a_large_object_takes_no_more_memory_than_a_small_one(bucket: Bucket, folder: Path, url: str) -> None:

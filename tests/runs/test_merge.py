@@ -216,15 +216,6 @@ def test_damage_in_a_shard_is_not_merged(folder: Path) -> None:
     assert not (folder / "run").exists() and not list(folder.glob(".*"))
 
 
-def test_a_place_that_holds_something_is_left_alone(folder: Path) -> None:
-    (folder / "run").mkdir()
-    (folder / "run" / "mine").touch()
-    with pytest.raises(RunError, match="is not empty"):
-        made(shards(folder), folder / "run")
-    (folder / "run" / "mine").unlink()
-    made(shards(folder), folder / "run")
-
-
 def test_what_a_killed_merge_has_left_is_replaced(folder: Path) -> None:
     left = folder / ".run.merging"
     (left / SHARD_LOGS).mkdir(parents=True)
@@ -257,15 +248,6 @@ def test_two_shards_of_one_number_started_at_once_do_not_share_a_folder(tmp_path
     assert all("go on with it" in one.line or "another process" in one.line for one in ended if one.code)
     shard(tmp_path, 1, count=2)
     assert check(made([tmp_path / "one", tmp_path / "shard-1"], tmp_path / "run")).faults == []
-
-
-def test_a_shard_may_be_empty(tmp_path: Path) -> None:
-    write_recipe(tmp_path)
-    write_cases(tmp_path / "cases.jsonl", 1)
-    codes = [shard(tmp_path, index).code for index in range(COUNT)]
-    assert codes == [0] * COUNT
-    run = made(shards(tmp_path), tmp_path / "run")
-    assert (run.manifest.inputs.cases, run.manifest.counts.done) == (1, 1)
 
 
 def test_every_reader_of_a_shard_sees_its_cases_alone(folder: Path, source: Path) -> None:

@@ -9,25 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from evals.bench.workload import Silent
 from graph.recipe import make_recipe
 from runs.execute.assemble import Assembly, Request
 from runs.execute.batch import Options
 from runs.execute.sessions import start
-from runs.execute.watcher import Progress
 from serving.protocol.model_name import assign_roles
 from tests.serving.fake_server import FakeServer, Obey
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "batch.xml"
-
-
-class Silent:
-    """A watcher that says nothing."""
-
-    def notify(self, text: str) -> None:
-        pass
-
-    def update(self, progress: Progress) -> None:
-        pass
 
 
 @pytest.fixture
@@ -77,11 +67,3 @@ async def test_in_input_order_they_are_not(server: FakeServer, tmp_path: Path) -
     await run(tmp_path / "run", f"vllm:tiny@{server.url}")
     changed, different = changes(server)
     assert changed > different - 1
-
-
-async def test_results_are_the_same_bytes_in_any_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ordered = await run(tmp_path / "ordered", "scripted:auto")
-    monkeypatch.setattr(Assembly, "case_keys", None)
-    assert await run(tmp_path / "unordered", "scripted:auto") == ordered

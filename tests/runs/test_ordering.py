@@ -20,7 +20,7 @@ from retrieval.embeddings import LexicalEmbedder, Vectors
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
 from runs.execute import ordering
-from runs.execute.ordering import AnyCase, OrderedCases, window_size
+from runs.execute.ordering import AnyCase, OrderedCases
 from serving.journal.journal import Journal
 from serving.protocol.errors import CallError
 from serving.requests.client import ModelClient
@@ -128,11 +128,6 @@ async def test_invalid_cases_keep_their_places() -> None:
     assert await taken(OrderedCases(iter(cases), by_length, 64)) == ["short", "broken", "long"]
 
 
-async def test_equal_cases_keep_their_order() -> None:
-    cases = [case(f"q{n}") for n in range(20)]
-    assert await taken(OrderedCases(iter(cases), by_length, 64)) == [one.id for one in cases]
-
-
 async def test_cases_are_read_two_windows_ahead_at_most() -> None:
     read = 0
 
@@ -179,7 +174,3 @@ async def test_no_order_is_made_where_it_cannot_help(evidence: dict[str, object]
     pool = await pool_of(tmp_path, *POOL)
     assert demonstration_keys(pool, TamuRecipe.model_validate({"evidence": evidence})) is None
     assert demonstration_keys(None, TamuRecipe()) is None
-
-
-def test_windows_grow_with_the_cases_at_once() -> None:
-    assert [window_size(count) for count in (1, 16, 32, 256)] == [64, 64, 128, 512]

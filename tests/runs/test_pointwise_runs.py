@@ -51,26 +51,6 @@ def cases(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "out" / "cases.jsonl").read_text().splitlines()]
 
 
-def test_a_run_asks_once_a_sentence_and_keeps_every_probability(folder: Path) -> None:
-    ended = run(folder, "scripted:auto", "--out", "out")
-    assert ended.code == 0, ended.err
-    for line in cases(folder):
-        assert line["usage"]["calls"] == SENTENCES
-        assert set(line["model_scores"]) == set(line["label_confidence"]) == {"1", "2", "3", "4"}
-        essential = {id_ for id_, label in line["labels"].items() if label == "essential"}
-        assert essential == {id_ for id_, score in line["model_scores"].items() if score >= 0}
-    manifest = json.loads((folder / "out" / "run.json").read_text())
-    assert "label_sentence" in manifest["prompts"] and "label_evidence" not in manifest["prompts"]
-    shown = evigraph("show", "out", "1", folder=folder)
-    assert "█" in shown.out and "4 of 4 sentences weighed one by one" in shown.out
-
-
-def test_the_dry_run_foretells_the_calls(folder: Path) -> None:
-    ended = run(folder, "scripted:auto", "--dry-run")
-    assert ended.code == 0, ended.err
-    assert ended.summary["calls"] == 2 * SENTENCES
-
-
 def test_a_failed_case_is_retried_at_the_sentences_without_a_reply(folder: Path) -> None:
     replies = [{"reply": {"Yes": 0.6, "No": 0.4}}, {"fail": "timeout", "case": "2"}]
     (folder / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))

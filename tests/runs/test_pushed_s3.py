@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from runs.move.pushed import LIST, PLAN
+from runs.move.pushed import LIST
 from runs.record.folder import CASES
 from serving.policy import gate
 from serving.policy.object_store import ObjectStore
 from serving.policy.policy import PolicyError
-from tests.evigraph import ROOT, Ended, evigraph, write_cases, write_recipe
+from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.object_stores import SECRET, Bucket, served
 from tests.serving.forward_proxy import forward_proxy
 
 pytestmark = pytest.mark.scale
 
 SHARDS = 2
-
-KILLED = """\
-import os, signal
-from serving.policy.object_store import ObjectStore
-put, left = ObjectStore.put, [3]
-
-def put_or_die(self, source, name):
-    left[0] -= 1
-    if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    put(self, source, name)
-
-ObjectStore.put = put_or_die
-from cli.main import main
-main()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -93,41 +73,6 @@ def test_shards_are_pushed_under_one_prefix_pulled_and_merged(
     refused = push(bucket, folder, "shards/0", "s3://night/shards/1")
     assert refused.code == 2
     assert refused.line.startswith("s3://night/shards/1: another run is there, pushed from a folder '1' at")
-
-
-def test_a_push_that_was_killed_is_no_run_and_is_gone_on_with(
-    bucket: Bucket, folder: Path, tmp_path: Path
-) -> None:
-    words = [sys.executable, "-c", KILLED, "runs", "push", str(folder / "whole"), "s3://night/killed"]
-    given = {**os.environ, **bucket.environment}
-    killed = subprocess.run(words, cwd=ROOT, env=given, check=False, capture_output=True)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    names = bucket.names("killed")
-    assert len(names) == 3 and f"killed/{PLAN}" in names
-    refused = pull(bucket, folder, "s3://night/killed", tmp_path / "pulled")
-    assert refused.code == 2 and "no pushed run here" in refused.line and "not ended" in refused.line
-    assert list(tmp_path.iterdir()) == []
-    # Of the two that were whole one is the log, which has a line more now.
-    again = push(bucket, folder, "whole", "s3://night/killed")
-    files = len(bucket.names("killed")) - 1
-    assert f"{files} files" in again.out and f"(sent now: {files - 1}," in again.out
-    assert f"killed/{PLAN}" not in bucket.names("killed") and f"killed/{LIST}" in bucket.names("killed")
-    assert pull(bucket, folder, "s3://night/killed", tmp_path / "pulled").code == 0
-    assert (tmp_path / "pulled" / CASES).read_bytes() == (folder / "whole" / CASES).read_bytes()
-
-
-def test_an_object_that_is_damaged_or_missing_is_named(bucket: Bucket, folder: Path, tmp_path: Path) -> None:
-    assert push(bucket, folder, "whole", "s3://night/damaged").code == 0
-    (name,) = [one for one in bucket.names("damaged") if one.startswith("damaged/trace.jsonl.gz")]
-    bucket.change(name)
-    refused = pull(bucket, folder, "s3://night/damaged", tmp_path / "pulled")
-    assert (refused.code, refused.line.partition(",")[0]) == (2, f"s3://night/{name}: is damaged")
-    bucket.remove(name)
-    refused = pull(bucket, folder, "s3://night/damaged", tmp_path / "pulled")
-    assert (refused.code, refused.line) == (2, f"s3://night/{name}: is missing; push the run again")
-    assert list(tmp_path.iterdir()) == []
-    assert "(sent now: 2," in push(bucket, folder, "whole", "s3://night/damaged").out
-    assert pull(bucket, folder, "s3://night/damaged", tmp_path / "pulled").code == 0
 
 
 def test_no_bucket_no_server_and_wrong_keys_are_one_line(

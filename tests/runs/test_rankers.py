@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from collections.abc import Mapping
 from importlib import resources
@@ -12,15 +11,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from cases.selection import Selection
-from cli.looking.show_case import show_case
 from evals.analysis.report import analyse
+from evals.bench.workload import Silent
 from evals.frames.tables import NamedRun, export
-from evals.scoring.gold import gold_of_run, predictions
-from evals.scoring.score import score
-from graph.recipe import RecipeError, make_recipe
+from evals.scoring.gold import gold_of_run
+from graph.recipe import make_recipe
 from graph.system import find_system
 from ranking.errors import RankerError
 from runs import RunFolder
@@ -29,7 +26,6 @@ from runs.execute.assemble import Request, assemble
 from runs.execute.batch import Options
 from runs.execute.servers import Servers
 from runs.execute.sessions import start
-from runs.execute.watcher import Progress
 from runs.record.manifest import differences
 from serving.protocol.model_name import assign_roles
 from tests.evigraph import evigraph, write_recipe
@@ -37,12 +33,6 @@ from tests.evigraph import evigraph, write_recipe
 BATCH = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
 VOTERS = ("llm", "ranker", "both")
 Runs = Mapping[str, RunFolder]
-
-
-class Silent:
-    def notify(self, text: str) -> None: ...
-
-    def update(self, progress: Progress) -> None: ...
 
 
 def request(voters: str, **evidence: Any) -> Request:
@@ -62,37 +52,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         )
 
     return {voters: asyncio.run(run(voters)) for voters in VOTERS}
-
-
-def test_a_ranker_alone_leaves_the_model_the_intent_and_the_answer(runs: Runs) -> None:
-    assert {line["usage"]["calls"] for line in runs["ranker"].cases()} == {2}
-    # Three votes and their reflections.
-    assert {line["usage"]["calls"] for line in runs["both"].cases()} == {8}
-
-
-def test_a_line_tells_scores_and_votes_of_the_ranker(runs: Runs) -> None:
-    line = runs["both"].require_case("101")
-    assert list(line["ranker_scores"]) == list(line["labels"])
-    assert line["ranker_vote"]["vote"] == 3
-    assert (line["asked_votes"], line["usable_votes"]) == (3, 4)
-    assert runs["llm"].require_case("101")["ranker_vote"] is None
-
-
-def test_the_manifest_tells_the_ranker(runs: Runs) -> None:
-    resources = runs["ranker"].manifest.resources
-    assert resources["ranker"] == {
-        "name": "bm25",
-        "identity": "bm25",
-        "cutoff": {"rule": "top_k", "k": 3},
-    }
-    assert set(resources) == {"demonstrations", "ranker"}
-    assert set(runs["llm"].manifest.resources) == {"demonstrations"}
-
-
-@pytest.mark.parametrize("voters", VOTERS)
-def test_the_labels_of_every_kind_are_scored(runs: Runs, voters: str) -> None:
-    found = runs[voters]
-    assert len(score("2026-2", list(predictions(found)), gold_of_run(found)).cases) == 3
 
 
 @pytest.mark.parametrize(("voters", "votes", "own"), [("llm", 3, 2), ("ranker", 1, 1), ("both", 4, 2)])
@@ -124,27 +83,6 @@ def test_votes_of_every_kind_are_exported_and_add_up(runs: Runs, voters: str, tm
     assert scores == list((line["ranker_scores"] or dict.fromkeys(line["labels"])).values())
 
 
-def test_two_kinds_are_compared(runs: Runs) -> None:
-    found = evigraph("compare", runs["llm"].path, runs["both"].path, "--json", folder=BATCH.parent).summary
-    assert {"evidence.voters", "ranker"} <= {one["name"] for one in found["settings"]}
-    assert found["labels"]["sentences"] == sum(len(line["labels"]) for line in runs["llm"].cases())
-    assert any("rank_evidence" in change["B"] for change in found["routes"])
-
-
-@pytest.mark.parametrize("voters", ["ranker", "both"])
-def test_a_case_shows_scores_and_vote_of_the_ranker(
-    runs: Runs, voters: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    console = Console(file=io.StringIO(), width=200)
-    monkeypatch.setattr("cli.looking.show_case.output", lambda: console)
-    show_case(runs[voters], "101", with_calls=False)
-    assert isinstance(console.file, io.StringIO)
-    shown = console.file.getvalue()
-    vote = runs[voters].require_case("101")["ranker_vote"]
-    assert f"vote {vote['vote']}: essential [{' '.join(vote['essential'])}], by bm25" in shown
-    assert "3 of 14 sentences by bm25, cut-off top_k (k 3)" in shown
-
-
 def test_another_ranker_is_a_change_that_a_resume_refuses(runs: Runs) -> None:
     recorded = runs["ranker"].manifest
     ranker = recorded.resources["ranker"] | {"identity": "logistic@0"}
@@ -164,11 +102,6 @@ async def test_an_unknown_ranker_is_told_before_anything_runs() -> None:
         RankerError, match="ranker 'none': there is no such folder; use logistic, support, bm25, similarity, "
     ):
         await assemble(request("both", ranker="none"), print, Servers(print))
-
-
-def test_a_system_that_ranks_nothing_refuses_a_ranker() -> None:
-    with pytest.raises(RecipeError, match=r"unknown field 'evidence\.voters'"):
-        make_recipe({"system": "weak_labels", "evidence": {"voters": "ranker"}}, "r")
 
 
 def test_the_flags_replace_the_recipes_values(tmp_path: Path) -> None:

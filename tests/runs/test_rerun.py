@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from evals.bench.workload import Silent
 from graph.recipe import load_recipe
 from graph.system import find_system
 from prompts import load_prompts
@@ -21,7 +21,6 @@ from runs import RunError, RunFolder
 from runs.execute.assemble import Request
 from runs.execute.batch import Options
 from runs.execute.sessions import resume, start
-from runs.execute.watcher import Progress
 from runs.fork.forks import forks
 from runs.fork.rerun import Rerun, rerun
 from runs.record.folder import CALLS
@@ -54,19 +53,6 @@ def other(call):
         return "Another model wrote this. It says something else."
     return made_up_reply(call.model_copy(update={"sample": call.sample + 10}))
 """
-
-
-@dataclass
-class Silent:
-    """A watcher."""
-
-    notices: list[str] = field(default_factory=list)
-
-    def notify(self, text: str) -> None:
-        self.notices.append(text)
-
-    def update(self, progress: Progress) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +120,6 @@ async def test_what_ran_before_the_node_is_inherited_and_only_the_rest_is_asked(
     assert after | {"answer": "", "usage": {}} == before | {"answer": "", "usage": {}}
 
 
-async def test_what_ran_beside_the_node_is_inherited_too(folder: Path, asked: Path) -> None:
-    forked = await fork(folder, "k0", "other", node="label_evidence")
-    assert "classify_intent" in steps(forked, "k0", inherited=True)
-    assert "classify 0" not in asked.read_text()
-    assert asked.read_text().count("label") == 3
-    assert line(forked, "k0")["labels"] != line(RunFolder(folder / "run"), "k0")["labels"]
-
-
 async def test_a_node_of_a_fan_out_runs_again_for_all_votes(folder: Path, asked: Path) -> None:
     forked = await fork(folder, "k0", "other", node="reflect_on_labels")
     assert steps(forked, "k0", inherited=False).count("reflect_on_labels") == 3
@@ -199,13 +177,6 @@ async def test_a_reflection_that_was_lost_is_asked_for_beside_another_one(folder
     forked = await fork(folder, "k2", "other", step=of_vote_0)
     assert sorted(asked.read_text().splitlines()) == ["answer 0", "reflect 0", "reflect 2"]
     assert "failed_reflections" not in line(forked, "k2")["flags"]
-
-
-async def test_a_failed_case_can_go_on_from_where_it_failed(folder: Path) -> None:
-    assert line(RunFolder(folder / "run"), "k3")["status"] == "failed"
-    forked = await fork(folder, "k3", "other", node="generate_answer")
-    assert line(forked, "k3")["status"] == "done"
-    assert (forked.manifest.status, forked.manifest.counts.done) == ("finished", 1)
 
 
 async def test_a_fork_that_fails_is_a_failed_case_with_its_labels(folder: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from graph.system import systems
-from retrieval.corpus.build import build
 from runs.execute import studio
 from runs.execute.studio import StudioContext
 from storage.errors import InputError
@@ -48,18 +47,6 @@ async def test_a_question_of_bioasq_runs_with_the_others_as_its_shots(
     context.client.journal.close()
 
 
-async def test_a_claim_is_checked_in_the_corpus_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    build([ROOT / "cases" / "samples" / "health" / "literature.jsonl"], tmp_path / "corpus")
-    context = StudioContext(model="scripted:auto", recipe="timeaware", corpus="corpus")
-    case_id = next(iter(context.cases))
-    state = await vars(studio)["timeaware"].ainvoke({"case_id": case_id}, context=context)
-    assert state["verdict"]
-    context.client.journal.close()
-
-
 def test_an_unknown_case_is_named_with_the_nearest_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +57,3 @@ def test_an_unknown_case_is_named_with_the_nearest_one(
     with pytest.raises(InputError, match=r"no case 'zzz'. known: 101, 102, 103, 104, 105, \.\.\."):
         context.cases["zzz"]
     context.client.journal.close()
-
-
-def test_what_no_node_reads_is_no_attribute() -> None:
-    assert not hasattr(StudioContext(), "colour")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from runs import RunFolder
-from runs.record.sealed import seal_line
 from runs.record.trace_file import TraceFile
 from tests.evigraph import Ended, edit_manifest, evigraph, write_cases, write_recipe
 
@@ -45,25 +44,6 @@ def run(folder: Path, aligned: str, *more: str, cases: Path = BATCH, model: str 
 
 def lines(folder: Path) -> dict[str, dict[str, Any]]:
     return {line["case_id"]: line for line in RunFolder(folder / "run").cases()}
-
-
-def test_a_line_holds_the_question_and_the_alignment_of_its_case(tmp_path: Path) -> None:
-    assert run(tmp_path, "clinician", "--limit", "1").code == 0
-    line = lines(tmp_path)["101"]
-    assert 0 < len(line["interpreted_question"].split()) <= 15
-    assert line["aligned_answer"] == "clinician"
-    assert [sentence["id"] for sentence in line["answer_sentences"]] == ["1", "2", "3"]
-    assert line["answer_sentences"][0]["text"].startswith("He had acute cholecystitis")
-    assert list(line["alignment"]) == ["1", "2", "3"]
-    assert set(RunFolder(tmp_path / "run").manifest.prompts) >= {"interpret_question", "align_answer"}
-
-
-def test_a_generated_answer_is_split_and_aligned(tmp_path: Path) -> None:
-    assert run(tmp_path, "generated", "--limit", "1").code == 0
-    line = lines(tmp_path)["101"]
-    assert line["aligned_answer"] == "generated"
-    assert " ".join(sentence["text"] for sentence in line["answer_sentences"]) == line["answer"]
-    assert list(line["alignment"]) == ["1", "2"]
 
 
 def test_cases_without_a_clinicians_answer_are_done_without_an_alignment(tmp_path: Path) -> None:
@@ -114,30 +94,6 @@ def test_a_run_without_votes_is_not_scored_as_empty(tmp_path: Path) -> None:
     assert ended.summary["evidence_scores"] is None
 
 
-def test_show_prints_the_question_and_each_answer_sentence_beside_its_support(tmp_path: Path) -> None:
-    run(tmp_path, "clinician", "--limit", "1")
-    shown = evigraph("show", "run", "101", folder=tmp_path)
-    line = lines(tmp_path)["101"]
-    assert shown.code == 0
-    assert f"interpreted  {line['interpreted_question']}" in shown.out
-    assert f"answer sentence 1: [{' '.join(line['alignment']['1'])}]" in shown.out
-    assert "sentence (clinician)" in shown.out
-    # What the key cites stands beside it.
-    assert "[2 3 10]" in shown.out
-
-
-def test_show_reads_lines_of_before_there_were_alignments(tmp_path: Path) -> None:
-    run(tmp_path, "clinician", "--limit", "1")
-    path = tmp_path / "run" / "cases.jsonl"
-    (line,) = RunFolder(tmp_path / "run").cases()
-    for name in ("interpreted_question", "answer_sentences", "alignment", "aligned_answer"):
-        del line[name]
-    path.write_bytes(seal_line(json.dumps(line).encode()) + b"\n")
-    shown = evigraph("show", "run", "101", folder=tmp_path)
-    assert shown.code == 0
-    assert "supported by" not in shown.out
-
-
 def old_run(folder: Path) -> None:
     """A run folder as it was written before recipes had questions and alignments; its last case is gone."""
     recipe = write_recipe(folder)
@@ -160,18 +116,3 @@ def test_a_run_of_before_there_were_alignments_is_resumed(tmp_path: Path) -> Non
     assert (ended.code, ended.summary["done"]) == (0, 2), ended.err
     # All its calls are in the journal: prompts and their parameters are as they were.
     assert ended.summary["last_session"]["calls"] == 0
-
-
-def test_a_recipe_that_aligns_is_no_recipe_of_an_old_run(tmp_path: Path) -> None:
-    old_run(tmp_path)
-    recipe = tmp_path / "lexical.yaml"
-    recipe.write_text(recipe.read_text() + "alignment: {answer: generated}\n")
-    ended = evigraph("resume", "run", folder=tmp_path)
-    assert ended.code == 2
-    assert "differs from the one that this run began with in: alignment.answer" in ended.line
-
-
-def test_a_run_that_asks_for_nothing_new_records_the_four_prompts(tmp_path: Path) -> None:
-    old_run(tmp_path)
-    recorded = RunFolder(tmp_path / "run").manifest.prompts
-    assert set(recorded) == {"classify_intent", "label_evidence", "reflect_on_labels", "generate_answer"}
