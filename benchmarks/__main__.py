@@ -22,7 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, help="number of repeats of both sides")
     parser.add_argument("--max-connections", type=int, help="concurrent requests")
     parser.add_argument("--data", type=Path, help="for corpus and index: documents (default: invented ones)")
-    parser.add_argument("--curve", type=Path, help="for corpus and index: write an SVG plot of cost by size")
+    parser.add_argument(
+        "--curve", action="store_const", const=True, help="for corpus and index: measure cost by size too"
+    )
     parser.add_argument("--tiny", action="store_true", help="the smallest run, whose figures mean nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(arguments)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,9 @@ from cases.documents import Document
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
-from evals.pages.plots import INK, MUTED, UP, drawing, standalone
 from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.postings import K1, B, terms
-from storage.files import write_atomically
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 _FOUND = 10
 # Scores on disk have 24 bits: two that differ by less may change places.
@@ -43,12 +37,7 @@ _QUESTIONS = 100
 _DEPTH = 20
 # Small, so that the smaller sizes already show what many parts cost.
 _PART_SIZE = 10_000
-_PANELS = {
-    "processor_seconds": ("processor time of the build", "s", 1.0),
-    "peak_mb": ("peak memory of the build", "MB", 1.0),
-    "disk_bytes": ("size on disk", "GB", 1e-9),
-    "query_processor_ms": ("processor time of a query", "ms", 1.0),
-}
+_EXTRAPOLATED = ("processor_seconds", "peak_mb", "disk_bytes", "query_processor_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +49,15 @@ class Options:
         documents: Their number; they are repeated and perturbed if there are fewer.
         queries: Queries of each repeat.
         repeats: Repeats of both sides.
-        curve: SVG file for the cost curve; without it none is measured.
-        sizes: Sizes of the corpora of that curve, ascending.
+        curve: Whether to measure the cost by size too.
+        sizes: Sizes of those corpora, ascending.
     """
 
     data: Path | None = None
     documents: int = 4000
     queries: int = 200
     repeats: int = 5
-    curve: Path | None = None
+    curve: bool = False
     sizes: tuple[int, ...] = (4_000, 20_000, 200_000)
 
 
@@ -111,7 +100,7 @@ def measure(options: Options, report: Report) -> Result:
         "same_up_to_equal_scores": len(same),
     }
     if options.curve:
-        details["curve"] = curve(base, options.sizes, options.curve, report)
+        details["curve"] = curve(base, options.sizes, report)
     return Result(
         "corpus",
         Part("corpus", "queries/s", tuple(len(asked) / seconds for seconds in ours.wall)),
@@ -160,21 +149,18 @@ def _compare(
     return False
 
 
-def curve(base: Sequence[Document], sizes: Sequence[int], path: Path, report: Report) -> dict[str, Any]:
-    """What corpora of each size cost; draws the figures at `path`.
+def curve(base: Sequence[Document], sizes: Sequence[int], report: Report) -> dict[str, Any]:
+    """What corpora of each size cost.
 
     Raises:
         BenchError: A build failed.
-        InputError: The drawing cannot be written.
     """
     rows = []
     for size in sizes:
         report(f"building and asking {plural(size, 'document')}")
         rows.append(_measured(base, size))
         report(", ".join(f"{name} {value:,}" for name, value in rows[-1].items()))
-    further = extrapolated(rows)
-    write_atomically(path, [draw(rows, further, AIM).encode()])
-    return {"part_size": _PART_SIZE, "measured": rows, "at": AIM, "extrapolated": further}
+    return {"part_size": _PART_SIZE, "measured": rows, "at": AIM, "extrapolated": extrapolated(rows)}
 
 
 def extrapolated(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -187,7 +173,7 @@ def extrapolated(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     growth = larger["documents"] / smaller["documents"]
     further = AIM / larger["documents"]
     found = {}
-    for name in _PANELS:
+    for name in _EXTRAPOLATED:
         exponent = math.log(larger[name] / smaller[name]) / math.log(growth)
         found[name] = {
             "exponent": round(exponent, 3),
@@ -211,48 +197,6 @@ def _measured(base: Sequence[Document], size: int) -> dict[str, Any]:
         child = run_child("the measured build", "-m", "benchmarks.corpus", *given)
     measured: dict[str, Any] = json.loads(child.output)
     return measured
-
-
-def draw(rows: Sequence[Mapping[str, Any]], further: Mapping[str, Mapping[str, float]], aim: int) -> str:
-    """A panel for each quantity, both axes logarithmic: measured, and extrapolated in two ways."""
-    with drawing("corpus", 9.0, 3.0, len(_PANELS), 2) as made:
-        for axes, (name, (title, unit, factor)) in zip(made.panels, _PANELS.items(), strict=True):
-            measured = [row[name] * factor for row in rows]
-            _panel(axes, [row["documents"] for row in rows], measured, further[name], aim, factor)
-            axes.set_title(f"{title}, exponent {further[name]['exponent']:.2f}", loc="left", fontsize=10)
-            axes.set_ylabel(unit)
-        made.panels[0].legend(frameon=False, fontsize=8, loc="upper left")
-        for axes in made.panels[-2:]:
-            axes.set_xlabel("documents")
-    return standalone(made.svg)
-
-
-def _panel(
-    axes: Axes,
-    sizes: Sequence[int],
-    measured: Sequence[float],
-    further: Mapping[str, float],
-    aim: int,
-    factor: float,
-) -> None:
-    axes.loglog(sizes, measured, "o-", color=INK, label="measured")
-    ends = [further["by_exponent"] * factor, further["linear"] * factor]
-    labels = ("by the exponent between the last two", "linear from the last one on")
-    for end, style, label in zip(ends, ("--", ":"), labels, strict=True):
-        axes.loglog([sizes[-1], aim], [measured[-1], end], style, color=UP, label=label)
-    # Where both ends are close together, one number is enough.
-    labelled = ends if max(ends) > 1.3 * min(ends) else ends[:1]
-    for end in labelled:
-        _annotate(axes, aim, end, (5, -3), UP)
-    for size, value in zip(sizes, measured, strict=True):
-        _annotate(axes, size, value, (-4, 7), MUTED)
-    axes.minorticks_off()
-    axes.margins(x=0.12, y=0.2)
-
-
-def _annotate(axes: Axes, x: float, y: float, offset: tuple[int, int], colour: str) -> None:
-    text = f"{y:,.0f}" if y >= 100 else f"{y:.2g}"
-    axes.annotate(text, (x, y), textcoords="offset points", xytext=offset, fontsize=8, color=colour)
 
 
 def run(source: Path, folder: Path, part_size: int, questions_file: Path) -> dict[str, Any]:

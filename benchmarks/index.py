@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,26 +18,15 @@ import numpy as np
 
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
-from evals.pages.plots import DOWN, INK, MUTED, drawing, standalone
 from retrieval.embeddings import Embedder, Vectors, connect_embedder, normalise
 from retrieval.index import figures
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.vectors import passage
-from storage.files import write_atomically
 
 STORES = ("numpy", "chroma", "qdrant")
 MAX_LOCAL_QDRANT = 5_000
 """Qdrant's local mode compares every vector in Python, and syncs to disk for each one that it stores."""
-_PANELS = {
-    "processor_seconds": ("processor time to store", "s", 1.0),
-    "disk_bytes": ("size on disk", "MB", 1e-6),
-    "query_processor_p95_ms": ("processor time of a query, p95", "ms", 1.0),
-    "recall@100": ("recall@100 against exact", "", 1.0),
-}
-_COLOURS = {"numpy": INK, "chroma": DOWN, "qdrant": MUTED}
-_MARKERS = {"numpy": "o", "chroma": "^", "qdrant": "D"}
-
 QUERIES = 200
 _CHUNK = 1024
 _NOISE = 0.6
@@ -54,8 +43,8 @@ class Options:
         repeats: Repeats of both sides.
         embedding: The embedding.
         store: The store of the vectors.
-        curve: SVG file for the cost of stores by size; without it none is measured.
-        sizes: Sizes of that curve, ascending.
+        curve: Whether to measure the cost of stores by size too.
+        sizes: Those sizes, ascending.
     """
 
     data: Path | None = None
@@ -63,7 +52,7 @@ class Options:
     repeats: int = 1
     embedding: str = "embedded:minilm"
     store: str = "numpy"
-    curve: Path | None = None
+    curve: bool = False
     sizes: tuple[int, ...] = (5_000, 200_000)
 
 
@@ -109,7 +98,7 @@ def measure(options: Options, report: Report) -> Result:
         "processor_ratio": round(sum(ours.processor) / max(sum(theirs.processor), 1e-9), 4),
     }
     if options.curve:
-        details["curve"] = curve(encoded[0], options.sizes, options.curve, report)
+        details["curve"] = curve(encoded[0], options.sizes, report)
     return Result(
         "index",
         Part("build of an index", "s", tuple(ours.wall)),
@@ -133,12 +122,11 @@ def _bare_encoder(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
     return lambda texts: normalise(np.asarray(model.encode(list(texts), show_progress_bar=False)))
 
 
-def curve(vectors: Vectors, sizes: Sequence[int], path: Path, report: Report) -> dict[str, Any]:
-    """What stores of each size cost, and how much they find; draws the figures at `path`.
+def curve(vectors: Vectors, sizes: Sequence[int], report: Report) -> dict[str, Any]:
+    """What stores of each size cost, and how much they find.
 
     Raises:
         BenchError: A measured process failed.
-        InputError: The drawing cannot be written.
     """
     rows = []
     with scratch_folder() as folder:
@@ -151,7 +139,6 @@ def curve(vectors: Vectors, sizes: Sequence[int], path: Path, report: Report) ->
                 report(f"{store}: storing and asking {size:,} vectors")
                 rows.append(_measured(base, store, size))
                 report(", ".join(f"{key} {value}" for key, value in rows[-1].items()))
-    write_atomically(path, [draw(rows).encode()])
     return {"real_vectors": len(vectors), "measured": rows}
 
 
@@ -161,27 +148,6 @@ def _measured(base: Path, store: str, size: int) -> dict[str, Any]:
         child = run_child(f"the measured process of {store}", "-m", "benchmarks.index", *given)
     measured: dict[str, Any] = json.loads(child.output)
     return measured
-
-
-def draw(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A panel for each quantity, a line for each store; recall has a linear axis."""
-    with drawing("index", 9.0, 3.0, len(_PANELS), 2) as made:
-        for axes, (name, (title, unit, factor)) in zip(made.panels, _PANELS.items(), strict=True):
-            for store in dict.fromkeys(row["store"] for row in rows):
-                of_store = [row for row in rows if row["store"] == store]
-                sizes = [row["vectors"] for row in of_store]
-                values = [row[name] * factor for row in of_store]
-                axes.plot(sizes, values, marker=_MARKERS[store], color=_COLOURS[store], label=store)
-            axes.set_xscale("log")
-            if not name.startswith("recall") and all(row[name] > 0 for row in rows):
-                axes.set_yscale("log")
-            axes.set_title(title, loc="left", fontsize=10)
-            axes.set_ylabel(unit)
-            axes.margins(x=0.12, y=0.2)
-        made.panels[0].legend(frameon=False, fontsize=8, loc="upper left")
-        for axes in made.panels[-2:]:
-            axes.set_xlabel("vectors")
-    return standalone(made.svg)
 
 
 class Copies:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks import corpus
 from benchmarks.abstracts import base_documents, questions, repeated
-from benchmarks.corpus import AIM, draw, extrapolated
+from benchmarks.corpus import AIM, extrapolated
 from evals.bench.benchmark import BenchError
 
 QUANTITIES = ("processor_seconds", "peak_mb", "disk_bytes", "query_processor_ms")
@@ -49,11 +47,3 @@ def test_extrapolation_goes_on_as_the_last_two_sizes_did() -> None:
     assert found["exponent"] == 0.5
     assert found["by_exponent"] == pytest.approx(40 * (AIM / 100_000) ** 0.5, rel=0.01)
     assert found["linear"] == pytest.approx(40 * AIM / 100_000)
-
-
-def test_the_drawing_is_an_svg_of_every_quantity(tmp_path: Path) -> None:
-    rows = [row(10, 1), row(1000, 4), row(100_000, 40)]
-    drawn = draw(rows, extrapolated(rows), AIM)
-    assert drawn.startswith("<svg")
-    for title in ("processor time of the build", "peak memory", "size on disk", "processor time of a query"):
-        assert title in drawn

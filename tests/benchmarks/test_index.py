@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import SUITE
-from benchmarks.index import Copies, draw, run
+from benchmarks.index import Copies, run
 from evals.bench.benchmark import run as run_benchmark
 from retrieval.embeddings import normalise
 
@@ -38,4 +38,3 @@ def test_a_row_tells_cost_and_recall(tmp_path: Path) -> None:
     assert [row["vectors"] for row in rows] == [120, 240]
     assert rows[1]["recall@100"] == 1.0
     assert rows[1]["disk_bytes"] == 240 * (4 * 16 + 8)
-    assert "recall@100 against exact" in draw(rows)
