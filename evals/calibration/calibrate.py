@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from cases.texts import plural
 from evals.calibration.candidates import Source, Table, count_rules
 from evals.calibration.choice import choose, choose_by_others, held_out, parts_of
-from evals.calibration.labelled_cases import CalibrationData, LabelledCase, Labels
+from evals.calibration.labelled_cases import CalibrationData, LabelledCase
 from evals.calibration.risk import (
     BoundTest,
     Point,
@@ -27,7 +28,7 @@ from evals.calibration.risk import (
     prove,
 )
 from evals.errors import CalibrationError
-from evals.statistics.bootstrap import SEED, Interval, intervals_of
+from evals.statistics.bootstrap import SEED, Interval, intervals_of, paired_bootstrap
 from evals.statistics.case_totals import CaseStatistic, Floats, Pooled, Ratio
 from evals.statistics.sign_flip import swap_test
 from nodes.evidence.calibration import LossName
@@ -37,7 +38,6 @@ from ranking.prefixes import Integers
 
 AS_IT_IS, EVERY, CALIBRATED = "as it is", "every sentence", "calibrated"
 _ALONE: Mapping[Source, str] = {"votes": "votes alone", "ranker": "ranker alone", "both": "votes and ranker"}
-_WIDTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,6 @@ class Calibration:
 
     @property
     def f1(self) -> Interval:
-        """Of the calibrated rule, on cases that it was not chosen on."""
         return next(row for row in self.rows if row.name == CALIBRATED).values["f1"]
 
     @property
@@ -162,8 +161,8 @@ def calibrate(
     kept = np.setdiff1d(every, aside)
     if not kept.size:
         raise CalibrationError(f"--test {test:g} leaves no case to choose a rule on; give a smaller share")
-    start("rules", 5)
-    ticks = iter(range(1, 100))
+    start("rules", every.size)
+    ticks = iter(range(1, every.size + 1))
     table = count_rules(data.cases, log_odds=data.ranker_gives_log_odds, tick=lambda: advance(next(ticks)))
     there: list[Source] = list(dict.fromkeys(source for source, _ in table.families))
     chosen = choose(table, kept, parts, there)
@@ -219,87 +218,54 @@ def with_probabilities(rule: EvidenceRule, cases: Sequence[LabelledCase]) -> Evi
     return rule.model_copy(update={"slope": slope, "intercept": intercept})
 
 
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """F1 of one rule less that of another."""
-
-    one: Pooled
-    other: Pooled
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Of both."""
-        return (*self.one.columns, *self.other.columns)
-
-    def of(self, totals: Floats, cases: float) -> Floats:
-        """The difference."""
-        return self.one.of(totals, cases) - self.other.of(totals, cases)
-
-
 def _rows(
     data: CalibrationData, table: Table, columns: Mapping[str, Integers], reported: Integers
 ) -> tuple[list[Row], list[Gain]]:
     gold = table.gold[reported]
     cases = [data.cases[row] for row in reported]
     sizes = np.array([case.essential.size for case in cases])
+    uncalibrated = [(case.uncalibrated & case.essential).sum() for case in cases]
+    sums = [case.uncalibrated_sums for case in cases]
     blocks = {
         AS_IT_IS: _numbers(
-            np.array([(case.uncalibrated & case.essential).sum() for case in cases]),
-            np.array([case.uncalibrated.sum() for case in cases]),
-            gold,
-            _precision([case.uncalibrated_sums for case in cases], [case.essential for case in cases]),
+            uncalibrated, [case.uncalibrated.sum() for case in cases], gold, _precision(sums, cases)
         ),
-        EVERY: _numbers(
-            gold,
-            sizes,
-            gold,
-            _precision([np.zeros(size) for size in sizes.tolist()], [case.essential for case in cases]),
-        ),
+        EVERY: _numbers(gold, sizes, gold, _precision([np.zeros(size) for size in sizes], cases)),
     }
     for name, picked in columns.items():
         at = (reported, picked[reported])
         blocks[name] = _numbers(table.correct[at], table.predicted[at], gold, table.precision[at])
-    statistics: dict[str, CaseStatistic] = {}
-    first = {name: number * _WIDTH for number, name in enumerate(blocks)}
-    for name, column in first.items():
-        statistics |= {f"{name}/{part}": Pooled(column, part, "perfect") for part in PARTS}
-        statistics[f"{name}/average_precision"] = Ratio(column + 3, column + 4)
     pairs = [(CALIBRATED, AS_IT_IS)]
     if _ALONE["both"] in columns:
         pairs += [(_ALONE["both"], _ALONE["votes"]), (_ALONE["both"], _ALONE["ranker"])]
-    statistics |= {
-        f"{rule}/{against}": _Difference(
-            Pooled(first[rule], "f1", "perfect"), Pooled(first[against], "f1", "perfect")
-        )
-        for rule, against in pairs
-    }
-    found = intervals_of(np.concatenate(list(blocks.values()), axis=1), statistics)
-    rows = [
-        Row(name, {part: found[f"{name}/{part}"] for part in (*PARTS, "average_precision")})
-        for name in blocks
-    ]
-    gains = [
-        Gain(
-            rule,
-            against,
-            found[f"{rule}/{against}"],
-            swap_test(blocks[rule], blocks[against], [Pooled(0, "f1", "perfect")])[0],
-        )
-        for rule, against in pairs
-    ]
-    return rows, gains
+    rows = [Row(name, intervals_of(block, _STATISTICS)) for name, block in blocks.items()]
+    return rows, [_gain(rule, against, blocks) for rule, against in pairs]
 
 
-def _numbers(correct: Integers, predicted: Integers, gold: Integers, precision: Floats) -> Floats:
+def _gain(rule: str, against: str, blocks: Mapping[str, Floats]) -> Gain:
+    first, second, f1 = blocks[against], blocks[rule], [_STATISTICS["f1"]]
+    (found,) = paired_bootstrap(first, second, f1)
+    return Gain(rule, against, found.difference, swap_test(first, second, f1)[0])
+
+
+_STATISTICS: Mapping[str, CaseStatistic] = {
+    **{part: Pooled(0, part, "perfect") for part in PARTS},
+    "average_precision": Ratio(3, 4),
+}
+
+
+def _numbers(correct: ArrayLike, predicted: ArrayLike, gold: Integers, precision: Floats) -> Floats:
     """Columns of one rule: counts, average precision, and whether there is one."""
     there = np.isfinite(precision)
-    return np.stack([correct, predicted, gold, np.where(there, precision, 0), there], axis=1).astype(
-        np.float64
-    )
+    columns = [correct, predicted, gold, np.where(there, precision, 0), there]
+    return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
 
 
-def _precision(sums: Sequence[Floats], labels: Sequence[Labels]) -> Floats:
-    found = [average_precision_of_scores(one, its.tolist()) for one, its in zip(sums, labels, strict=True)]
+def _precision(sums: Sequence[Floats], cases: Sequence[LabelledCase]) -> Floats:
+    found = [
+        average_precision_of_scores(one, case.essential.tolist())
+        for one, case in zip(sums, cases, strict=True)
+    ]
     return np.array([np.nan if value is None else value for value in found])
 
 

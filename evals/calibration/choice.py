@@ -53,28 +53,14 @@ def _in_order(fingerprints: Sequence[str]) -> list[str]:
 
 
 def choose(table: Table, rows: Integers, parts: Parts, sources: Sequence[Source]) -> Chosen:
-    """The rule of the best kind, with the best parameters, on some cases.
-
-    Args:
-        table: Counts of all rules.
-        rows: The cases.
-        parts: What is left out in turn to compare the kinds; of all cases of the table.
-        sources: What rules may read.
-    """
+    """The rule of the best kind, with the best parameters, on some cases."""
     return _counted(table, parts, rows).best_of(table.of(sources))
 
 
 def choose_by_others(
     table: Table, parts: Parts, sources: Sequence[Source], tick: Callable[[], None] = lambda: None
 ) -> Integers:
-    """Of each case the column of the rule that all other parts choose, shape (cases,).
-
-    Args:
-        table: Counts of all rules.
-        parts: What is left out in turn.
-        sources: What rules may read.
-        tick: Called after each part.
-    """
+    """Of each case the column of the rule that all other parts choose, shape (cases,)."""
     counted = _counted(table, parts, np.arange(table.gold.size))
     families = table.of(sources)
     picked = np.zeros(parts.size, dtype=np.int64)

@@ -110,13 +110,6 @@ async def from_run(
 ) -> CalibrationData:
     """The cases of a finished run that people have labelled.
 
-    Args:
-        path: The run folder.
-        keys: Key files in place of the run's.
-        ranker: Scores the cases too, where the run has no scores; None takes what the run has.
-        notify: Called with a line about what takes long.
-        advance: Shows how many cases a ranker has scored.
-
     Raises:
         CalibrationError: The run is not finished, has no votes on notes, or no labels.
         RunError, InputError, RankerError, WeightsError: What it is made of.
@@ -165,13 +158,6 @@ async def from_cases(
     paths: Sequence[Path], keys: Sequence[Path], ranker: str, base: str, advance: Advance
 ) -> CalibrationData:
     """The labelled cases of files, scored by a ranker.
-
-    Args:
-        paths: Case files, and folders of them.
-        keys: Key files; without any, those beside the case files.
-        ranker: Its name or folder.
-        base: Recipe that the calibrated one is made of.
-        advance: Shows how many cases are scored.
 
     Raises:
         CalibrationError: There are no labels.

@@ -23,10 +23,6 @@ _F1 = Format(3)
 def calibrated_values(made: Calibration, origin: str) -> dict[str, Any]:
     """The fields of the recipe, without those that have their default.
 
-    Args:
-        made: The calibration.
-        origin: Name of the recipe, for messages.
-
     Raises:
         RecipeError: The base contradicts the rule.
     """

@@ -136,13 +136,6 @@ def fixed_sequence(
     """Thresholds from the surest cases on, made of cases that are not tested.
 
     The test begins where these cases promise the smallest p-value: too few cases can refute nothing.
-
-    Args:
-        known: Of the cases that the rule was chosen on.
-        tested: How many cases there will be.
-        risk: The bound.
-        confidence: That it holds.
-        binary: Whether losses are 0 or 1.
     """
     foreseen = _foreseen(known, tested)
     promised = [p_value(losses, risk, confidence, binary=binary) for _, losses in foreseen]
