@@ -97,15 +97,7 @@ async def small_run(folder: Path) -> RunFolder:
 
 
 def repeat_run(small: RunFolder, cases: Path, number: int, folder: Path, seed: int) -> RunFolder:
-    """Make a run of `number` cases, each a repeated one with votes drawn again.
-
-    Args:
-        small: The run that lines are taken from.
-        cases: The file of `repeated_cases(number)`.
-        number: How many.
-        folder: The new run's.
-        seed: Seed of the votes.
-    """
+    """Make a run of `number` cases, each a repeated one with votes drawn again."""
     lines = {line["case_id"]: line for line in small.cases()}
     traces = dict(small.passes())
     source = find_cases([cases])

@@ -50,12 +50,10 @@ class Stored:
 
     @property
     def over_text(self) -> float:
-        """Bytes on disk for each byte of text."""
         return (self.trace + self.journal) / self.text
 
     @property
     def a_case(self) -> float:
-        """Bytes on disk for each case."""
         return (self.trace + self.journal) / self.cases
 
 
@@ -150,15 +148,12 @@ class _UntracedGraph:
     """A graph that only streams its state, so that there is nothing to record in a trace."""
 
     def __init__(self, graph: Graph) -> None:
-        """In front of a compiled graph."""
         self._graph = graph
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else comes from the graph."""
         return getattr(self._graph, name)
 
     async def astream(self, *arguments: Any, **options: Any) -> AsyncIterator[tuple[str, Any]]:
-        """States, in the form of a stream of several modes."""
         async for state in self._graph.astream(*arguments, **{**options, "stream_mode": "values"}):
             yield "values", state
 
@@ -172,5 +167,4 @@ class UntracedWriter(RunWriter):
     """Writes a run without its trace."""
 
     def append(self, case: Line, trace: Sequence[Line]) -> None:
-        """Add an ended case without its trace."""
         super().append(case, ())

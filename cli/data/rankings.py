@@ -126,7 +126,6 @@ def _depths(text: str, deepest: int) -> tuple[int, ...]:
 
 
 def _print(report: SearchReport) -> None:
-    """All tables."""
     from cli.terminal import print_table
     from evals.search.report import table_of
 

@@ -73,11 +73,9 @@ class AttributionSweep:
 
     @property
     def own_rows(self) -> list[AttributionScores]:
-        """Those with the weights of the run."""
         return [row for row in self.rows if row.weights == self.weights]
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs; scores are 0 to 100."""
         rows = [{**scores_in_percent(asdict(row)), "weights": row.weights.model_dump()} for row in self.rows]
         return {**asdict(self), "weights": self.weights.model_dump(), "rows": rows}
 

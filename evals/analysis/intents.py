@@ -39,12 +39,7 @@ class IntentScores:
 def intent_scores(
     predicted: Mapping[str, tuple[str | None, str | None]], gold: Mapping[str, GoldCase]
 ) -> IntentScores | None:
-    """Score intents; None where the key has none.
-
-    Args:
-        predicted: Primary and secondary intent by case id.
-        gold: The key by case id.
-    """
+    """Score intents; None where the key has none."""
     rows = [
         (its.intent.primary, *predicted[case_id])
         for case_id, its in gold.items()

@@ -36,14 +36,7 @@ class ReflectionChanges:
 def reflection_changes(
     cases: Sequence[VotedCase], keyed: Sequence[VotedCase], threshold: int, votes: int
 ) -> ReflectionChanges | None:
-    """Compare labels before and after reflection; None where no vote was read.
-
-    Args:
-        cases: All cases.
-        keyed: Those of them that the key labels.
-        threshold: T of the recipe.
-        votes: R of the recipe, that of a ranker counted.
-    """
+    """Compare labels before and after reflection; None where no vote was read."""
     every = [vote for case in cases for vote in case.votes]
     if not every:
         return None

@@ -90,12 +90,7 @@ def render_attribution(found: AttributionSweep) -> str:
 
 
 def precision_recall_plot(by_threshold: Sequence[EvidenceScores], threshold: int) -> str:
-    """Precision against recall, strict micro, a point a threshold; that of the recipe is marked.
-
-    Args:
-        by_threshold: From threshold 1 up.
-        threshold: T of the recipe.
-    """
+    """Precision against recall, strict micro, a point a threshold; that of the recipe is marked."""
     with drawing("curve", 5.2, 4.2) as made:
         axes = made.axes
         recall = [100 * entry.strict_micro.recall for entry in by_threshold]
@@ -149,12 +144,7 @@ def confusion_plot(confusion: Mapping[tuple[str, str], int]) -> str:
 
 
 def threshold_plot(rows: Sequence[AttributionScores], threshold: float) -> str:
-    """Strict micro precision, recall and F1 against the threshold; that of the run is marked.
-
-    Args:
-        rows: In the order of their thresholds, all with the same weights.
-        threshold: Of the recipe.
-    """
+    """Strict micro precision, recall and F1 against the threshold; that of the run is marked."""
     with drawing("attribution", 5.2, 3.6) as made:
         axes = made.axes
         places = [row.threshold for row in rows]

@@ -53,13 +53,7 @@ def labelled(cases: Sequence[VotedCase]) -> list[VotedCase]:
 
 
 def chosen_at(case: VotedCase, threshold: int, votes: int) -> frozenset[str]:
-    """Sentences with enough votes; T is scaled down where votes of the case have failed.
-
-    Args:
-        case: The case.
-        threshold: T, out of `votes`.
-        votes: R, the most votes that a case was asked for.
-    """
+    """Sentences with enough votes; T is scaled down where votes of the case have failed."""
     failed = case.asked - case.usable
     least = scaled_threshold(threshold, votes - failed, votes)
     return frozenset(id_ for id_, number in case.counts.items() if number >= least)

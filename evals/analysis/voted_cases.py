@@ -60,13 +60,7 @@ def evidence_settings(run: RunFolder) -> VoteSettings:
 def read_voted_cases(
     run: RunFolder, gold: Mapping[str, GoldCase], *, with_votes: bool = True
 ) -> list[VotedCase]:
-    """The cases of a run that ended with votes; failed ones have none.
-
-    Args:
-        run: The run.
-        gold: The key by case id; may lack cases.
-        with_votes: Read each vote from the trace as well, which takes longer.
-    """
+    """The cases of a run that ended with votes; failed ones have none."""
     votes = _votes(run) if with_votes else {}
     weight = evidence_settings(run).ranker_weight
     return [

@@ -40,7 +40,6 @@ class Part:
 
     @property
     def value(self) -> float:
-        """The mean over the repeats."""
         return fmean(self.values)
 
 
@@ -66,12 +65,10 @@ class Result:
 
     @property
     def value(self) -> float:
-        """The figure, from the means of both sides."""
         return self._combined(self.numerator.value, self.denominator.value)
 
     @property
     def repeats(self) -> list[float]:
-        """The figure of each repeat."""
         pairs = zip(self.numerator.values, self.denominator.values, strict=True)
         return [self._combined(*pair) for pair in pairs]
 
@@ -150,13 +147,6 @@ def run(
     name: str, given: Mapping[str, Any], *, tiny: bool, report: Report, suite: Suite = INSTALLATION
 ) -> Result:
     """Run a benchmark.
-
-    Args:
-        name: Which one.
-        given: Options that the user set, by the names of its `Options`.
-        tiny: Whether to use the options of the smallest run for all others.
-        report: Called with a line about anything that takes long.
-        suite: Where it belongs.
 
     Raises:
         BenchError: It has no such option, lacks a required one, or could not measure.

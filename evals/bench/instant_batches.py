@@ -24,13 +24,7 @@ class InstantBatches:
     def to(
         self, request: re.Match[bytes], content: bytes, answer_row: Callable[[bytes], bytes]
     ) -> dict[str, Any] | bytes:
-        """The response to a request for a file or a batch: a JSON value, or the content of a file.
-
-        Args:
-            request: `BATCH_REQUEST`, as it matches the head.
-            content: The body.
-            answer_row: Makes the line of a result out of that of a request.
-        """
+        """The response to a request for a file or a batch: a JSON value, or the content of a file."""
         method, kind, one, text = (part.decode() if part else "" for part in request.groups())
         if kind == "files":
             if method == "POST":

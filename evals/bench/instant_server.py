@@ -113,7 +113,6 @@ class Replies:
     _made: dict[str, bytes] = field(default_factory=dict)
 
     def to(self, content: bytes) -> bytes:
-        """The response to a chat completion's body."""
         return self._of(json.loads(content), "online", lambda body: _response(completion(body)))
 
     def to_row(self, line: bytes) -> bytes:
@@ -142,12 +141,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is complete."""
         self._received += data
         while (end := self._received.find(_HEAD_END)) >= 0:
             head = self._received[:end]

@@ -21,14 +21,7 @@ T = TypeVar("T")
 
 
 def turns(sides: Sequence[T], repeats: int, report: Report, of: str = "") -> Iterator[tuple[int, T]]:
-    """Every side in every repeat, from 0; the order alternates, so that no side always goes first.
-
-    Args:
-        sides: What is compared.
-        repeats: How often.
-        report: Called with a line about each repeat.
-        of: Begins that line.
-    """
+    """Every side in every repeat, from 0; the order alternates, so that no side always goes first."""
     for repeat in range(repeats):
         report(f"{of}repeat {repeat + 1} of {repeats}")
         for side in alternating(sides, repeat):
@@ -72,10 +65,6 @@ class Child(NamedTuple):
 
 def run_child(name: str, *arguments: str) -> Child:
     """Run Python in a process of its own, whose memory and start are only its own.
-
-    Args:
-        name: What it does, for the error.
-        arguments: Of the interpreter, such as `-m` and a module.
 
     Raises:
         BenchError: It failed.

@@ -86,7 +86,6 @@ class Readings:
         sys.stderr.write(f"{text}\n")
 
     def update(self, progress: Progress) -> None:
-        """A case has ended, or a call."""
         ended = progress.done + progress.failed
         known = self.taken[-1]["cases"] if self.taken else 0
         if ended > known and (ended % self.every == 0 or ended == progress.total):

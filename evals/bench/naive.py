@@ -56,7 +56,6 @@ class Restated:
     instruction: str
 
     def reflection(self, labels: str) -> Body:
-        """The restated prompt with a vote's labels."""
         prompt = "\n\n".join(turn["content"] for turn in self.vote["messages"])
         text = f"{prompt}\n\nYour labels:\n{labels}\n\n{self.instruction}"
         return self.vote | {"messages": [{"role": "user", "content": text}]}

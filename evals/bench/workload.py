@@ -142,16 +142,13 @@ class ChildServer:
 
     @property
     def url(self) -> str:
-        """Its address in a model string."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def model(self) -> ModelName:
-        """Its model."""
         return parse_model_name(f"vllm:{MODEL}@{self.url}")
 
     def requests(self) -> int:
-        """Chat completions answered so far."""
         answer = httpx.get(f"http://127.0.0.1:{self.port}/requests", timeout=10, trust_env=False)
         return int(answer.json()["requests"])
 

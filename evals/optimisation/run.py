@@ -92,7 +92,6 @@ class Wanted:
 
     @property
     def given_files(self) -> list[CaseFiles]:
-        """The files of both parts."""
         return [files for files in (self.files, self.test) if isinstance(files, CaseFiles)]
 
 
@@ -174,7 +173,6 @@ class _Optimisation:
     estimates: dict[str, float] = field(default_factory=dict)
 
     async def run(self) -> Outcome:
-        """Proposals, search, judgement."""
         space = await self._space()
         search = Search(self.out, space.dimensions, len(self.split.search.cases), self.wanted.seed)
         ended_by: EndedBy = "stop" if self.stop.is_set() else await self._search(space, search)

@@ -59,7 +59,6 @@ class Ended:
 
     @property
     def cases(self) -> int:
-        """The most search cases that it ran on."""
         return self.scores[-1][0] if self.scores else 0
 
     @property
@@ -95,12 +94,6 @@ class Search:
 
     def __init__(self, folder: Path, dimensions: Sequence[Dimension], cases: int, seed: int) -> None:
         """Open the search of a folder, or begin it.
-
-        Args:
-            folder: Of the optimisation.
-            dimensions: In the order of choosing.
-            cases: Of the search part.
-            seed: Of all draws.
 
         Raises:
             OptimisationError: Optuna is not installed, or the file cannot be read.

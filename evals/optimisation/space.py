@@ -274,10 +274,6 @@ class Space:
     def result(self, choices: Choices, folder: Path) -> Recipe:
         """The recipe that the user gets: it goes as far as the given one.
 
-        Args:
-            choices: Of the best candidate.
-            folder: Where its prompts are written, if they differ from the given recipe's.
-
         Raises:
             RecipeError: The values contradict one another.
             InputError: The folder cannot be written.

@@ -52,7 +52,6 @@ class Part:
 
     @property
     def gold(self) -> Mapping[str, GoldCase]:
-        """What the key says, by case id."""
         return {case.id: gold_of_case(case) for case in self.cases}
 
 

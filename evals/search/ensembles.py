@@ -71,7 +71,6 @@ class Ensemble:
 
     @property
     def name(self) -> str:
-        """With its weights."""
         return f"{self.reranker} x {self.weights[0]:g} + retriever x {self.weights[1]:g}"
 
 
@@ -81,12 +80,6 @@ def tuned_ensembles(
     """Choose weights for each reranker by MAP@10 on the tuning part (Verma et al. 2025, section 3.2.4).
 
     The retriever stands where the paper has a language model, which this evaluation calls none of.
-
-    Args:
-        rankings: With those of the rerankers.
-        rerankers: By name.
-        depth: How many retrieved documents are put in order.
-        split: Which questions the weights are chosen on.
     """
     made = {}
     for name in rerankers:

@@ -65,7 +65,6 @@ class Part(NamedTuple):
         return cls(number, of)
 
     def __str__(self) -> str:
-        """As it is read."""
         return f"{self.number}/{self.of}"
 
 
@@ -167,10 +166,6 @@ def questions_of(questions: Sequence[JudgedQuestion], part: Part) -> list[Judged
     Questions that share a relevant document, or are linked by others that do, stay together. These groups are
     ordered by a hash of their ids, so that the order of files has no influence, and cut into parts of about
     as many questions.
-
-    Args:
-        questions: All of them; ids are unique.
-        part: Which are wanted.
 
     Raises:
         InputError: The part holds no question.

@@ -74,7 +74,6 @@ class ScoreCache:
         return self._known[key]
 
     def close(self) -> None:
-        """Give the file back."""
         if self._file is not None:
             self._file.close()
 
@@ -99,15 +98,7 @@ async def search_all(
     source: RetrieverName,
     report: Report,
 ) -> Rankings:
-    """Search for every question.
-
-    Args:
-        retrievers: What searches.
-        questions: What for.
-        depth: Documents of each ranking.
-        source: Which of the rankings rerankers get.
-        report: Called with how many questions are done.
-    """
+    """Search for every question."""
     found: dict[RetrieverName, list[list[Scored]]] = {name: [] for name in retrievers.names}
     for done, question in enumerate(questions, start=1):
         for name, ranking in (await retrievers.search(question.text, depth)).items():
@@ -125,17 +116,7 @@ def rerank_all(
     cache: ScoreCache,
     report: Report,
 ) -> None:
-    """Put the documents of every question in the order of a reranker, at every depth; each is scored once.
-
-    Args:
-        rankings: What was retrieved; gets the new rankings.
-        retrievers: Know the texts.
-        ranker: Scores them; equals stay in the order in which they were retrieved.
-        name: Of the ranker.
-        depths: How many of the retrieved documents it is given.
-        cache: Knows scores from before.
-        report: Called with how many questions are done.
-    """
+    """Put the documents of every question in the order of a reranker, at every depth; each is scored once."""
     rows: dict[int, list[list[Scored]]] = {depth: [] for depth in depths}
     pairs = zip(rankings.questions, rankings.retrieved[rankings.source], strict=True)
     for done, (question, found) in enumerate(pairs, start=1):

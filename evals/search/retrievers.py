@@ -28,7 +28,6 @@ class Retrievers:
     """Words, and with an index vectors and the fusion of both."""
 
     def __init__(self, corpus: Corpus, index: DenseIndex | None = None, rrf_k: int = RRF_K) -> None:
-        """Take a corpus, and an index over the same documents."""
         self.corpus = corpus
         self.index = index
         self._k = rrf_k
@@ -46,7 +45,6 @@ class Retrievers:
 
     @property
     def names(self) -> tuple[RetrieverName, ...]:
-        """What can be searched by."""
         return ("words",) if self.index is None else ("words", "dense", "hybrid")
 
     @property
@@ -85,7 +83,6 @@ class Retrievers:
         return [passage(one.title, one.text) for one in found if one is not None]
 
     def known(self, ids: Sequence[str]) -> list[str]:
-        """Those that the corpus holds."""
         return [id_ for id_ in ids if self.corpus.document(id_) is not None]
 
 

@@ -73,15 +73,7 @@ async def training_examples(
     counts: PairCounts,
     report: Callable[[int], None],
 ) -> AsyncIterator[Line]:
-    """One line a question, in the plain format of labelled sentences; passages in an order of chance.
-
-    Args:
-        retrievers: What searches.
-        questions: In the order of the lines.
-        options: How.
-        counts: Filled on the way.
-        report: Called with how many questions are done.
-    """
+    """One line a question, in the plain format of labelled sentences; passages in an order of chance."""
     for done, question in enumerate(questions, start=1):
         relevant = retrievers.known(question.relevant)
         counts.missing += len(question.relevant) - len(relevant)

@@ -54,10 +54,6 @@ def traces(run: RunFolder, *, payloads: bool) -> Iterator[list[Span]]:
 
     A pass without its last line was cut off by a kill; its case has run again since, or will.
 
-    Args:
-        run: The run.
-        payloads: Whether to add prompts, replies, answers and texts that quote them.
-
     Raises:
         JournalError: Payloads are wanted and the journal cannot be read.
     """
@@ -147,13 +143,7 @@ class _Pass:
 
 
 def node_span(step: Line, root: Span, *, payloads: bool) -> Span:
-    """A node execution as a span: what it decided, why, and what came next.
-
-    Args:
-        step: A line of the trace.
-        root: The case's span, where the step's `started` counts from.
-        payloads: Whether facts, reasons and errors may hold text of the case.
-    """
+    """A node execution as a span: what it decided, why, and what came next."""
     facts = step["facts"] if payloads else facts_without_text(step)
     because = step.get("because") if payloads else because_without_text(step)
     node = find_node(step["node"])
@@ -210,15 +200,7 @@ def _retrieved(facts: Mapping[str, object]) -> dict[str, Value]:
 def call_span(
     call: dict[str, Any], *, node: Span, number: int, interval: Interval, journal: Journal | None
 ) -> Span:
-    """A model call as a span: which model, where, how many tokens, how it went.
-
-    Args:
-        call: The call in the trace.
-        node: The span of the node that made it.
-        number: Its number within the node, from 0.
-        interval: When it was made.
-        journal: Where its prompt and reply are; None leaves out both, and the fault of the reply.
-    """
+    """A model call as a span: which model, where, how many tokens, how it went."""
     model = recorded_name(call["model"])
     provider = _PROVIDERS.get(model.provider, model.provider)
     attributes: dict[str, Value] = {

@@ -68,14 +68,7 @@ def run_id(manifest: Manifest) -> str:
 
 
 def trace_id(run: str, case_id: str, number: int, started_at: float | None) -> bytes:
-    """The id of one pass of a case.
-
-    Args:
-        run: The run's id.
-        case_id: The case.
-        number: Number of the pass of this case, from 0.
-        started_at: Seconds since 1970, which separate runs that began within the same second.
-    """
+    """The id of one pass of a case."""
     return _digest(run, case_id, number, started_at)[:_TRACE_BYTES]
 
 

@@ -51,10 +51,6 @@ def read_lines(note: Path) -> tuple[str, ...]:
 def read_source(path: Path, case_id: str | None) -> Source:
     """Sentences of a text file with their numbers from 1, or the note of a case with its own ids.
 
-    Args:
-        path: Text, or a case file (.xml, .jsonl).
-        case_id: Which case of a case file; may be left out where there is one.
-
     Raises:
         InputError: It cannot be read, is no text, has no sentence, or has no such case.
     """
@@ -184,7 +180,6 @@ class Report:
     source_encoded: bool | None
 
     def as_json(self) -> dict[str, Any]:
-        """Keys that stay."""
         found = self.verification
         return {
             "note": self.note,
@@ -226,12 +221,7 @@ def sentences_sha256(sentences: Sequence[str]) -> str:
 
 
 def render(report: Report, back: str | None = None) -> str:
-    """The page. It holds both texts whole, so it is as confidential as they are.
-
-    Args:
-        report: What was found.
-        back: Where a link at the top leads; None gives none.
-    """
+    """The page. It holds both texts whole, so it is as confidential as they are."""
     cited: dict[int, list[int]] = {}
     for number, line in enumerate(report.verification.lines, start=1):
         for evidence in line.evidence:

@@ -43,7 +43,6 @@ class RunVerification:
     by_probability: bool = False
 
     def count(self, support: Support) -> int:
-        """Sentences with this support."""
         return sum(answer.counts[support] for answer in self.answers)
 
     @property
@@ -58,7 +57,6 @@ class RunVerification:
         return 100 * self.count("supported") / self.sentences if known else None
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs."""
         return {
             "answers": len(self.answers),
             "sentences": self.sentences,
@@ -73,12 +71,6 @@ def verify_run(
     folder: RunFolder, ranker: Ranker, threshold: float | None, report: Callable[[int], None]
 ) -> RunVerification:
     """Verify each answer against the note of its case.
-
-    Args:
-        folder: The run.
-        ranker: As for a single answer.
-        threshold: Least probability of support; None is the ranker's own.
-        report: Called with how many cases have been looked at.
 
     Raises:
         InputError: The case files have moved.

@@ -262,7 +262,9 @@ async def _prompt(context: Context, question: str, window: Sequence[str], texts:
             },
         ), list(ids)
 
-    return await fit_prompt(context.client, "label", window, render, reply_tokens=settings.max_tokens)
+    return await fit_prompt(
+        context.client, "label", window, render, reply_tokens=settings.max_tokens, later_tokens=0
+    )
 
 
 def _candidate(document: FoundDocument, words: int) -> str:
