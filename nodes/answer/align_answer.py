@@ -32,19 +32,16 @@ from nodes.core.facts import (
     withheld,
 )
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import Fitted, fit_prompt
 from nodes.core.node import NodeSpec
-from nodes.core.recipe import Recipe, RecipeSection
+from nodes.core.recipe import RecipeSection
 from nodes.core.records import AlignedAnswer, AnswerLine, Decision, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
 from nodes.evidence.reply_forms import fault_of
-from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
+from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
-from retrieval.pools.pool import DemonstrationPool
 from serving.protocol.ask import Ask, Failure
 from serving.protocol.errors import InvalidReply
-from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat, first_json_object
 
 ALIGNMENT_REPLY = "alignment"
@@ -214,21 +211,12 @@ def shows_citations(case: Case) -> bool:
     return any(line.citations for line in lines) and all(line.citations is not None for line in lines)
 
 
-async def choose_cited(pool: DemonstrationPool, case: Case, question: str, recipe: Recipe) -> Found:
-    """The K nearest cases with cited answers; never the case itself nor one held out."""
-    excluded = pool.twins(case) | set(recipe.held_out)
-    text = answer_text(replace(case, question=question), None)
-    wanted = recipe.section(AlignmentSettings).demonstrations
-    return Found(await nearest_fitting(pool, "answer", text, wanted, excluded, shows_citations), excluded)
-
-
 async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> AlignAnswerUpdate:
     """Ask the `answer` model for the links of all sentences of the answer at once."""
     context = runtime.context
     case = context.cases[state["case_id"]]
-    whose: AlignedAnswer = (
-        "clinician" if context.section(AlignmentSettings).answer == "clinician" else "generated"
-    )
+    settings = context.section(AlignmentSettings)
+    whose: AlignedAnswer = "clinician" if settings.answer == "clinician" else "generated"
     lines = clinician_lines(case) if whose == "clinician" else numbered(state["answer"])
     if not lines:
         because = "the key gives no sentences of a clinician's answer to align"
@@ -236,20 +224,34 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
     question = state.get("patient_question", case.question)
-    pool = context.find(POOL)
-    found = Found([], frozenset())
-    if pool is not None and context.section(AlignmentSettings).demonstrations:
-        found = await choose_cited(pool, case, question, context.settings)
+    text = answer_text(replace(case, question=question), None)
+    found = await choose(
+        context.find(POOL),
+        case,
+        context.settings,
+        "answer",
+        text,
+        settings.demonstrations,
+        fits=shows_citations,
+    )
     answer_ids = [line["id"] for line in lines]
     max_tokens = alignment_reply_tokens(answer_ids, case.sentence_ids)
-    prompt = await _prompt(context, case, question, lines, found, max_tokens)
+    prompt = await fit_demonstrations(
+        context,
+        "answer",
+        "align_answer",
+        {**case_variables(case, question), "answer_sentences": _numbered_lines(lines)},
+        found.ids,
+        _demonstration,
+        reply_tokens=max_tokens,
+    )
     (outcome,) = await context.client.ask(
         Ask(
             role="answer",
             case_id=case.id,
             messages=prompt.messages,
             reply=alignment_reply(answer_ids, case.sentence_ids),
-            temperature=context.section(AlignmentSettings).temperature,
+            temperature=settings.temperature,
             max_tokens=max_tokens,
             seed=context.settings.seed,
         )
@@ -272,33 +274,15 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
                 "rescued": outcome.fallback_fault,
                 "chosen": found.shown,
                 "excluded": sorted(found.excluded),
-                "demonstrations": prompt.kept,
-                "dropped_demonstrations": prompt.dropped,
+                **prompt.facts,
             },
             outcome.calls,
             flags=[
                 *(["incomplete_alignment"] if outcome.fallback_fault else []),
-                *(["dropped_demonstrations"] if prompt.dropped else []),
+                *prompt.flags,
             ],
         ),
     }
-
-
-async def _prompt(
-    context: Context, case: Case, question: str, lines: Sequence[AnswerLine], found: Found, reply_tokens: int
-) -> Fitted:
-    variables = {**case_variables(case, question), "answer_sentences": _numbered_lines(lines)}
-
-    def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
-        ordered = sorted(ids)
-        pool = context.find(POOL)
-        demonstrations = [_demonstration(pool.case(case_id)) for case_id in ordered] if pool else []
-        return context.messages("align_answer", variables, demonstrations), ordered
-
-    chosen = [one["case_id"] for one in found.shown]
-    return await fit_prompt(
-        context.client, "answer", chosen, render, reply_tokens=reply_tokens, later_tokens=0
-    )
 
 
 def _demonstration(case: Case) -> dict[str, str]:

@@ -36,7 +36,7 @@ from nodes.core.facts import (
     withheld,
 )
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.fitting import Fitted
 from nodes.core.node import NodeSpec
 from nodes.core.records import (
     AlignedAnswer,
@@ -48,11 +48,9 @@ from nodes.core.records import (
 )
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
 from nodes.core.written_text import Rules, WrittenText, write_text
-from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
+from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
-from retrieval.pools.pool import DemonstrationPool
-from serving.protocol.messages import Message
 from serving.protocol.reply import CITED_TEXT, ReplyFormat, free_text
 
 # A cut reply is held to its rules like any other.
@@ -124,8 +122,25 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
     question = state.get("patient_question", case.question)
-    found = await _choose(context.find(POOL), case, question, context)
-    prompt = await _prompt(context, case, question, found)
+    found = await choose(
+        context.find(POOL),
+        case,
+        context.settings,
+        "answer",
+        answer_text(replace(case, question=question), None),
+        settings.demonstrations,
+        fits=shows_answer,
+    )
+    prompt = await fit_demonstrations(
+        context,
+        "answer",
+        "answer_directly",
+        {**_variables(case, question), "max_words": str(settings.max_words)},
+        found.ids,
+        _demonstration,
+        reply_tokens=settings.max_tokens,
+        later_tokens=2 * settings.max_tokens * settings.corrections,
+    )
     rules = Rules(str.strip, lambda text: _faults(text, case, settings), lambda text: text)
     written = await write_text(context, case.id, "answer_directly", prompt.messages, _REPLY, settings, rules)
     reply = read_direct_reply(written.text, case.sentence_ids)
@@ -156,15 +171,14 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
                 "unknown_ids": len(reply.answer.unknown),
                 "chosen": found.shown,
                 "excluded": sorted(found.excluded),
-                "demonstrations": prompt.kept,
-                "dropped_demonstrations": prompt.dropped,
+                **prompt.facts,
             },
             written.calls,
             flags=[
                 *(["answer_breaks_rules"] if written.cut else []),
                 *([] if cited else ["no_citations"]),
                 *(["no_labels"] if reply.essential is None else []),
-                *(["dropped_demonstrations"] if prompt.dropped else []),
+                *prompt.flags,
             ],
         ),
     }
@@ -176,35 +190,6 @@ def _faults(text: str, case: Case, settings: DirectSettings) -> list[str]:
         return ["it has no answer after its line of ids"]
     faults = citation_faults(reply.answer, settings, count_citations=False)
     return [*(["it has no line of essential ids"] if reply.essential is None else []), *faults]
-
-
-async def _choose(pool: DemonstrationPool | None, case: Case, question: str, context: Context) -> Found:
-    """The K nearest cases with labels and a cited answer; never the case itself nor one held out."""
-    wanted = context.section(DirectSettings).demonstrations
-    if pool is None or not wanted:
-        return Found([], frozenset())
-    excluded = pool.twins(case) | set(context.settings.held_out)
-    text = answer_text(replace(case, question=question), None)
-    return Found(await nearest_fitting(pool, "answer", text, wanted, excluded, shows_answer), excluded)
-
-
-async def _prompt(context: Context, case: Case, question: str, found: Found) -> Fitted:
-    settings = context.section(DirectSettings)
-    variables = {**_variables(case, question), "max_words": str(settings.max_words)}
-
-    def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
-        ordered = sorted(ids)
-        shown = [_demonstration(context.tool(POOL).case(id_)) for id_ in ordered]
-        return context.messages("answer_directly", variables, shown), ordered
-
-    return await fit_prompt(
-        context.client,
-        "answer",
-        [one["case_id"] for one in found.shown],
-        render,
-        reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
-    )
 
 
 def _demonstration(case: Case) -> dict[str, str]:

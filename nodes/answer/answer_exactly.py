@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from langgraph.runtime import Runtime
@@ -25,16 +24,15 @@ from nodes.answer.question_prompt import (
     Wording,
     question_prompt,
 )
+from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.facts import VOTE_FLAGS, Fact, Facts, Row, fault_classes, plain, withheld
-from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.retrieval.document_records import ChosenSnippet, ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
-from serving.protocol.ask import Ask, CallRecord, Failure, Reply
-from serving.protocol.errors import CallError
+from serving.protocol.ask import Ask, Failure, Reply
 
 
 class AnswerExactlyInput(TypedDict):
@@ -49,32 +47,6 @@ class AnswerExactlyUpdate(TypedDict):
 
     exact_votes: list[ExactVote]
     decisions: list[Decision]
-
-
-@dataclass(frozen=True, slots=True)
-class Ballot:
-    """What came of asking.
-
-    Attributes:
-        votes: All that were asked for; those without an answer are missing.
-        failed: Error class and message of those, by number.
-        completed: What was wrong with the replies that only the forgiving parser could read, by number.
-        defaulted: Numbers of replies that said neither yes nor no and count as yes.
-        calls: All of them.
-        first_error: Of the first vote that failed.
-    """
-
-    votes: list[ExactVote]
-    failed: Mapping[str, str]
-    completed: Mapping[str, str]
-    defaulted: Sequence[int]
-    calls: Sequence[CallRecord]
-    first_error: CallError | None
-
-    @property
-    def usable(self) -> int:
-        """Votes with an answer."""
-        return sum(vote["answer"] is not None for vote in self.votes)
 
 
 async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -> AnswerExactlyUpdate:
@@ -111,69 +83,42 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
             seed=context.settings.seed,
         )
     )
-    ballot = read_ballot(outcomes, default_yes=settings.default_yes and type_ == "yesno")
-    needed = settings.votes // 2 + 1
-    if ballot.usable < needed:
-        assert ballot.first_error is not None
-        raise NodeFailure(
-            ballot.first_error.error_class,
-            f"{ballot.usable} of {plural(settings.votes, 'vote')} gave an answer, {needed} needed:"
-            f" {ballot.first_error}",
-            ballot.calls,
-        )
-    raised = {
-        "missing_votes": ballot.failed,
-        "incomplete_replies": ballot.completed,
-        "defaulted_to_yes": ballot.defaulted,
-    }
+    numbered = {str(sample): outcome for sample, outcome in enumerate(outcomes)}
+    defaulted = _unreadable(numbered) if settings.default_yes and type_ == "yesno" else []
+    ballot = Ballot(numbered | {name: Reply("yes", "", numbered[name].calls) for name in defaulted})
+    usable = f"{len(ballot.replies)} of {plural(settings.votes, 'vote')}"
+    ballot.demand(len(ballot.replies), settings.votes // 2 + 1, f"{usable} gave an answer")
+    votes = [_vote(name, outcome) for name, outcome in ballot.outcomes.items()]
     return {
-        "exact_votes": ballot.votes,
+        "exact_votes": votes,
         "decisions": decision(
             "answer_exactly",
-            f"{ballot.usable} of {plural(settings.votes, 'vote')} on one prompt of style"
-            f" {settings.style} with {prompt.sources}",
+            f"{usable} on one prompt of style {settings.style} with {prompt.sources}",
             {
                 "question_type": type_,
                 "style": settings.style,
-                "exact_votes": ballot.votes,
-                "failed_votes": ballot.failed,
-                "rescued_votes": ballot.completed,
-                "defaulted_votes": ballot.defaulted,
+                "exact_votes": votes,
+                **ballot.facts,
+                "defaulted_votes": [int(name) for name in defaulted],
                 **prompt.facts,
             },
             ballot.calls,
-            flags=[*(name for name, any_ in raised.items() if any_), *prompt.flags],
+            flags=[*ballot.flags, *(["defaulted_to_yes"] if defaulted else []), *prompt.flags],
         ),
     }
 
 
-def read_ballot(outcomes: Sequence[Reply[Exact] | Failure], *, default_yes: bool) -> Ballot:
-    """Votes by the number of their sample.
+def _unreadable(outcomes: Mapping[str, Reply[Exact] | Failure]) -> list[str]:
+    """Replies that came and could not be read; one that never came is none of them."""
+    return [
+        name
+        for name, outcome in outcomes.items()
+        if isinstance(outcome, Failure) and outcome.error.error_class == "invalid_output"
+    ]
 
-    Args:
-        outcomes: One a sample, in order.
-        default_yes: Whether a reply that could not be read counts as yes; one that never came does not.
-    """
-    votes: list[ExactVote] = []
-    failed: dict[str, str] = {}
-    completed: dict[str, str] = {}
-    defaulted: list[int] = []
-    errors: list[CallError] = []
-    for sample, outcome in enumerate(outcomes):
-        answer: Exact | None = None
-        if isinstance(outcome, Reply):
-            answer = outcome.value
-            if outcome.fallback_fault:
-                completed[str(sample)] = outcome.fallback_fault
-        elif default_yes and outcome.error.error_class == "invalid_output":
-            answer = "yes"
-            defaulted.append(sample)
-        else:
-            failed[str(sample)] = f"{outcome.error.error_class}: {outcome.error}"
-            errors.append(outcome.error)
-        votes.append(ExactVote(sample=sample, answer=answer))
-    calls = [call for outcome in outcomes for call in outcome.calls]
-    return Ballot(votes, failed, completed, defaulted, calls, errors[0] if errors else None)
+
+def _vote(sample: str, outcome: Reply[Exact] | Failure) -> ExactVote:
+    return ExactVote(sample=int(sample), answer=outcome.value if isinstance(outcome, Reply) else None)
 
 
 def shown_answer(shot: Case, settings: ExactSettings) -> str:

@@ -14,14 +14,12 @@ from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import fit_prompt
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, id_list, one_line
-from nodes.retrieval.demonstration_search import POOL
+from nodes.retrieval.demonstration_search import POOL, fit_demonstrations
 from prompts import Contract
 from serving.protocol.ask import Failure
-from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat, free_text
 
 _LIMITS = frozenset({"max_words", "min_sentences", "max_sentences"})
@@ -65,15 +63,18 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
     question = state.get("patient_question", case.question)
     rejected = state.get("rejected_answers", [])
 
-    def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
-        ordered = sorted(ids)
-        return _prompt(context, case, question, state["answer_evidence"], ordered), ordered
-
-    prompt = await fit_prompt(
-        context.client,
+    prompt = await fit_demonstrations(
+        context,
         "answer",
+        _prompt_name(settings),
+        {
+            **_evidence_variables(case, question, state["answer_evidence"]),
+            "max_words": str(settings.max_words),
+            "min_sentences": str(settings.min_sentences),
+            "max_sentences": str(settings.max_sentences),
+        },
         [one["case_id"] for one in state["answer_demonstrations"]],
-        render,
+        _demonstration,
         reply_tokens=settings.max_tokens,
         later_tokens=2 * settings.max_tokens * settings.corrections,
     )
@@ -95,29 +96,13 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
             {
                 "attempt": attempt_number,
                 "evidence": state["answer_evidence"],
-                "demonstrations": prompt.kept,
-                "dropped_demonstrations": prompt.dropped,
+                **prompt.facts,
                 "words": len(outcome.value.split()),
             },
             outcome.calls,
-            flags=["dropped_demonstrations"] if prompt.dropped else [],
+            flags=prompt.flags,
         ),
     }
-
-
-def _prompt(
-    context: Context, case: Case, question: str, evidence: Sequence[str], demonstration_ids: Sequence[str]
-) -> tuple[Message, ...]:
-    settings = context.section(AnswerSettings)
-    variables = {
-        **_evidence_variables(case, question, evidence),
-        "max_words": str(settings.max_words),
-        "min_sentences": str(settings.min_sentences),
-        "max_sentences": str(settings.max_sentences),
-    }
-    pool = context.find(POOL)
-    shown = [_demonstration(pool.case(case_id)) for case_id in demonstration_ids] if pool else []
-    return context.messages(_prompt_name(settings), variables, shown)
 
 
 def _demonstration(case: Case) -> dict[str, str]:

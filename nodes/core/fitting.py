@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nodes.core.failure import NodeFailure
 from serving.protocol.messages import Message
@@ -19,6 +20,16 @@ class Fitted:
     kept: list[str]
     dropped: list[str]
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Of a decision on a prompt with demonstrations."""
+        return {"demonstrations": self.kept, "dropped_demonstrations": self.dropped}
+
+    @property
+    def flags(self) -> list[str]:
+        """Of a decision on a prompt with demonstrations."""
+        return ["dropped_demonstrations"] if self.dropped else []
+
 
 async def fit_prompt(
     client: ModelClient,
@@ -27,7 +38,7 @@ async def fit_prompt(
     render: Callable[[Sequence[str]], tuple[tuple[Message, ...], list[str]]],
     *,
     reply_tokens: int,
-    later_tokens: int,
+    later_tokens: int = 0,
 ) -> Fitted:
     """Leave out demonstrations, the last chosen first, until prompt and replies fit.
 

@@ -11,6 +11,7 @@ from serving.protocol.ask import CallRecord
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
 ReplyFormName = Literal["labels", "ids", "pointwise", "auto"]
 AlignedAnswer = Literal["generated", "clinician"]
+Tier = Literal["similarity", "primary", "secondary", "fill"]
 
 
 class Shown(TypedDict):
@@ -20,7 +21,7 @@ class Shown(TypedDict):
     distance: float
     intent: str | None
     source: str
-    tier: Literal["similarity", "primary", "secondary", "fill"]
+    tier: Tier
 
 
 class IntentChoice(TypedDict):
@@ -91,7 +92,7 @@ def same_evidence(ids: Sequence[str]) -> dict[AnswerEvidence, list[str]]:
     return {setting: list(ids) for setting in get_args(AnswerEvidence)}
 
 
-def shown(neighbour: Neighbour, tier: Literal["similarity", "primary", "secondary", "fill"]) -> Shown:
+def shown(neighbour: Neighbour, tier: Tier) -> Shown:
     """A neighbour as it is kept in the state."""
     return Shown(
         case_id=neighbour.case_id,

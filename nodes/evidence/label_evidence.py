@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from cases.records import Case
 from cases.texts import plural
+from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.facts import BALLOT, DROPPED_DEMONSTRATIONS, SHOWN_DEMONSTRATIONS, VOTE_FLAGS, whole
 from nodes.core.failure import NodeFailure
@@ -73,44 +74,45 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
     settings = context.section(EvidenceSettings)
     question = state.get("patient_question", case.question)
     if settings.pointwise:
-        return _from_sentences(await pointwise.weigh_sentences(context, case, question), case)
+        return _from_sentences(await pointwise.weigh_sentences(context, case, question), settings)
 
     asked = state.get("asked_votes", 0)
     new = state.get("more_votes", 0) if asked else settings.first_votes
     prompt = await _prompt(state, context, case, question)
-    ballot = await ask_for_votes(context, case, prompt.messages, range(asked, asked + new))
-    usable = len(state.get("votes", ())) + len(ballot.votes)
-    ballot.demand(usable, asked + new, settings.needed_votes(asked + new))
+    earlier = len(state.get("votes", ()))
+    votes, ballot = await ask_for_votes(context, case, prompt.messages, range(asked, asked + new), earlier)
     return {
-        "votes": ballot.votes,
+        "votes": votes,
         "asked_votes": asked + new,
         "shown_demonstrations": prompt.kept,
         "decisions": decision(
             "label_evidence",
-            _because(len(ballot.votes), new, bool(asked), len(prompt.kept), prompt.dropped),
-            {
-                **ballot.facts,
-                "demonstrations": prompt.kept,
-                "dropped_demonstrations": prompt.dropped,
-            },
+            _because(len(votes), new, bool(asked), len(prompt.kept), prompt.dropped),
+            {"votes": votes, **ballot.facts, **prompt.facts},
             ballot.calls,
-            flags=[*ballot.flags, *(["dropped_demonstrations"] if prompt.dropped else [])],
+            flags=[*ballot.flags, *prompt.flags],
         ),
     }
 
 
-def _from_sentences(weighed: pointwise.Weighed, case: Case) -> LabelEvidenceUpdate:
+def _from_sentences(ballot: Ballot[float], settings: EvidenceSettings) -> LabelEvidenceUpdate:
+    vote = pointwise.vote_of(ballot, settings)
+    counted = f"{len(ballot.replies)} of {plural(len(ballot.outcomes), 'sentence')}"
     return {
-        "votes": [weighed.vote],
+        "votes": [vote],
         "asked_votes": 1,
         "shown_demonstrations": [],
-        "model_scores": weighed.vote["log_odds"],
+        "model_scores": vote["log_odds"],
         "decisions": decision(
             "label_evidence",
-            pointwise.because(weighed, len(case.sentences)),
-            pointwise.facts(weighed),
-            weighed.calls,
-            flags=["missing_sentences"] if weighed.missing else [],
+            f"{counted} weighed one by one, {len(vote['essential'])} of them essential",
+            {
+                "votes": [vote],
+                "missing_sentences": ballot.failed,
+                "sentence_calls": {id_: len(one.calls) for id_, one in ballot.outcomes.items()},
+            },
+            ballot.calls,
+            flags=["missing_sentences"] if ballot.failures else [],
         ),
     }
 
@@ -165,8 +167,7 @@ def demonstration_keys(recipe: Recipe, tools: Mapping[str, Any]) -> CaseKeys | N
         found = []
         for case, question in zip(cases, asked, strict=True):
             chosen = await choose_by_similarity(pool, case, question, recipe)
-            ids = [one["case_id"] for one in chosen.shown]
-            found.append(tuple(prompt_order(ids, evidence.order)))
+            found.append(tuple(prompt_order(chosen.ids, evidence.order)))
             # Requests that are under way must not wait for a whole window.
             await asyncio.sleep(0)
         return found

@@ -124,18 +124,22 @@ async def _by_votes(context: Context, case: Case, statements: Sequence[str]) -> 
         (),
         lambda _: (_messages(context, case, statements), []),
         reply_tokens=vote_tokens(context, case),
-        later_tokens=0,
     )
     asked = settings.first_votes
-    ballot = await ask_for_votes(context, case, prompt.messages, range(asked))
-    ballot.demand(len(ballot.votes), asked, settings.needed_votes(asked))
+    votes, ballot = await ask_for_votes(context, case, prompt.messages, range(asked))
     because = (
-        f"{len(ballot.votes)} of {plural(asked, 'vote')} on what in the note supports the clinician's answer;"
+        f"{len(votes)} of {plural(asked, 'vote')} on what in the note supports the clinician's answer;"
         " weak labels from a model"
     )
-    facts = {"labels_from": "model", "label_source": "weak", "statements": len(statements), **ballot.facts}
+    facts = {
+        "labels_from": "model",
+        "label_source": "weak",
+        "statements": len(statements),
+        "votes": votes,
+        **ballot.facts,
+    }
     return {
-        "votes": ballot.votes,
+        "votes": votes,
         "asked_votes": asked,
         "label_source": "weak",
         "decisions": decision("label_from_answer", because, facts, ballot.calls, flags=ballot.flags),

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from string import Template
-from typing import Any
 
 from cases.records import Case, Sentence
 from cases.texts import plural
+from nodes.core.ballot import Ballot
 from nodes.core.choice_confidence import choice_log_odds
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, share_of
@@ -27,7 +26,7 @@ from nodes.core.wording import case_variables, one_line
 from nodes.evidence.settings import EvidenceSettings
 from prompts import Contract, Prompt
 from ranking.cutoffs import select
-from serving.protocol.ask import Ask, CallRecord, Failure, Reply
+from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat
@@ -55,25 +54,8 @@ MISSING = {"missing_sentences": "the model gave no label to some sentences; they
 FACTS: Mapping[str, Fact] = {"missing_sentences": missing("sentence"), **plain("sentence_calls")}
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """What came of asking for each sentence.
-
-    Attributes:
-        vote: With `log_odds` and `confidence` of every sentence that was weighed.
-        missing: Error class and message of the others, by sentence id.
-        calls: All of them, sentence by sentence in note order.
-        sentence_calls: How many of them each sentence took.
-    """
-
-    vote: Vote
-    missing: Mapping[str, str]
-    calls: Sequence[CallRecord]
-    sentence_calls: Mapping[str, int]
-
-
-async def weigh_sentences(context: Context, case: Case, question: str) -> Weighed:
-    """Ask the `label` model for every sentence at once.
+async def weigh_sentences(context: Context, case: Case, question: str) -> Ballot[float]:
+    """Log-odds of every sentence, for which the `label` model is asked at once.
 
     A sentence is missing where the model refuses, or where neither word is among the tokens that it says:
     asking again would not help. Any other failure is the case's own, because sentences without a label would
@@ -83,7 +65,6 @@ async def weigh_sentences(context: Context, case: Case, question: str) -> Weighe
         NodeFailure: A call failed for another reason, the note does not fit the context window, or no
             sentence has a label.
     """
-    settings = context.section(EvidenceSettings)
     variables = case_variables(case, question)
     longest = max(case.sentences, key=lambda sentence: len(sentence.text))
     await fit_prompt(
@@ -92,36 +73,30 @@ async def weigh_sentences(context: Context, case: Case, question: str) -> Weighe
         (),
         lambda _: (_messages(context, variables, longest), []),
         reply_tokens=_ONE_TOKEN,
-        later_tokens=0,
     )
     outcomes = await asyncio.gather(
         *(_ask(context, case, _messages(context, variables, sentence)) for sentence in case.sentences)
     )
-    calls = [call for outcome in outcomes for call in outcome.calls]
-    log_odds: dict[str, float] = {}
-    faults: dict[str, CallError] = {}
-    for id_, outcome in zip(case.sentence_ids, outcomes, strict=True):
-        found = outcome.error if isinstance(outcome, Failure) else _log_odds(outcome)
-        if isinstance(found, CallError):
-            faults[id_] = found
-        else:
-            log_odds[id_] = round(found, _DIGITS) + 0.0
-    _demand(faults, len(case.sentences), calls)
+    ballot = Ballot(dict(zip(case.sentence_ids, map(_weighed, outcomes), strict=True)))
+    errors = [one.error for one in ballot.failures.values()]
+    fatal = [one for one in errors if one.error_class not in ("refusal", "invalid_output")]
+    if fatal or not ballot.replies:
+        error = (fatal or errors)[0]
+        counted = f"{len(ballot.replies)} of {plural(len(case.sentences), 'sentence')}"
+        raise NodeFailure(error.error_class, f"{counted} with a label: {error}", ballot.calls)
+    return ballot
+
+
+def vote_of(ballot: Ballot[float], settings: EvidenceSettings) -> Vote:
+    """The vote that the recipe's rule makes of the log-odds of sentences."""
+    log_odds = {id_: reply.value for id_, reply in ballot.replies.items()}
     ids = list(log_odds)
     chosen = select(settings.model_rule, list(log_odds.values()))
-    vote = Vote(
+    return Vote(
         vote=0,
         essential=[ids[position] for position in chosen],
         confidence={id_: probability(score) for id_, score in log_odds.items()},
         log_odds=log_odds,
-    )
-    return Weighed(
-        vote,
-        missing={id_: f"{one.error_class}: {one}" for id_, one in faults.items()},
-        calls=calls,
-        sentence_calls={
-            id_: len(outcome.calls) for id_, outcome in zip(case.sentence_ids, outcomes, strict=True)
-        },
     )
 
 
@@ -142,25 +117,19 @@ def _messages(context: Context, variables: Mapping[str, str], sentence: Sentence
     return context.messages(CONTRACT.name, {**variables, **asked})
 
 
-def _log_odds(reply: Reply[str]) -> float | CallError:
-    token = next((token for token in reply.logprobs if token.token.strip()), None)
-    if token is None:
-        return CallError("invalid_output", "the reply came without log-probabilities")
-    found = choice_log_odds(token, YES, NO)
-    if found is None:
-        return CallError("invalid_output", f"neither {YES} nor {NO} is among the likeliest tokens")
-    return found
-
-
-def _demand(faults: Mapping[str, CallError], sentences: int, calls: Sequence[CallRecord]) -> None:
-    fatal = [one for one in faults.values() if one.error_class not in ("refusal", "invalid_output")]
-    if not fatal and len(faults) < sentences:
-        return
-    error = (fatal or list(faults.values()))[0]
-    got = sentences - len(faults)
-    raise NodeFailure(
-        error.error_class, f"{got} of {plural(sentences, 'sentence')} with a label: {error}", calls
+def _weighed(outcome: Reply[str] | Failure) -> Reply[float] | Failure:
+    if isinstance(outcome, Failure):
+        return outcome
+    token = next((token for token in outcome.logprobs if token.token.strip()), None)
+    found = None if token is None else choice_log_odds(token, YES, NO)
+    if found is not None:
+        return Reply(round(found, _DIGITS) + 0.0, outcome.text, outcome.calls)
+    fault = (
+        "the reply came without log-probabilities"
+        if token is None
+        else f"neither {YES} nor {NO} is among the likeliest tokens"
     )
+    return Failure(CallError("invalid_output", fault), outcome.calls)
 
 
 def prompt_fault(prompt: Prompt, version: str) -> str | None:
@@ -183,18 +152,3 @@ def prompt_fault(prompt: Prompt, version: str) -> str | None:
 def dry_reply(call: DryCall) -> str:
     """Yes for a quarter of the sentences."""
     return YES if share_of((call.case_id, call.messages[-1].text)) < _ESSENTIAL_SHARE else NO
-
-
-def because(weighed: Weighed, sentences: int) -> str:
-    """The reason of the decision."""
-    named, scored = len(weighed.vote["essential"]), sentences - len(weighed.missing)
-    return f"{scored} of {plural(sentences, 'sentence')} weighed one by one, {named} of them essential"
-
-
-def facts(weighed: Weighed) -> dict[str, Any]:
-    """For the decision."""
-    return {
-        "votes": [weighed.vote],
-        "missing_sentences": dict(weighed.missing),
-        "sentence_calls": dict(weighed.sentence_calls),
-    }

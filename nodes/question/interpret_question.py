@@ -7,7 +7,6 @@ demonstrations may see it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Literal, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
@@ -25,17 +24,15 @@ from nodes.core.facts import (
     withheld,
 )
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.fitting import Fitted
 from nodes.core.node import NodeSpec
-from nodes.core.recipe import Recipe, RecipeSection
+from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
 from nodes.core.written_text import Rules, WrittenText, write_text
 from nodes.question.adopt_patient_question import NO_QUESTION
-from nodes.retrieval.demonstration_search import POOL, Found, nearest_fitting
+from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
-from retrieval.pools.pool import DemonstrationPool
-from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat, free_text
 
 _LABEL = re.compile(r"(?:the )?(?:clinician(?:['\u2019]s)? )?question(?:\*\*)?:", re.IGNORECASE)
@@ -120,39 +117,38 @@ class InterpretQuestionUpdate(TypedDict):
     decisions: list[Decision]
 
 
-async def choose_by_narrative(pool: DemonstrationPool, case: Case, recipe: Recipe) -> Found:
-    """The K nearest cases by the patient's message alone.
-
-    Never the case itself, nor the same message under another id or with another question, nor one held out.
-    """
-    excluded = pool.twins(case) | set(recipe.held_out)
-    message = one_line(case.narrative)
-    own = message.lower()
-
-    def fits(other: Case) -> bool:
-        theirs = one_line(other.narrative).lower()
-        return bool(other.question.strip()) and bool(theirs) and theirs != own
-
-    wanted = recipe.section(QuestionSettings).demonstrations
-    return Found(await nearest_fitting(pool, "evidence", message, wanted, excluded, fits), excluded)
-
-
 async def interpret_question(
     state: InterpretQuestionInput, runtime: Runtime[Context]
 ) -> InterpretQuestionUpdate:
     """Ask the `answer` model; a question that breaks its rules goes back, then is cut and flagged."""
     context = runtime.context
     case = context.cases[state["case_id"]]
-    pool = context.find(POOL)
     if not case.narrative.strip():
         because = "the case has no patient's message to read a question out of"
         if not context.settings.labels_evidence:
             raise NodeFailure("invalid_input", because)
         return {"decisions": decision("interpret_question", because, {"chosen": []}, flags=["no_narrative"])}
-    found = Found([], frozenset())
-    if pool is not None and context.section(QuestionSettings).demonstrations:
-        found = await choose_by_narrative(pool, case, context.settings)
-    prompt = await _prompt(context, case, found)
+    settings = context.section(QuestionSettings)
+    message = one_line(case.narrative)
+
+    def fits(other: Case) -> bool:
+        """Neither the same message under another id nor with another question."""
+        theirs = one_line(other.narrative)
+        return bool(other.question.strip()) and bool(theirs) and theirs.lower() != message.lower()
+
+    found = await choose(
+        context.find(POOL), case, context.settings, "evidence", message, settings.demonstrations, fits=fits
+    )
+    prompt = await fit_demonstrations(
+        context,
+        "answer",
+        "interpret_question",
+        {"narrative": message, "max_words": str(settings.max_words)},
+        found.ids,
+        _demonstration,
+        reply_tokens=settings.max_tokens,
+        later_tokens=2 * settings.max_tokens * settings.corrections,
+    )
     written = await _write(context, case, prompt)
     stands_in = not case.question.strip()
     update = InterpretQuestionUpdate(interpreted_question=written.text, decisions=[])
@@ -164,8 +160,7 @@ async def interpret_question(
         {
             "chosen": found.shown,
             "excluded": sorted(found.excluded),
-            "demonstrations": prompt.kept,
-            "dropped_demonstrations": prompt.dropped,
+            **prompt.facts,
             "attempts": len(written.faults) + (not written.cut),
             "faults": written.faults,
             "words": len(written.text.split()),
@@ -175,30 +170,10 @@ async def interpret_question(
         flags=[
             *(["no_clinician_question"] if stands_in else []),
             *(["question_breaks_rules"] if written.cut else []),
-            *(["dropped_demonstrations"] if prompt.dropped else []),
+            *prompt.flags,
         ],
     )
     return update
-
-
-async def _prompt(context: Context, case: Case, found: Found) -> Fitted:
-    settings = context.section(QuestionSettings)
-
-    def render(ids: Sequence[str]) -> tuple[tuple[Message, ...], list[str]]:
-        ordered = sorted(ids)
-        pool = context.find(POOL)
-        demonstrations = [_demonstration(pool.case(case_id)) for case_id in ordered] if pool else []
-        variables = {"narrative": one_line(case.narrative), "max_words": str(settings.max_words)}
-        return context.messages("interpret_question", variables, demonstrations), ordered
-
-    return await fit_prompt(
-        context.client,
-        "answer",
-        [one["case_id"] for one in found.shown],
-        render,
-        reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
-    )
 
 
 async def _write(context: Context, case: Case, prompt: Fitted) -> WrittenText:

@@ -114,9 +114,7 @@ async def explain_verdict(state: ExplainVerdictInput, runtime: Runtime[Context])
             },
         ), list(ids)
 
-    prompt = await fit_prompt(
-        context.client, "answer", list(read), render, reply_tokens=settings.max_tokens, later_tokens=0
-    )
+    prompt = await fit_prompt(context.client, "answer", list(read), render, reply_tokens=settings.max_tokens)
     outcome = await context.ask("answer", case.id, prompt.messages, _FREE_TEXT, settings)
     if isinstance(outcome, Failure):
         raise NodeFailure.of(outcome)

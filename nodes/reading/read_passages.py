@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from langgraph.runtime import Runtime
 
 from cases.texts import plural
+from nodes.core.ballot import Ballot
 from nodes.core.choice_confidence import choice_shares, token_at
 from nodes.core.context import Context, Tool
 from nodes.core.facts import id_list, missing, plain
@@ -29,8 +29,8 @@ from nodes.reading.verdict_votes import READINGS
 from nodes.retrieval.document_records import Passage, PassageReading, Reading
 from prompts import Contract
 from ranking.rankers.entailment import EntailmentModel
-from serving.protocol.ask import Ask, CallRecord, Failure, Reply
-from serving.protocol.errors import CallError, InvalidReply
+from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import TokenLogprob
 from serving.protocol.reply import ReplyFormat, first_json_object
 
@@ -104,56 +104,45 @@ class ReadPassagesUpdate(TypedDict):
     decisions: list[Decision]
 
 
-class _Read(NamedTuple):
-    """What came of reading; `failed` has error class and message by passage."""
-
-    readings: list[PassageReading]
-    reader: str
-    failed: Mapping[str, str] = MappingProxyType({})
-    first_error: CallError | None = None
-    calls: Sequence[CallRecord] = ()
-    cut: Sequence[str] = ()
-
-
 async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> ReadPassagesUpdate:
     """Read every passage; a case without readings of most of them has failed."""
     context = runtime.context
     case = context.cases[state["case_id"]]
     question = state.get("patient_question", case.question)
     passages = state["passages"]
+    ballot: Ballot[Reading] = Ballot({})
+    cut: list[str] = []
     if context.section(ReadingSettings).asks_model:
-        read = await _ask(context, case.id, question, passages)
+        ballot = await _ask(context, case.id, question, passages)
+        readings = [_reading(passage, reply) for passage, reply in ballot.replies.items()]
+        reader = str(context.client.backends["label"].name)
     else:
-        read = await asyncio.to_thread(_judge, context.tool(ENTAILMENT), question, passages)
-    needed = len(passages) // 2 + 1
-    if len(read.readings) < needed:
-        assert read.first_error is not None
-        raise NodeFailure(
-            read.first_error.error_class,
-            f"{len(read.readings)} of {plural(len(passages), 'passage')} could be read, {needed} needed:"
-            f" {read.first_error}",
-            read.calls,
-        )
-    missing = ["missing_readings"] if read.failed else []
-    facts: dict[str, Any] = {
-        "readings": read.readings,
-        "failed_readings": dict(read.failed),
-        "reader": read.reader,
-        "cut_passages": list(read.cut),
-    }
+        model = context.tool(ENTAILMENT)
+        readings, cut = await asyncio.to_thread(_judge, model, question, passages)
+        reader = model.identity
+    read = f"{len(readings)} of {plural(len(passages), 'passage')}"
+    ballot.demand(len(readings), len(passages) // 2 + 1, f"{read} could be read")
     return {
-        "readings": read.readings,
+        "readings": readings,
         "decisions": decision(
             "read_passages",
-            f"{len(read.readings)} of {plural(len(passages), 'passage')} read, each by itself",
-            facts,
-            read.calls,
-            flags=[*missing, *(["cut_passages"] if read.cut else [])],
+            f"{read} read, each by itself",
+            {
+                "readings": readings,
+                "failed_readings": ballot.failed,
+                "reader": reader,
+                "cut_passages": cut,
+            },
+            ballot.calls,
+            flags=[
+                *(["missing_readings"] if ballot.failures else []),
+                *(["cut_passages"] if cut else []),
+            ],
         ),
     }
 
 
-async def _ask(context: Context, case_id: str, question: str, passages: Sequence[Passage]) -> _Read:
+async def _ask(context: Context, case_id: str, question: str, passages: Sequence[Passage]) -> Ballot[Reading]:
     tasks = [
         asyncio.create_task(_ask_once(context, case_id, question, passage["text"])) for passage in passages
     ]
@@ -163,25 +152,10 @@ async def _ask(context: Context, case_id: str, question: str, passages: Sequence
         # An end of the run, such as a spent budget, comes up from one of them.
         for task in tasks:
             task.cancel()
-    readings: list[PassageReading] = []
-    failed: dict[str, str] = {}
-    errors: list[CallError] = []
-    for passage, outcome in zip(passages, outcomes, strict=True):
-        if isinstance(outcome, Failure):
-            failed[passage["id"]] = f"{outcome.error.error_class}: {outcome.error}"
-            errors.append(outcome.error)
-        else:
-            readings.append(_reading(passage, outcome))
-    return _Read(
-        readings,
-        str(context.client.backends["label"].name),
-        failed,
-        errors[0] if errors else None,
-        [call for outcome in outcomes for call in outcome.calls],
-    )
+    return Ballot({passage["id"]: outcome for passage, outcome in zip(passages, outcomes, strict=True)})
 
 
-async def _ask_once(context: Context, case_id: str, question: str, passage: str) -> Any:
+async def _ask_once(context: Context, case_id: str, question: str, passage: str) -> Reply[Reading] | Failure:
     settings = context.section(ReadingSettings)
     messages = context.messages(
         "read_passages", {"question": one_line(question), "passage": one_line(passage)}
@@ -201,18 +175,20 @@ async def _ask_once(context: Context, case_id: str, question: str, passage: str)
     return outcome
 
 
-def _reading(passage: Passage, reply: Reply[Any]) -> PassageReading:
+def _reading(passage: str, reply: Reply[Reading]) -> PassageReading:
     shares = reading_probabilities(reply.logprobs)
     reading = PassageReading(
-        passage=passage["id"],
+        passage=passage,
         reading=reply.value,
         probability=None if shares is None else shares[reply.value],
     )
     return reading if shares is None else {**reading, "probabilities": shares}
 
 
-def _judge(model: EntailmentModel, question: str, passages: Sequence[Passage]) -> _Read:
-    """By a classifier: the likeliest of the three, the first of equals.
+def _judge(
+    model: EntailmentModel, question: str, passages: Sequence[Passage]
+) -> tuple[list[PassageReading], list[str]]:
+    """By a classifier: the likeliest of the three, the first of equals; and which passages were read in part.
 
     Raises:
         NodeFailure: It gave something that is no number.
@@ -230,7 +206,7 @@ def _judge(model: EntailmentModel, question: str, passages: Sequence[Passage]) -
             )
         )
     in_part = [passage["id"] for passage, was_cut in zip(passages, cut, strict=True) if was_cut]
-    return _Read(readings, model.identity, cut=in_part)
+    return readings, in_part
 
 
 READ_PASSAGES = NodeSpec(

@@ -262,9 +262,7 @@ async def _prompt(context: Context, question: str, window: Sequence[str], texts:
             },
         ), list(ids)
 
-    return await fit_prompt(
-        context.client, "label", window, render, reply_tokens=settings.max_tokens, later_tokens=0
-    )
+    return await fit_prompt(context.client, "label", window, render, reply_tokens=settings.max_tokens)
 
 
 def _candidate(document: FoundDocument, words: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import NotRequired, TypedDict
 
@@ -12,10 +11,9 @@ from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.context import Context
 from nodes.core.facts import CHOSEN_DEMONSTRATIONS, PLAIN
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, IntentChoice, Shown, decision, shown
-from nodes.retrieval.demonstration_search import POOL
+from nodes.core.records import Decision, IntentChoice, Shown, decision
+from nodes.retrieval.demonstration_search import POOL, choose
 from retrieval.pools.compared import answer_text
-from retrieval.pools.pool import DemonstrationPool
 
 
 class RetrieveAnswerDemonstrationsInput(TypedDict):
@@ -33,38 +31,6 @@ class RetrieveAnswerDemonstrationsUpdate(TypedDict):
     decisions: list[Decision]
 
 
-async def choose_by_intent(
-    pool: DemonstrationPool,
-    text: str,
-    intent: IntentChoice,
-    settings: AnswerSettings,
-    excluded: Collection[str],
-) -> list[Shown]:
-    """Choose K demonstrations by the recipe's selection rule; a short list is filled by similarity."""
-    chosen: list[Shown] = []
-    wanted = settings.demonstrations
-    primary, secondary = intent["primary"], intent["secondary"]
-
-    def taken() -> set[str]:
-        return {*excluded, *(one["case_id"] for one in chosen)}
-
-    if settings.selection != "similarity" and primary is not None:
-        first = await pool.nearest("answer", text, wanted, intent=primary, excluded=taken())
-        chosen += [shown(neighbour, "primary") for neighbour in first]
-        if len(chosen) < wanted and secondary is not None:
-            # A union ranks both intents together, so it needs the K nearest of each.
-            missing = wanted if settings.selection == "union" else wanted - len(chosen)
-            second = await pool.nearest("answer", text, missing, intent=secondary, excluded=taken())
-            chosen += [shown(neighbour, "secondary") for neighbour in second]
-            if settings.selection == "union":
-                chosen = sorted(chosen, key=lambda one: (one["distance"], one["case_id"]))[:wanted]
-    if len(chosen) < wanted:
-        by_intent = settings.selection != "similarity" and primary is not None
-        rest = await pool.nearest("answer", text, wanted - len(chosen), excluded=taken())
-        chosen += [shown(neighbour, "fill" if by_intent else "similarity") for neighbour in rest]
-    return chosen
-
-
 async def retrieve_answer_demonstrations(
     state: RetrieveAnswerDemonstrationsInput, runtime: Runtime[Context]
 ) -> RetrieveAnswerDemonstrationsUpdate:
@@ -79,10 +45,18 @@ async def retrieve_answer_demonstrations(
             "decisions": decision("retrieve_answer_demonstrations", because, {"chosen": []}),
         }
     case = context.cases[state["case_id"]]
-    excluded = pool.twins(case) | set(context.settings.held_out)
-    case = replace(case, question=state.get("patient_question", case.question))
-    text = answer_text(case, state["intent"]["primary"])
-    chosen = await choose_by_intent(pool, text, state["intent"], settings, excluded)
+    primary, secondary = state["intent"]["primary"], state["intent"]["secondary"]
+    asked = replace(case, question=state.get("patient_question", case.question))
+    chosen, excluded = await choose(
+        pool,
+        case,
+        context.settings,
+        "answer",
+        answer_text(asked, primary),
+        settings.demonstrations,
+        intents=() if settings.selection == "similarity" else (primary, secondary),
+        union=settings.selection == "union",
+    )
     tiers = [one["tier"] for one in chosen]
     counts = ", ".join(f"{tiers.count(tier)} by {tier}" for tier in dict.fromkeys(tiers))
     return {

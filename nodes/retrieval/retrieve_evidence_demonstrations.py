@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
@@ -12,9 +12,9 @@ from nodes.core.context import Context
 from nodes.core.facts import CHOSEN_DEMONSTRATIONS
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
-from nodes.core.records import Decision, IntentChoice, Shown, decision, shown
+from nodes.core.records import Decision, IntentChoice, Shown, decision
 from nodes.evidence.settings import EvidenceSettings
-from nodes.retrieval.demonstration_search import POOL
+from nodes.retrieval.demonstration_search import POOL, Found, choose
 from retrieval.pools.compared import evidence_text
 from retrieval.pools.pool import DemonstrationPool
 
@@ -34,13 +34,6 @@ class RetrieveEvidenceDemonstrationsUpdate(TypedDict):
     decisions: list[Decision]
 
 
-class Chosen(NamedTuple):
-    """Demonstrations, nearest first, and the ids that could not be chosen."""
-
-    shown: list[Shown]
-    excluded: frozenset[str]
-
-
 def compared_text(case: Case, question: str) -> str:
     """What a case's evidence demonstrations are looked up by, with the question that is asked."""
     return evidence_text(replace(case, question=question))
@@ -48,21 +41,19 @@ def compared_text(case: Case, question: str) -> str:
 
 async def choose_by_similarity(
     pool: DemonstrationPool, case: Case, question: str, recipe: Recipe, primary: str | None = None
-) -> Chosen:
-    """The K nearest cases, those of a primary intent first; never the case itself nor one held out."""
+) -> Found:
+    """The K nearest cases, those of a primary intent first."""
     settings = recipe.section(EvidenceSettings)
-    wanted, among = settings.demonstrations, settings.demonstrations_from
-    excluded = pool.twins(case) | set(recipe.held_out)
-    text = compared_text(case, question)
-    chosen = []
-    if primary is not None:
-        same = await pool.nearest("evidence", text, wanted, intent=primary, excluded=excluded, among=among)
-        chosen = [shown(neighbour, "primary") for neighbour in same]
-    if len(chosen) < wanted:
-        taken = excluded | {one["case_id"] for one in chosen}
-        rest = await pool.nearest("evidence", text, wanted - len(chosen), excluded=taken, among=among)
-        chosen += [shown(neighbour, "similarity" if primary is None else "fill") for neighbour in rest]
-    return Chosen(chosen, excluded)
+    return await choose(
+        pool,
+        case,
+        recipe,
+        "evidence",
+        compared_text(case, question),
+        settings.demonstrations,
+        intents=(primary,),
+        among=settings.demonstrations_from,
+    )
 
 
 async def retrieve_evidence_demonstrations(

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from cases.records import Case
+from graph.tamu import TamuRecipe
 from nodes.retrieval import demonstration_search
-from nodes.retrieval.demonstration_search import nearest_fitting
+from nodes.retrieval.demonstration_search import choose
 from retrieval.pools.pool import DemonstrationPool
 from tests.nodes.builders import NEAREST_FIRST, case, gold, pool_of
 
@@ -19,8 +20,8 @@ async def found(
     def fits(one: Case) -> bool:
         return one.id not in unfit
 
-    chosen = await nearest_fitting(pool, "evidence", TEXT, wanted, excluded, fits)
-    return [one["case_id"] for one in chosen]
+    recipe = TamuRecipe(held_out=excluded)
+    return (await choose(pool, case("q"), recipe, "evidence", TEXT, wanted, fits=fits)).ids
 
 
 async def test_the_nearest_that_fit_are_found(pool: DemonstrationPool) -> None:
@@ -51,5 +52,7 @@ async def test_a_large_pool_is_not_read_through(tmp_path: Path, monkeypatch: pyt
         opened.append(one.id)
         return False
 
-    assert await nearest_fitting(pool, "answer", TEXT, 3, (), fits) == []
+    assert (
+        await choose(pool, case("q", narrative="Mine."), TamuRecipe(), "answer", TEXT, 3, fits=fits)
+    ).ids == []
     assert len(opened) == len(set(opened)) == 16

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from nodes.answer.answer_rules import AnswerSettings
 from nodes.core.records import IntentChoice
-from nodes.retrieval.retrieve_answer_demonstrations import choose_by_intent, retrieve_answer_demonstrations
+from nodes.retrieval.retrieve_answer_demonstrations import retrieve_answer_demonstrations
 from retrieval.pools.pool import DemonstrationPool
 from tests.nodes.builders import (
     NEAREST_FIRST,
@@ -34,52 +33,59 @@ async def vector_pool(tmp_path: Path) -> DemonstrationPool:
 
 
 async def choose(
-    pool: DemonstrationPool, secondary: str | None, primary: str | None = PRIMARY, **settings: Any
+    bench: Bench, pool: DemonstrationPool, secondary: str | None, primary: str | None = PRIMARY, **answer: Any
 ) -> list[tuple[str, str]]:
     intent = IntentChoice(primary=primary, secondary=secondary, risk_level="low")
-    found = await choose_by_intent(pool, "the case", intent, AnswerSettings(**settings), frozenset())
-    return [(one["case_id"], one["tier"]) for one in found]
+    state = {"case_id": "q", "intent": intent}
+    update = await run_node(retrieve_answer_demonstrations, state, bench.context(pool=pool, answer=answer))
+    return [(one["case_id"], one["tier"]) for one in update["answer_demonstrations"]]
 
 
-async def test_tiered_fills_from_the_primary_then_the_secondary(vector_pool: DemonstrationPool) -> None:
-    found = await choose(vector_pool, SECONDARY)
+async def test_tiered_fills_from_the_primary_then_the_secondary(
+    bench: Bench, vector_pool: DemonstrationPool
+) -> None:
+    found = await choose(bench, vector_pool, SECONDARY)
     assert found == [("c2", "primary"), ("c1", "primary"), ("c3", "secondary")]
 
 
-async def test_union_ranks_both_intents_together(vector_pool: DemonstrationPool) -> None:
-    found = await choose(vector_pool, SECONDARY, selection="union")
+async def test_union_ranks_both_intents_together(bench: Bench, vector_pool: DemonstrationPool) -> None:
+    found = await choose(bench, vector_pool, SECONDARY, selection="union")
     assert found == [("c3", "secondary"), ("c2", "primary"), ("c1", "primary")]
 
 
 @pytest.mark.parametrize("selection", ["tiered", "union"])
-async def test_without_secondary_similarity_fills(vector_pool: DemonstrationPool, selection: str) -> None:
-    found = await choose(vector_pool, None, selection=selection)
+async def test_without_secondary_similarity_fills(
+    bench: Bench, vector_pool: DemonstrationPool, selection: str
+) -> None:
+    found = await choose(bench, vector_pool, None, selection=selection)
     assert found == [("c2", "primary"), ("c1", "primary"), ("c5", "fill")]
 
 
-async def test_enough_of_the_primary_leaves_the_secondary_out(vector_pool: DemonstrationPool) -> None:
-    found = await choose(vector_pool, SECONDARY, selection="union", demonstrations=2)
+async def test_enough_of_the_primary_leaves_the_secondary_out(
+    bench: Bench, vector_pool: DemonstrationPool
+) -> None:
+    found = await choose(bench, vector_pool, SECONDARY, selection="union", demonstrations=2)
     assert found == [("c2", "primary"), ("c1", "primary")]
 
 
-async def test_tiers_too_small_are_filled_by_similarity(vector_pool: DemonstrationPool) -> None:
-    found = await choose(vector_pool, SECONDARY, demonstrations=5)
+async def test_tiers_too_small_are_filled_by_similarity(bench: Bench, vector_pool: DemonstrationPool) -> None:
+    found = await choose(bench, vector_pool, SECONDARY, demonstrations=5)
     assert [id_ for id_, _ in found] == ["c2", "c1", "c3", "c4", "c5"]
     assert found[-1] == ("c5", "fill")
 
 
-async def test_similarity_looks_at_no_intent(vector_pool: DemonstrationPool) -> None:
-    found = await choose(vector_pool, SECONDARY, selection="similarity")
+async def test_similarity_looks_at_no_intent(bench: Bench, vector_pool: DemonstrationPool) -> None:
+    found = await choose(bench, vector_pool, SECONDARY, selection="similarity")
     assert found == [("c5", "similarity"), ("c3", "similarity"), ("c2", "similarity")]
 
 
-async def test_an_open_primary_leaves_similarity(vector_pool: DemonstrationPool) -> None:
-    found = await choose(vector_pool, None, primary=None)
+async def test_an_open_primary_leaves_similarity(bench: Bench, vector_pool: DemonstrationPool) -> None:
+    found = await choose(bench, vector_pool, None, primary=None)
     assert found == [("c5", "similarity"), ("c3", "similarity"), ("c2", "similarity")]
 
 
-async def test_more_than_the_pool_has_is_the_whole_pool(vector_pool: DemonstrationPool) -> None:
-    assert len(await choose(vector_pool, SECONDARY, demonstrations=50)) == len(SIMILARITIES)
+async def test_more_than_the_pool_has_is_the_whole_pool(bench: Bench, vector_pool: DemonstrationPool) -> None:
+    assert len(await choose(bench, vector_pool, SECONDARY, demonstrations=50)) == len(SIMILARITIES)
 
 
 async def chosen(bench: Bench, *cases: Any, state: dict[str, Any] | None = None, **options: Any) -> list[str]:

@@ -1,0 +1,71 @@
+"""Replies to a question that was asked several times, or of several things; failed ones are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from nodes.core.failure import NodeFailure
+from serving.protocol.ask import CallRecord, Failure, Reply
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot(Generic[T]):
+    """All outcomes.
+
+    Attributes:
+        outcomes: By number of the vote, or id of what was asked about, in the order of asking.
+    """
+
+    outcomes: Mapping[str, Reply[T] | Failure]
+
+    @property
+    def replies(self) -> dict[str, Reply[T]]:
+        return {name: one for name, one in self.outcomes.items() if isinstance(one, Reply)}
+
+    @property
+    def failures(self) -> dict[str, Failure]:
+        return {name: one for name, one in self.outcomes.items() if isinstance(one, Failure)}
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Error class and message of those that are missing."""
+        return {name: f"{one.error.error_class}: {one.error}" for name, one in self.failures.items()}
+
+    @property
+    def completed(self) -> dict[str, str]:
+        """Faults of the replies that only the forgiving parser could read."""
+        return {name: one.fallback_fault for name, one in self.replies.items() if one.fallback_fault}
+
+    @property
+    def calls(self) -> list[CallRecord]:
+        return [call for outcome in self.outcomes.values() for call in outcome.calls]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Of a decision on votes."""
+        return {"failed_votes": self.failed, "rescued_votes": self.completed}
+
+    @property
+    def flags(self) -> list[str]:
+        """Of a decision on votes."""
+        missing = ["missing_votes"] if self.failures else []
+        return [*missing, *(["incomplete_replies"] if self.completed else [])]
+
+    def demand(self, got: int, needed: int, found: str) -> None:
+        """Go on only with enough.
+
+        Args:
+            got: How many there are; a node may count those of earlier rounds.
+            needed: How many there must be.
+            found: The first number in words.
+
+        Raises:
+            NodeFailure: There are fewer, with the class of the first failure.
+        """
+        if got < needed:
+            error = next(iter(self.failures.values())).error
+            raise NodeFailure(error.error_class, f"{found}, {needed} needed: {error}", self.calls)
