@@ -14,7 +14,6 @@ from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
 from nodes.answer.check_answer import CHECK_ANSWER
 from nodes.answer.citations import CitationSettings
-from nodes.answer.generate_answer import Attempt
 from nodes.answer.generate_cited_answer import GENERATE_CITED_ANSWER
 from nodes.answer.generate_uncited_answer import GENERATE_UNCITED_ANSWER
 from nodes.answer.validate_citations import VALIDATE_CITATIONS
@@ -28,6 +27,7 @@ from nodes.core.records import (
     Retrieved,
 )
 from nodes.core.state import CaseInput, CaseState
+from nodes.core.written_text import Attempt
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.retrieval.retrieve_sentences import RETRIEVE_SENTENCES, RetrievalSettings
 

@@ -15,7 +15,7 @@ from graph.system import Builder, System, inline
 from nodes.answer.align_answer import ALIGN_ANSWER, AlignmentSettings
 from nodes.answer.answer_rules import AnswerSettings
 from nodes.answer.check_answer import CHECK_ANSWER
-from nodes.answer.generate_answer import GENERATE_ANSWER, Attempt
+from nodes.answer.generate_answer import GENERATE_ANSWER
 from nodes.core.context import Context
 from nodes.core.records import (
     AlignedAnswer,
@@ -27,6 +27,7 @@ from nodes.core.records import (
     Vote,
 )
 from nodes.core.state import CaseInput, CaseState
+from nodes.core.written_text import Attempt
 from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
 from nodes.evidence.await_review import AWAIT_REVIEW
 from nodes.evidence.calibration import CalibrationSettings

@@ -47,14 +47,12 @@ from nodes.core.records import (
     same_evidence,
 )
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
-from nodes.core.written_text import Rules, WrittenText, write_text
+from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
-from serving.protocol.reply import CITED_TEXT, ReplyFormat, free_text
+from serving.protocol.reply import CITED_TEXT
 
-# A cut reply is held to its rules like any other.
-_REPLY = ReplyFormat(name=CITED_TEXT, schema=None, parse=free_text, may_be_cut=True)
 _LABEL_LINE = re.compile(r"^\W*essential\b[^:\n]*:(?P<ids>[^\n]*)\n?", re.IGNORECASE)
 
 
@@ -142,7 +140,9 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
         later_tokens=2 * settings.max_tokens * settings.corrections,
     )
     rules = Rules(str.strip, lambda text: _faults(text, case, settings), lambda text: text)
-    written = await write_text(context, case.id, "answer_directly", prompt.messages, _REPLY, settings, rules)
+    written = await write_text(
+        context, case.id, "answer_directly", prompt.messages, free_reply(CITED_TEXT), settings, rules
+    )
     reply = read_direct_reply(written.text, case.sentence_ids)
     kept = keep_within(
         reply.answer.sentences, settings.max_words, settings.max_sentences, count_citations=False

@@ -11,20 +11,17 @@ from cases.records import Case
 from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules, all_faults
 from nodes.answer.citations import CitationSettings
-from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply, DryCall
 from nodes.core.facts import plain, whole
-from nodes.core.failure import NodeFailure
 from nodes.core.fitting import FittedSentences, fit_sentences
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Retrieved, decision
 from nodes.core.wording import CASE_VARIABLES, one_line
+from nodes.core.written_text import Attempt, free_reply, write_attempt
 from prompts import Contract
-from serving.protocol.ask import Failure
 from serving.protocol.messages import Message
-from serving.protocol.reply import ReplyFormat, free_text
 
 _NOTHING = "(none)"
 
@@ -66,19 +63,9 @@ async def answer_from_retrieved(
     case = context.cases[state["case_id"]]
     rejected = state.get("rejected_answers", [])
     prompt = await _fitted(node, line, state, context)
-    messages = prompt.messages
-    for attempt in rejected:
-        messages = context.corrected(node, messages, attempt["text"], attempt["faults"])
-    # A cut answer is still of use: its whole sentences are kept.
-    outcome = await context.ask(
-        "answer",
-        case.id,
-        messages,
-        ReplyFormat(name=reply, schema=None, parse=free_text, may_be_cut=True),
-        settings,
+    outcome = await write_attempt(
+        context, case.id, node, prompt.messages, free_reply(reply), settings, rejected
     )
-    if isinstance(outcome, Failure):
-        raise NodeFailure.of(outcome)
     chosen = set(prompt.shown)
     return {
         "draft_answer": outcome.value,

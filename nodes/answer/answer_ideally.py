@@ -31,17 +31,13 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
-from nodes.core.written_text import Rules, WrittenText, write_text
+from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
 from nodes.retrieval.document_records import ChosenSnippet
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
-from serving.protocol.reply import ReplyFormat, free_text
 
 IDEAL_REPLY = "ideal_answer"
 """Name of the reply's format."""
-
-# A cut answer is held to its rules like any other.
-_FREE_TEXT = ReplyFormat(name=IDEAL_REPLY, schema=None, parse=free_text, may_be_cut=True)
 
 
 class IdealSettings(RecipeSection):
@@ -90,7 +86,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
         lambda text: shorten(text, _rules(text, settings.max_words)),
     )
     written = await write_text(
-        context, case.id, "answer_ideally", prompt.messages, _FREE_TEXT, settings, rules
+        context, case.id, "answer_ideally", prompt.messages, free_reply(IDEAL_REPLY), settings, rules
     )
     return {
         "answer": written.text,
@@ -101,9 +97,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
                 "question_type": type_,
                 "style": context.section(ExactSettings).style,
                 "hinted": bool(hint),
-                "attempts": len(written.faults) + (not written.cut),
-                "faults": written.faults,
-                "words": len(written.text.split()),
+                **written.facts,
                 "most_words": settings.max_words,
                 **prompt.facts,
             },

@@ -7,12 +7,12 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from nodes.answer.answer_rules import AnswerRules, find_faults, shorten, strip_citations
-from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
 from nodes.core.facts import plain, withheld
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
+from nodes.core.written_text import Attempt
 
 
 class CheckAnswerInput(TypedDict):

@@ -13,29 +13,17 @@ from nodes.answer.answer_rules import AnswerRules, AnswerSettings, all_faults, m
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
-from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, id_list, one_line
+from nodes.core.written_text import Attempt, free_reply, write_attempt
 from nodes.retrieval.demonstration_search import POOL, fit_demonstrations
 from prompts import Contract
-from serving.protocol.ask import Failure
-from serving.protocol.reply import ReplyFormat, free_text
 
 _LIMITS = frozenset({"max_words", "min_sentences", "max_sentences"})
 
 ANSWER_REPLY = "answer"
 """Name of the reply's format."""
-
-# A cut answer goes on to `check_answer`, which says what is wrong with it in the words of the rules.
-_FREE_TEXT = ReplyFormat(name=ANSWER_REPLY, schema=None, parse=free_text, may_be_cut=True)
-
-
-class Attempt(TypedDict):
-    """An answer that was sent back, and why."""
-
-    text: str
-    faults: list[str]
 
 
 class GenerateAnswerInput(TypedDict):
@@ -78,12 +66,10 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
         reply_tokens=settings.max_tokens,
         later_tokens=2 * settings.max_tokens * settings.corrections,
     )
-    messages = prompt.messages
-    for attempt in rejected:
-        messages = context.corrected(_prompt_name(settings), messages, attempt["text"], attempt["faults"])
-    outcome = await context.ask("answer", case.id, messages, _FREE_TEXT, settings)
-    if isinstance(outcome, Failure):
-        raise NodeFailure.of(outcome)
+    reply = free_reply(ANSWER_REPLY)
+    outcome = await write_attempt(
+        context, case.id, _prompt_name(settings), prompt.messages, reply, settings, rejected
+    )
     attempt_number = len(rejected) + 1
     because = f"attempt {attempt_number} with {plural(len(prompt.kept), 'demonstration')}"
     if rejected:

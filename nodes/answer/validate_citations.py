@@ -20,7 +20,6 @@ from nodes.answer.citations import (
     read_citations,
     word_count,
 )
-from nodes.answer.generate_answer import Attempt
 from nodes.core.context import Context
 from nodes.core.facts import LINKS, plain, whole, withheld
 from nodes.core.failure import NodeFailure
@@ -33,6 +32,7 @@ from nodes.core.records import (
     decision,
     same_evidence,
 )
+from nodes.core.written_text import Attempt
 
 
 class ValidateCitationsInput(TypedDict):

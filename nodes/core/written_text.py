@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from nodes.core.context import AskSettings, Context
 from nodes.core.failure import NodeFailure
-from serving.protocol.ask import Ask, CallRecord, Failure
+from serving.protocol.ask import CallRecord, Failure, Reply
 from serving.protocol.messages import Message
-from serving.protocol.reply import ReplyFormat
+from serving.protocol.reply import ReplyFormat, free_text
 
 
 class WritingSettings(AskSettings, Protocol):
@@ -18,6 +18,13 @@ class WritingSettings(AskSettings, Protocol):
     @property
     def corrections(self) -> int:
         """How often a text with faults goes back."""
+
+
+class Attempt(TypedDict):
+    """A text that was sent back, and why."""
+
+    text: str
+    faults: list[str]
 
 
 class Rules(NamedTuple):
@@ -42,6 +49,50 @@ class WrittenText(NamedTuple):
     cut: bool
     calls: list[CallRecord]
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "attempts": len(self.faults) + (not self.cut),
+            "faults": self.faults,
+            "words": len(self.text.split()),
+        }
+
+
+def free_reply(name: str) -> ReplyFormat[str]:
+    """Free text; one that was cut off is held to its rules like any other."""
+    return ReplyFormat(name=name, schema=None, parse=free_text, may_be_cut=True)
+
+
+async def write_attempt(
+    context: Context,
+    case_id: str,
+    prompt: str,
+    messages: tuple[Message, ...],
+    reply: ReplyFormat[str],
+    settings: AskSettings,
+    rejected: Sequence[Attempt],
+) -> Reply[str]:
+    """Ask the `answer` model once, in a conversation that goes on after each attempt that was sent back.
+
+    Args:
+        context: Of the case.
+        case_id: Of the case.
+        prompt: Name of the prompt, which has a correction turn.
+        messages: The prompt in words.
+        reply: In free text.
+        settings: Of the recipe.
+        rejected: Earlier attempts.
+
+    Raises:
+        NodeFailure: The call failed.
+    """
+    for attempt in rejected:
+        messages = context.corrected(prompt, messages, attempt["text"], attempt["faults"])
+    outcome = await context.ask("answer", case_id, messages, reply, settings)
+    if isinstance(outcome, Failure):
+        raise NodeFailure.of(outcome)
+    return outcome
+
 
 async def write_text(
     context: Context,
@@ -52,41 +103,24 @@ async def write_text(
     settings: WritingSettings,
     rules: Rules,
 ) -> WrittenText:
-    """Ask the `answer` model until a text keeps its rules, and cut the last attempt.
-
-    Args:
-        context: Of the case.
-        case_id: Of the case.
-        prompt: Name of the prompt, which has a correction turn.
-        messages: The prompt in words.
-        reply: In free text.
-        settings: Of the recipe.
-        rules: That the text is held to.
+    """Ask until a text keeps its rules, and cut the last attempt.
 
     Raises:
-        NodeFailure: A call failed.
+        NodeFailure: A call failed; it has the calls of all attempts.
     """
     calls: list[CallRecord] = []
-    rejected: list[list[str]] = []
+    rejected: list[Attempt] = []
     while True:
-        ask = Ask(
-            role="answer",
-            case_id=case_id,
-            messages=messages,
-            reply=reply,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            seed=context.settings.seed,
-        )
-        (outcome,) = await context.client.ask(ask)
+        try:
+            outcome = await write_attempt(context, case_id, prompt, messages, reply, settings, rejected)
+        except NodeFailure as failure:
+            raise NodeFailure(failure.error_class, str(failure), [*calls, *failure.calls]) from None
         calls += outcome.calls
-        if isinstance(outcome, Failure):
-            raise NodeFailure(outcome.error.error_class, str(outcome.error), calls)
         text = rules.tidy(outcome.value)
         faults = rules.faults(text)
+        quoted = [attempt["faults"] for attempt in rejected]
         if not faults:
-            return WrittenText(text, rejected, False, calls)
-        rejected.append(faults)
-        if len(rejected) > settings.corrections:
-            return WrittenText(rules.cut(text), rejected, True, calls)
-        messages = context.corrected(prompt, messages, outcome.value, faults)
+            return WrittenText(text, quoted, False, calls)
+        if len(rejected) == settings.corrections:
+            return WrittenText(rules.cut(text), [*quoted, faults], True, calls)
+        rejected.append(Attempt(text=outcome.value, faults=faults))

@@ -29,11 +29,10 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
-from nodes.core.written_text import Rules, WrittenText, write_text
+from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
 from nodes.question.adopt_patient_question import NO_QUESTION
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
-from serving.protocol.reply import ReplyFormat, free_text
 
 _LABEL = re.compile(r"(?:the )?(?:clinician(?:['\u2019]s)? )?question(?:\*\*)?:", re.IGNORECASE)
 _AROUND = " \n\"'`*\u201c\u201d\u2018\u2019"
@@ -75,9 +74,6 @@ def cut_question(question: str, max_words: int) -> str:
 
 QUESTION_REPLY = "question"
 """Name of the reply's format."""
-
-# A cut question is held to its rules like any other.
-_FREE_TEXT = ReplyFormat(name=QUESTION_REPLY, schema=None, parse=free_text, may_be_cut=True)
 
 
 class QuestionSettings(RecipeSection):
@@ -161,9 +157,7 @@ async def interpret_question(
             "chosen": found.shown,
             "excluded": sorted(found.excluded),
             **prompt.facts,
-            "attempts": len(written.faults) + (not written.cut),
-            "faults": written.faults,
-            "words": len(written.text.split()),
+            **written.facts,
             "stands_in": stands_in,
         },
         written.calls,
@@ -189,7 +183,7 @@ async def _write(context: Context, case: Case, prompt: Fitted) -> WrittenText:
         lambda text: cut_question(text, settings.max_words),
     )
     written = await write_text(
-        context, case.id, "interpret_question", prompt.messages, _FREE_TEXT, settings, rules
+        context, case.id, "interpret_question", prompt.messages, free_reply(QUESTION_REPLY), settings, rules
     )
     if not written.text:
         raise NodeFailure(

@@ -16,17 +16,15 @@ from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, made_up_sentences
 from nodes.core.facts import plain, withheld
-from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_prompt
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
+from nodes.core.written_text import free_reply, write_attempt
 from nodes.reading.settings import VerdictSettings
 from nodes.retrieval.document_records import EvidencePassage
 from prompts import Contract
-from serving.protocol.ask import Failure
 from serving.protocol.messages import Message
-from serving.protocol.reply import ReplyFormat, free_text
 
 _BRACKETS = re.compile(r"[ \t]*\[\s*(\w+(?:\s*[,;]\s*\w+)*)\s*\]")
 _BETWEEN = re.compile(r"\s*[,;]\s*")
@@ -70,7 +68,6 @@ def check_citations(text: str, shown: Collection[str]) -> CitedText:
 EXPLANATION_REPLY = "explanation"
 """Name of the reply's format."""
 
-_FREE_TEXT = ReplyFormat(name=EXPLANATION_REPLY, schema=None, parse=free_text, may_be_cut=True)
 _VERDICTS: Mapping[Verdict, str] = {
     "yes": "yes",
     "no": "no",
@@ -115,9 +112,9 @@ async def explain_verdict(state: ExplainVerdictInput, runtime: Runtime[Context])
         ), list(ids)
 
     prompt = await fit_prompt(context.client, "answer", list(read), render, reply_tokens=settings.max_tokens)
-    outcome = await context.ask("answer", case.id, prompt.messages, _FREE_TEXT, settings)
-    if isinstance(outcome, Failure):
-        raise NodeFailure.of(outcome)
+    outcome = await write_attempt(
+        context, case.id, "explain_verdict", prompt.messages, free_reply(EXPLANATION_REPLY), settings, ()
+    )
     checked = check_citations(outcome.value, prompt.kept)
     return {
         "explanation": checked.text,
