@@ -11,6 +11,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
@@ -32,11 +33,11 @@ from nodes.core.facts import (
     withheld,
 )
 from nodes.core.failure import NodeFailure
+from nodes.core.json_reply import as_id, ids_schema, object_schema, refuse
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import AlignedAnswer, AnswerLine, Decision, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
-from nodes.evidence.reply_forms import fault_of
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
@@ -66,25 +67,12 @@ class Alignment(NamedTuple):
 
 def alignment_reply(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> ReplyFormat[Alignment]:
     """The format `{"1": ["2", "5"], "2": []}` for the ids of an answer and of a note."""
-
-    def parse(text: str) -> Alignment:
-        return parse_alignment(text, answer_ids, sentence_ids)
-
-    def lenient(text: str) -> Alignment:
-        return fallback_alignment(text, answer_ids, sentence_ids)
-
-    return ReplyFormat(ALIGNMENT_REPLY, alignment_schema(answer_ids, sentence_ids), parse, lenient)
-
-
-def alignment_schema(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> dict[str, object]:
-    """JSON schema with one required list of different note ids for each answer sentence."""
-    ids = {"type": "string", "enum": list(sentence_ids)}
-    return {
-        "type": "object",
-        "properties": {id_: {"type": "array", "items": ids, "uniqueItems": True} for id_ in answer_ids},
-        "required": list(answer_ids),
-        "additionalProperties": False,
-    }
+    return ReplyFormat(
+        ALIGNMENT_REPLY,
+        object_schema({id_: ids_schema(sentence_ids) for id_ in answer_ids}),
+        partial(parse_alignment, answer_ids=answer_ids, sentence_ids=sentence_ids),
+        partial(fallback_alignment, answer_ids=answer_ids, sentence_ids=sentence_ids),
+    )
 
 
 def alignment_reply_tokens(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> int:
@@ -108,17 +96,16 @@ def parse_alignment(text: str, answer_ids: Sequence[str], sentence_ids: Sequence
     reply = first_json_object(text)
     named = {id_: reply[id_] for id_ in answer_ids if isinstance(reply.get(id_), list)}
     items = [_id(item) for cited in named.values() for item in cited]
-    faults = [
-        fault_of("missing ids of answer sentences", [id_ for id_ in answer_ids if id_ not in reply]),
-        fault_of("unknown ids of answer sentences", [id_ for id_ in reply if id_ not in set(answer_ids)]),
-        fault_of("values that are no lists for", [id_ for id_ in answer_ids if id_ in reply.keys() - named]),
-        fault_of(
-            "ids that the note does not have",
-            [id_ for id_ in dict.fromkeys(items) if id_ not in set(sentence_ids)],
-        ),
-    ]
-    if broken := [fault for fault in faults if fault]:
-        raise InvalidReply("; ".join(broken))
+    refuse(
+        {
+            "missing ids of answer sentences": [id_ for id_ in answer_ids if id_ not in reply],
+            "unknown ids of answer sentences": [id_ for id_ in reply if id_ not in set(answer_ids)],
+            "values that are no lists for": [id_ for id_ in answer_ids if id_ in reply.keys() - named],
+            "ids that the note does not have": [
+                id_ for id_ in dict.fromkeys(items) if id_ not in set(sentence_ids)
+            ],
+        }
+    )
     return _read(named, answer_ids, sentence_ids)
 
 
@@ -149,9 +136,8 @@ def _read(
 
 def _id(item: object) -> str:
     """An id as text; anything else than text or a number as what it looks like, which is no id of a note."""
-    if isinstance(item, str):
-        return item
-    return str(item) if isinstance(item, int) and not isinstance(item, bool) else f"({reprlib.repr(item)})"
+    found = as_id(item)
+    return f"({reprlib.repr(item)})" if found is None else found
 
 
 class AlignmentSettings(RecipeSection):

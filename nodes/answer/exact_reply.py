@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cases.biomedical import QuestionType
+from nodes.core.json_reply import choice_schema, object_schema
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
 
@@ -43,7 +44,9 @@ def exact_reply(type_: QuestionType) -> ReplyFormat[Exact]:
     if type_ == "summary":
         raise ValueError("a summary question has no exact answer")
     if type_ == "yesno":
-        return ReplyFormat(EXACT_REPLY, _schema({"type": "string", "enum": ["yes", "no"]}), _parse, _lenient)
+        return ReplyFormat(
+            EXACT_REPLY, object_schema({FIELD: choice_schema(["yes", "no"])}), _parse, _lenient
+        )
     most, longest = MAX_ENTRIES[type_], MAX_ENTRY_CHARACTERS if type_ == "list" else None
 
     def parse(text: str) -> Exact:
@@ -56,7 +59,7 @@ def exact_reply(type_: QuestionType) -> ReplyFormat[Exact]:
             return _entries(_loose_texts(text), most, longest)
 
     strings = {"type": "array", "items": {"type": "string"}}
-    return ReplyFormat(EXACT_REPLY, _schema(strings), parse, lenient)
+    return ReplyFormat(EXACT_REPLY, object_schema({FIELD: strings}), parse, lenient)
 
 
 def normalise(texts: Iterable[str], most: int, longest: int | None) -> list[str]:
@@ -147,15 +150,6 @@ def _loose_texts(text: str) -> list[str]:
     if start >= 0 or "{" in text:
         return []
     return [part for part in _BETWEEN_ENTRIES.split(text) if len(part.strip()) <= MAX_ENTRY_CHARACTERS]
-
-
-def _schema(answer: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {FIELD: answer},
-        "required": [FIELD],
-        "additionalProperties": False,
-    }
 
 
 def exact_words(answer: str | Sequence[Sequence[str]] | None) -> str:

@@ -9,8 +9,10 @@ import reprlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
 from nodes.core.records import ReplyFormName, Vote
 from nodes.core.wording import essential_list, label_map
 from nodes.evidence.label_confidence import label_confidence
@@ -19,10 +21,9 @@ from prompts import Prompt
 from serving.protocol.ask import Reply
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import TokenLogprob
-from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.reply import JsonSchema, ReplyFormat, first_json_object
 
 _LABELS = ("essential", "not-essential")
-_MAX_LISTED = 12
 
 TOKENS_PER_SENTENCE = 16
 """Room for `"123": "not-essential", ` with any tokenizer."""
@@ -34,24 +35,17 @@ def label_reply(sentence_ids: Sequence[str], fallback: Collection[str] = ()) -> 
     A reply that still misses ids after the correction turn is completed: with the labels of `fallback`
     (the essential ids of an earlier stage), or as not-essential.
     """
-
-    def parse(text: str) -> list[str]:
-        return parse_labels(text, sentence_ids)
-
-    def lenient(text: str) -> list[str]:
-        return complete_labels(text, sentence_ids, fallback)
-
-    return ReplyFormat("labels", label_schema(sentence_ids), parse, lenient)
+    return ReplyFormat(
+        "labels",
+        label_schema(sentence_ids),
+        partial(parse_labels, sentence_ids=sentence_ids),
+        partial(complete_labels, sentence_ids=sentence_ids, fallback=fallback),
+    )
 
 
-def label_schema(sentence_ids: Sequence[str]) -> dict[str, object]:
+def label_schema(sentence_ids: Sequence[str]) -> JsonSchema:
     """JSON schema with one required label for each sentence and nothing else."""
-    return {
-        "type": "object",
-        "properties": {id_: {"type": "string", "enum": list(_LABELS)} for id_ in sentence_ids},
-        "required": list(sentence_ids),
-        "additionalProperties": False,
-    }
+    return object_schema({id_: choice_schema(_LABELS) for id_ in sentence_ids})
 
 
 def reply_tokens(sentences: int) -> int:
@@ -67,16 +61,15 @@ def parse_labels(text: str, sentence_ids: Sequence[str]) -> list[str]:
     """
     reply = first_json_object(text)
     known = frozenset(sentence_ids)
-    faults = [
-        fault_of("missing sentence ids", [id_ for id_ in sentence_ids if id_ not in reply]),
-        fault_of("unknown sentence ids", [id_ for id_ in reply if id_ not in known]),
-        fault_of(
-            f"labels other than {' and '.join(_LABELS)} for",
-            [id_ for id_ in sentence_ids if id_ in reply and reply[id_] not in _LABELS],
-        ),
-    ]
-    if found := [fault for fault in faults if fault]:
-        raise InvalidReply("; ".join(found))
+    refuse(
+        {
+            "missing sentence ids": [id_ for id_ in sentence_ids if id_ not in reply],
+            "unknown sentence ids": [id_ for id_ in reply if id_ not in known],
+            f"labels other than {' and '.join(_LABELS)} for": [
+                id_ for id_ in sentence_ids if id_ in reply and reply[id_] not in _LABELS
+            ],
+        }
+    )
     return [id_ for id_ in sentence_ids if reply[id_] == "essential"]
 
 
@@ -90,19 +83,9 @@ def complete_labels(text: str, sentence_ids: Sequence[str], fallback: Collection
     valid = {id_: reply[id_] for id_ in sentence_ids if reply.get(id_) in _LABELS}
     if not valid:
         raise InvalidReply("the reply labels no sentence of the note")
-    return [id_ for id_ in sentence_ids if (valid.get(id_) == "essential" or _kept(id_, valid, fallback))]
-
-
-def fault_of(what: str, ids: Sequence[str]) -> str:
-    """A fault and the ids that have it, the list cut where it is long; empty without ids."""
-    if not ids:
-        return ""
-    more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
-    return f"{what}: {', '.join(ids[:_MAX_LISTED])}{more}"
-
-
-def _kept(id_: str, valid: dict[str, object], fallback: Collection[str]) -> bool:
-    return id_ not in valid and id_ in fallback
+    return [
+        id_ for id_ in sentence_ids if valid.get(id_) == "essential" or (id_ not in valid and id_ in fallback)
+    ]
 
 
 FIELD = "essential"
@@ -115,25 +98,17 @@ def id_reply(sentence_ids: Sequence[str]) -> ReplyFormat[list[str]]:
     Nothing can be missing from such a list, so what is left after the correction turn is read as it is:
     unknown ids are dropped.
     """
-
-    def parse(text: str) -> list[str]:
-        return parse_ids(text, sentence_ids)
-
-    def lenient(text: str) -> list[str]:
-        return known_ids(text, sentence_ids)
-
-    return ReplyFormat("essential_ids", id_schema(sentence_ids), parse, lenient)
+    return ReplyFormat(
+        "essential_ids",
+        id_schema(sentence_ids),
+        partial(parse_ids, sentence_ids=sentence_ids),
+        partial(known_ids, sentence_ids=sentence_ids),
+    )
 
 
-def id_schema(sentence_ids: Sequence[str]) -> dict[str, object]:
+def id_schema(sentence_ids: Sequence[str]) -> JsonSchema:
     """JSON schema with one list of different ids."""
-    ids = {"type": "string", "enum": list(sentence_ids)}
-    return {
-        "type": "object",
-        "properties": {FIELD: {"type": "array", "items": ids, "uniqueItems": True}},
-        "required": [FIELD],
-        "additionalProperties": False,
-    }
+    return object_schema({FIELD: ids_schema(sentence_ids)})
 
 
 def id_reply_tokens(sentence_ids: Sequence[str]) -> int:
@@ -151,19 +126,16 @@ def parse_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
     found = _list(reply)
     known = frozenset(sentence_ids)
     texts = [item for item in found if isinstance(item, str)]
-    faults = [
-        fault_of("unknown fields", [name for name in reply if name != FIELD]),
-        fault_of(
-            "ids that are no strings", [reprlib.repr(item) for item in found if not isinstance(item, str)]
-        ),
-        fault_of("unknown sentence ids", [id_ for id_ in dict.fromkeys(texts) if id_ not in known]),
-        fault_of(
-            "sentence ids that stand more than once",
-            [id_ for id_, times in Counter(texts).items() if times > 1],
-        ),
-    ]
-    if broken := [fault for fault in faults if fault]:
-        raise InvalidReply("; ".join(broken))
+    refuse(
+        {
+            "unknown fields": [name for name in reply if name != FIELD],
+            "ids that are no strings": [reprlib.repr(item) for item in found if not isinstance(item, str)],
+            "unknown sentence ids": [id_ for id_ in dict.fromkeys(texts) if id_ not in known],
+            "sentence ids that stand more than once": [
+                id_ for id_, times in Counter(texts).items() if times > 1
+            ],
+        }
+    )
     named = frozenset(texts)
     return [id_ for id_ in sentence_ids if id_ in named]
 
@@ -175,7 +147,7 @@ def known_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
         InvalidReply: No list; that is no vote.
     """
     found = _list(first_json_object(text))
-    named = {str(item) for item in found if isinstance(item, str | int) and not isinstance(item, bool)}
+    named = set(map(as_id, found))
     return [id_ for id_ in sentence_ids if id_ in named]
 
 

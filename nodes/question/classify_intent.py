@@ -12,6 +12,7 @@ from cases.records import INTENTS, RISK_LEVELS, Case
 from nodes.core.context import Context
 from nodes.core.facts import plain, whole
 from nodes.core.failure import NodeFailure
+from nodes.core.json_reply import choice_schema, object_schema
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, IntentChoice, decision
@@ -82,16 +83,13 @@ def tidy_intent(reply: dict[str, Any]) -> IntentChoice:
 
 INTENT_REPLY = ReplyFormat(
     name="intent",
-    schema={
-        "type": "object",
-        "properties": {
-            "primary": {"type": "string", "enum": list(INTENTS)},
-            "secondary": {"type": "string", "enum": [_NONE, *INTENTS]},
-            "risk_level": {"type": "string", "enum": list(RISK_LEVELS)},
-        },
-        "required": ["primary", "secondary", "risk_level"],
-        "additionalProperties": False,
-    },
+    schema=object_schema(
+        {
+            "primary": choice_schema(INTENTS),
+            "secondary": choice_schema([_NONE, *INTENTS]),
+            "risk_level": choice_schema(RISK_LEVELS),
+        }
+    ),
     parse=parse_intent,
     fallback=fallback_intent,
 )

@@ -21,6 +21,7 @@ from nodes.core.choice_confidence import choice_shares, token_at
 from nodes.core.context import Context, Tool
 from nodes.core.facts import id_list, missing, plain
 from nodes.core.failure import NodeFailure
+from nodes.core.json_reply import choice_schema, object_schema
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
@@ -55,12 +56,7 @@ def parse_reading(text: str) -> Reading:
 # No fallback: a reading that the model did not give is missing, never neutral.
 READING_REPLY = ReplyFormat(
     name=_FIELD,
-    schema={
-        "type": "object",
-        "properties": {_FIELD: {"type": "string", "enum": list(READINGS)}},
-        "required": [_FIELD],
-        "additionalProperties": False,
-    },
+    schema=object_schema({_FIELD: choice_schema(READINGS)}),
     parse=parse_reading,
 )
 

@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, plain
+from nodes.core.json_reply import object_schema
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
@@ -90,23 +91,8 @@ async def reformulate_question(
 
 def queries_reply(count: int) -> ReplyFormat[list[str]]:
     """The format `{"queries": ["...", "..."]}`."""
-    return ReplyFormat(
-        name=QUERIES_REPLY,
-        schema={
-            "type": "object",
-            "properties": {
-                QUERIES_REPLY: {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": count,
-                    "maxItems": count,
-                }
-            },
-            "required": [QUERIES_REPLY],
-            "additionalProperties": False,
-        },
-        parse=parse_queries,
-    )
+    queries = {"type": "array", "items": {"type": "string"}, "minItems": count, "maxItems": count}
+    return ReplyFormat(QUERIES_REPLY, object_schema({QUERIES_REPLY: queries}), parse_queries)
 
 
 def parse_queries(text: str) -> list[str]:

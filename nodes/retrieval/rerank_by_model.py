@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
@@ -20,6 +21,7 @@ from nodes.core.context import Context
 from nodes.core.facts import Fact, fault_class, plain
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
+from nodes.core.json_reply import as_id, object_schema
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
@@ -60,22 +62,9 @@ def ranking_reply(ids: Sequence[str], wanted: int) -> ReplyFormat[Permutation]:
     """
     count = min(wanted, len(ids))
     numbers = {"type": "integer", "enum": list(range(1, len(ids) + 1))}
-
-    def parse(text: str) -> Permutation:
-        return read_permutation(text, ids, wanted)
-
-    return ReplyFormat(
-        name=RANKING_REPLY,
-        schema={
-            "type": "object",
-            "properties": {
-                RANKING_REPLY: {"type": "array", "items": numbers, "minItems": count, "maxItems": count}
-            },
-            "required": [RANKING_REPLY],
-            "additionalProperties": False,
-        },
-        parse=parse,
-    )
+    ranking = {"type": "array", "items": numbers, "minItems": count, "maxItems": count}
+    parse = partial(read_permutation, ids=ids, wanted=wanted)
+    return ReplyFormat(RANKING_REPLY, object_schema({RANKING_REPLY: ranking}), parse)
 
 
 def read_permutation(text: str, ids: Sequence[str], wanted: int) -> Permutation:
@@ -92,7 +81,7 @@ def read_permutation(text: str, ids: Sequence[str], wanted: int) -> Permutation:
     unknown: list[str] = []
     repeated = 0
     for item in _items(text):
-        name = _name(item)
+        name = (as_id(item) or "").strip().strip("[]")
         id_ = places.get(name, name if name in known else None)
         if id_ is None:
             unknown.append(reprlib.repr(item))
@@ -124,12 +113,6 @@ def _bare_list(text: str) -> object:
         return json.loads(match[0])
     except (ValueError, RecursionError):
         return None
-
-
-def _name(item: object) -> str:
-    if isinstance(item, bool) or not isinstance(item, str | int):
-        return ""
-    return str(item).strip().strip("[]")
 
 
 class RerankByModelInput(TypedDict):

@@ -1,0 +1,54 @@
+"""Replies in JSON: the schema of an object, the ids that it may name, and faults that can be quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from serving.protocol.errors import InvalidReply
+from serving.protocol.reply import JsonSchema
+
+_MAX_LISTED = 12
+
+
+def object_schema(properties: Mapping[str, object]) -> JsonSchema:
+    """An object with all of these properties and no other."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def choice_schema(choices: Iterable[str]) -> JsonSchema:
+    """One of several words."""
+    return {"type": "string", "enum": list(choices)}
+
+
+def ids_schema(ids: Iterable[str]) -> JsonSchema:
+    """A list of different ids."""
+    return {"type": "array", "items": choice_schema(ids), "uniqueItems": True}
+
+
+def refuse(faults: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a reply that has any of these faults.
+
+    Args:
+        faults: What is wrong, with the ids of which it is wrong; a long list of them is cut.
+
+    Raises:
+        InvalidReply: Some fault has ids.
+    """
+    found = []
+    for fault, ids in faults.items():
+        if ids:
+            more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
+            found.append(f"{fault}: {', '.join(ids[:_MAX_LISTED])}{more}")
+    if found:
+        raise InvalidReply("; ".join(found))
+
+
+def as_id(item: Any) -> str | None:
+    """A text or a number as an id; None for anything else."""
+    return str(item) if isinstance(item, str | int) and not isinstance(item, bool) else None
