@@ -8,7 +8,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from graph.document_resources import AnsweredQuestions, DocumentReranker, SearchedDocuments
-from graph.system import Builder, System, inline
+from graph.system import Builder, System
 from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
 from nodes.answer.answer_exactly import ANSWER_EXACTLY
 from nodes.answer.answer_ideally import ANSWER_IDEALLY, IdealSettings
@@ -80,7 +80,7 @@ class BioasqState(CaseState, total=False):
 Ranked = Literal["rerank_documents", "rerank_by_model", "combine_rankings"]
 
 
-def begin(
+async def begin(
     state: CaseInput, runtime: BioasqRuntime
 ) -> Literal["adopt_snippets", "reformulate_question", "retrieve_documents"]:
     """Phase B begins with the snippets that a question comes with, phase A with a search."""
@@ -90,20 +90,21 @@ def begin(
     return "reformulate_question" if documents.reformulations else "retrieve_documents"
 
 
-def after_retrieval(state: BioasqState, runtime: BioasqRuntime) -> Ranked:
+async def after_retrieval(state: BioasqState, runtime: BioasqRuntime) -> Ranked:
     """A cross-encoder only where the recipe names one, a language model only where it wants one."""
-    documents = runtime.context.settings.documents
-    return "rerank_documents" if documents.reranker is not None else after_reranking(state, runtime)
+    if runtime.context.settings.documents.reranker is not None:
+        return "rerank_documents"
+    return await after_reranking(state, runtime)
 
 
-def after_reranking(
+async def after_reranking(
     state: BioasqState, runtime: BioasqRuntime
 ) -> Literal["rerank_by_model", "combine_rankings"]:
     """A language model reorders where the recipe wants it."""
     return "rerank_by_model" if runtime.context.settings.documents.llm_rerank else "combine_rankings"
 
 
-def after_snippets(
+async def after_snippets(
     state: BioasqState, runtime: BioasqRuntime
 ) -> Literal["answer_exactly", "answer_ideally", "__end__"]:
     """Phase A ends with snippets; a summary has no exact answer; a missing type fails in the next node."""
@@ -115,24 +116,14 @@ def after_snippets(
 
 def wire(builder: Builder) -> None:
     """Add the edges."""
-    builder.add_conditional_edges(
-        START, inline(begin), ["adopt_snippets", "reformulate_question", "retrieve_documents"]
-    )
+    builder.add_conditional_edges(START, begin)
     builder.add_edge("reformulate_question", "retrieve_documents")
-    builder.add_conditional_edges(
-        "retrieve_documents",
-        inline(after_retrieval),
-        ["rerank_documents", "rerank_by_model", "combine_rankings"],
-    )
-    builder.add_conditional_edges(
-        "rerank_documents", inline(after_reranking), ["rerank_by_model", "combine_rankings"]
-    )
+    builder.add_conditional_edges("retrieve_documents", after_retrieval)
+    builder.add_conditional_edges("rerank_documents", after_reranking)
     builder.add_edge("rerank_by_model", "combine_rankings")
     builder.add_edge("combine_rankings", "select_snippets")
     for snippets in ("select_snippets", "adopt_snippets"):
-        builder.add_conditional_edges(
-            snippets, inline(after_snippets), ["answer_exactly", "answer_ideally", END]
-        )
+        builder.add_conditional_edges(snippets, after_snippets)
     builder.add_edge("answer_exactly", "aggregate_exact_answers")
     builder.add_edge("aggregate_exact_answers", "answer_ideally")
     builder.add_edge("answer_ideally", END)

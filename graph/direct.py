@@ -8,7 +8,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from graph.note_resources import Pool, PoolRecipe
-from graph.system import Builder, System, inline
+from graph.system import Builder, System
 from nodes.answer.answer_directly import ANSWER_DIRECTLY, DirectSettings
 from nodes.core.context import Context
 from nodes.core.records import AlignedAnswer, AnswerEvidence, AnswerLine
@@ -43,7 +43,7 @@ class DirectState(CaseState, total=False):
     evidence: dict[AnswerEvidence, list[str]]
 
 
-def begin(
+async def begin(
     state: CaseInput, runtime: Runtime[Context[DirectRecipe]]
 ) -> Literal["adopt_patient_question", "answer_directly"]:
     """A case without a clinician question is answered on the patient's own."""
@@ -53,7 +53,7 @@ def begin(
 
 def wire(builder: Builder) -> None:
     """Add the edges."""
-    builder.add_conditional_edges(START, inline(begin), ["adopt_patient_question", "answer_directly"])
+    builder.add_conditional_edges(START, begin)
     builder.add_edge("adopt_patient_question", "answer_directly")
     builder.add_edge("answer_directly", END)
 

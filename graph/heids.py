@@ -9,7 +9,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from graph.note_resources import SentenceRetrieval
-from graph.system import Builder, System, inline
+from graph.system import Builder, System
 from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
 from nodes.answer.check_answer import CHECK_ANSWER
@@ -81,13 +81,15 @@ class HeidsState(CaseState, total=False):
     """By answer sentence: note sentences that may be cited, the likeliest first."""
 
 
-def begin(state: CaseInput, runtime: HeidsRuntime) -> Literal["adopt_patient_question", "retrieve_sentences"]:
+async def begin(
+    state: CaseInput, runtime: HeidsRuntime
+) -> Literal["adopt_patient_question", "retrieve_sentences"]:
     """A case without a clinician question is answered on the patient's own."""
     case = runtime.context.cases[state["case_id"]]
     return "retrieve_sentences" if case.question.strip() else "adopt_patient_question"
 
 
-def after_retrieval(
+async def after_retrieval(
     state: HeidsState, runtime: HeidsRuntime
 ) -> Literal["generate_cited_answer", "generate_uncited_answer", "__end__"]:
     """Stop here where the recipe wants retrieval alone; else the recipe says when citations are made."""
@@ -98,33 +100,25 @@ def after_retrieval(
     return "generate_cited_answer" if cites else "generate_uncited_answer"
 
 
-def after_validation(state: HeidsState) -> Literal["generate_cited_answer", "__end__"]:
+async def after_validation(state: HeidsState) -> Literal["generate_cited_answer", "__end__"]:
     """An answer that was sent back is written again."""
     return "__end__" if "answer" in state else "generate_cited_answer"
 
 
-def after_check(state: HeidsState) -> Literal["generate_uncited_answer", "attribute_answer"]:
+async def after_check(state: HeidsState) -> Literal["generate_uncited_answer", "attribute_answer"]:
     """An answer that was sent back is written again; only an accepted one is attributed."""
     return "attribute_answer" if "answer" in state else "generate_uncited_answer"
 
 
 def wire(builder: Builder) -> None:
     """Add the edges."""
-    builder.add_conditional_edges(START, inline(begin), ["adopt_patient_question", "retrieve_sentences"])
+    builder.add_conditional_edges(START, begin)
     builder.add_edge("adopt_patient_question", "retrieve_sentences")
-    builder.add_conditional_edges(
-        "retrieve_sentences",
-        inline(after_retrieval),
-        ["generate_cited_answer", "generate_uncited_answer", END],
-    )
+    builder.add_conditional_edges("retrieve_sentences", after_retrieval)
     builder.add_edge("generate_cited_answer", "validate_citations")
-    builder.add_conditional_edges(
-        "validate_citations", inline(after_validation), ["generate_cited_answer", END]
-    )
+    builder.add_conditional_edges("validate_citations", after_validation)
     builder.add_edge("generate_uncited_answer", "check_answer")
-    builder.add_conditional_edges(
-        "check_answer", inline(after_check), ["generate_uncited_answer", "attribute_answer"]
-    )
+    builder.add_conditional_edges("check_answer", after_check)
     builder.add_edge("attribute_answer", END)
 
 

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, Literal
 
@@ -35,10 +35,6 @@ ScoreName = Literal["archehr", "verdict", "biomedical"]
 
 class UnknownSystem(RecipeError):
     """No system of this name."""
-
-
-class RoutingError(Exception):
-    """A router has failed; never taken for a failed call, whatever it raised."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,19 +157,3 @@ def node_role(name: str) -> NodeRole | None:
     """The part of a node in a vote; None for any other, and for a node that no system has."""
     node = find_node(name)
     return None if node is None else node.role
-
-
-def inline(router: Callable[..., Any]) -> Callable[..., Any]:
-    """A router as a coroutine function, for `add_conditional_edges`.
-
-    LangGraph sends a plain function to a thread, which takes longer than any router, six times a case.
-    """
-
-    @wraps(router)
-    async def route(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return router(*args, **kwargs)
-        except Exception as error:
-            raise RoutingError(f"{router.__name__}: {type(error).__name__}: {error}") from error
-
-    return route

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -11,7 +11,7 @@ from langgraph.types import Send
 from pydantic import model_validator
 
 from graph.note_resources import EvidenceRanker, Pool, PoolRecipe
-from graph.system import Builder, System, inline
+from graph.system import Builder, System
 from nodes.answer.align_answer import ALIGN_ANSWER, AlignmentSettings
 from nodes.answer.answer_rules import AnswerSettings
 from nodes.answer.check_answer import CHECK_ANSWER
@@ -200,26 +200,34 @@ class TamuState(CaseState, total=False):
     aligned_answer: AlignedAnswer
 
 
-Step = Literal[
-    "classify_intent",
-    "interpret_question",
-    "adopt_patient_question",
-    "retrieve_evidence_demonstrations",
-    "label_evidence",
-    "rank_evidence",
-    "align_answer",
-    "__end__",
-]
+# Four concerns, each with its routers and then its edges. They are functions and not subgraphs: nodes of
+# different concerns share supersteps, so that everything that can be asked is asked at once, and a trace
+# counts the supersteps of one graph. Destinations are in the return type of a router that names one node, and
+# listed with the edge of a router that may name several.
 
 
-def first_steps(state: TamuState | CaseInput, context: Context[TamuRecipe]) -> list[Step]:
+def first_steps(state: TamuState | CaseInput, context: Context[TamuRecipe]) -> list[str]:
     """Demonstrations, or the intent where the recipe chooses them by it; a ranker alone needs neither."""
     if not context.settings.evidence.asks_model:
         return ["rank_evidence", *side_steps(state, context)]
     return ["classify_intent" if context.settings.intent_first else "retrieve_evidence_demonstrations"]
 
 
-def begin(state: CaseInput, runtime: TamuRuntime) -> list[Step]:
+def side_steps(state: TamuState | CaseInput, context: Context[TamuRecipe]) -> list[str]:
+    """All that can be asked now is asked side by side: nodes of one step end together, so all wait once."""
+    settings = context.settings
+    has_question = bool(context.cases[state["case_id"]].question.strip())
+    steps = []
+    if settings.needs_intent and "intent" not in state:
+        steps.append("classify_intent")
+    if settings.question.interpret == "always" and has_question:
+        steps.append("interpret_question")
+    if settings.alignment.answer == "clinician":
+        steps.append("align_answer")
+    return steps
+
+
+async def begin(state: CaseInput, runtime: TamuRuntime) -> list[str]:
     """A case without a clinician question needs one first: read out of the message, or the patient's own."""
     context = runtime.context
     if context.settings.stop_after == "question":
@@ -232,57 +240,53 @@ def begin(state: CaseInput, runtime: TamuRuntime) -> list[Step]:
     return ["adopt_patient_question"]
 
 
-def after_adoption(state: TamuState, runtime: TamuRuntime) -> list[Step]:
+async def after_adoption(state: TamuState, runtime: TamuRuntime) -> list[str]:
     """As with a clinician question."""
     return first_steps(state, runtime.context)
 
 
-def after_interpretation(state: TamuState, runtime: TamuRuntime) -> list[Step]:
+async def after_interpretation(state: TamuState, runtime: TamuRuntime) -> list[str]:
     """As with a clinician question, where the case had none; else nothing waits for the interpreted one."""
     if runtime.context.settings.stop_after == "question":
-        return ["__end__"]
+        return [END]
     return first_steps(state, runtime.context) if "patient_question" in state else []
 
 
-def after_retrieval(state: TamuState, runtime: TamuRuntime) -> list[Step]:
-    """The votes, and a ranker's beside them."""
-    ranked: list[Step] = ["rank_evidence"] if runtime.context.settings.ranks else []
-    return ["label_evidence", *ranked, *side_steps(state, runtime.context)]
-
-
-def side_steps(state: TamuState | CaseInput, context: Context[TamuRecipe]) -> list[Step]:
-    """All that can be asked now is asked side by side: nodes of one step end together, so all wait once."""
-    settings = context.settings
-    has_question = bool(context.cases[state["case_id"]].question.strip())
-    steps: list[Step] = []
-    if settings.needs_intent and "intent" not in state:
-        steps.append("classify_intent")
-    if settings.question.interpret == "always" and has_question:
-        steps.append("interpret_question")
-    if settings.alignment.answer == "clinician":
-        steps.append("align_answer")
-    return steps
-
-
-def after_intent(state: TamuState, runtime: TamuRuntime) -> list[Step]:
+async def after_intent(state: TamuState, runtime: TamuRuntime) -> list[str]:
     """Evidence demonstrations wait for the intent only where the recipe chooses them by it."""
     return ["retrieve_evidence_demonstrations"] if runtime.context.settings.intent_first else []
 
 
-def after_ranking(state: TamuState, runtime: TamuRuntime) -> list[Literal["aggregate_votes"]]:
-    """A ranker that stands alone is counted at once; beside a model it ends with the first votes."""
-    return [] if runtime.context.settings.evidence.asks_model else ["aggregate_votes"]
+def wire_question(builder: Builder) -> None:
+    """The question that is asked, and what kind of answer it asks for."""
+    first = ["classify_intent", "retrieve_evidence_demonstrations", "rank_evidence", "align_answer"]
+    builder.add_conditional_edges(START, begin, ["interpret_question", "adopt_patient_question", *first])
+    builder.add_conditional_edges("interpret_question", after_interpretation, [*first, END])
+    builder.add_conditional_edges("adopt_patient_question", after_adoption, first)
+    builder.add_conditional_edges("classify_intent", after_intent, ["retrieve_evidence_demonstrations"])
 
 
-Counting = Literal["check_votes", "aggregate_votes"]
+COUNTING = ["check_votes", "aggregate_votes"]
+"""What may follow on the last votes."""
 
 
-def counting(settings: EvidenceSettings) -> Counting:
+def counting(settings: EvidenceSettings) -> str:
     """The node that counts final votes: a fixed number of them is counted at once."""
     return "check_votes" if settings.adaptive else "aggregate_votes"
 
 
-def after_labelling(state: TamuState, runtime: TamuRuntime) -> list[Send] | Counting:
+async def after_retrieval(state: TamuState, runtime: TamuRuntime) -> list[str]:
+    """The votes, and a ranker's beside them."""
+    ranked = ["rank_evidence"] if runtime.context.settings.ranks else []
+    return ["label_evidence", *ranked, *side_steps(state, runtime.context)]
+
+
+async def after_ranking(state: TamuState, runtime: TamuRuntime) -> list[str]:
+    """A ranker that stands alone is counted at once; beside a model it ends with the first votes."""
+    return [] if runtime.context.settings.evidence.asks_model else ["aggregate_votes"]
+
+
+async def after_labelling(state: TamuState, runtime: TamuRuntime) -> list[Send] | str:
     """Each new vote is reflected on by itself; without reflection the votes are counted as they are."""
     settings = runtime.context.settings.evidence
     reflected = {vote["vote"] for vote in state.get("reflected_votes", ())}
@@ -291,57 +295,6 @@ def after_labelling(state: TamuState, runtime: TamuRuntime) -> list[Send] | Coun
     if not settings.reflection or not new:
         return counting(settings)
     return [Send("reflect_on_labels", _reflection(state, vote)) for vote in new]
-
-
-def after_reflected_vote(state: TamuState, runtime: TamuRuntime) -> Counting:
-    """All reflections of a round end together."""
-    return counting(runtime.context.settings.evidence)
-
-
-def after_vote_check(state: TamuState) -> Literal["label_evidence", "aggregate_votes"]:
-    """Further votes as long as they could change a label."""
-    return "label_evidence" if state["more_votes"] else "aggregate_votes"
-
-
-def contested_case(state: TamuState, context: Context[TamuRecipe]) -> bool:
-    """Whether a person is to look, and has not yet."""
-    if "review" in state:
-        return False
-    counts, usable = state["vote_counts"], state["usable_votes"]
-    return needs_review(context.settings.review, counts, usable, state.get("case_confidence"))
-
-
-def after_votes(state: TamuState, runtime: TamuRuntime) -> list[Literal["await_review", "__end__"]]:
-    """Stop here where the recipe wants evidence alone; otherwise the join with the intent decides."""
-    settings = runtime.context.settings
-    if not settings.needs_intent and contested_case(state, runtime.context):
-        return ["await_review"]
-    return ["__end__"] if settings.stop_after == "evidence" else []
-
-
-def after_choice(
-    state: TamuState, runtime: TamuRuntime
-) -> Literal["await_review", "widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
-    """A person first, where labels are too uncertain; without a single sentence of evidence it is widened."""
-    if contested_case(state, runtime.context):
-        return "await_review"
-    if runtime.context.settings.stop_after == "evidence":
-        return "__end__"
-    return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
-
-
-def after_review(state: TamuState, runtime: TamuRuntime) -> Literal["choose_answer_evidence", "__end__"]:
-    """Choose again, from the reviewer's labels."""
-    return "choose_answer_evidence" if runtime.context.settings.needs_intent else "__end__"
-
-
-def after_check(
-    state: TamuState, runtime: TamuRuntime
-) -> Literal["generate_answer", "align_answer", "__end__"]:
-    """An answer that was sent back is written again; an accepted one is aligned where the recipe wants it."""
-    if "answer" not in state:
-        return "generate_answer"
-    return "align_answer" if runtime.context.settings.alignment.answer == "generated" else "__end__"
 
 
 def _reflection(state: TamuState, vote: Vote) -> ReflectOnLabelsInput:
@@ -355,40 +308,96 @@ def _reflection(state: TamuState, vote: Vote) -> ReflectOnLabelsInput:
     return payload
 
 
-def wire(builder: Builder) -> None:
-    """Add the edges."""
-    beginnings = ["classify_intent", "retrieve_evidence_demonstrations", "rank_evidence", "align_answer"]
-    questions = ["interpret_question", "adopt_patient_question"]
-    builder.add_conditional_edges(START, inline(begin), [*questions, *beginnings])
-    builder.add_conditional_edges("interpret_question", inline(after_interpretation), [*beginnings, END])
-    builder.add_conditional_edges("adopt_patient_question", inline(after_adoption), beginnings)
-    builder.add_conditional_edges(
-        "classify_intent", inline(after_intent), ["retrieve_evidence_demonstrations"]
-    )
+async def after_reflected_vote(state: TamuState, runtime: TamuRuntime) -> str:
+    """All reflections of a round end together."""
+    return counting(runtime.context.settings.evidence)
+
+
+async def after_vote_check(state: TamuState) -> Literal["label_evidence", "aggregate_votes"]:
+    """Further votes as long as they could change a label."""
+    return "label_evidence" if state["more_votes"] else "aggregate_votes"
+
+
+def wire_evidence(builder: Builder) -> None:
+    """Votes of a model, each reflected on, beside or without those of a ranker."""
     builder.add_conditional_edges(
         "retrieve_evidence_demonstrations",
-        inline(after_retrieval),
+        after_retrieval,
         ["label_evidence", "rank_evidence", "classify_intent", "interpret_question", "align_answer"],
     )
-    builder.add_conditional_edges("rank_evidence", inline(after_ranking), ["aggregate_votes"])
-    counts = get_args(Counting)
-    builder.add_conditional_edges("label_evidence", inline(after_labelling), ["reflect_on_labels", *counts])
-    builder.add_conditional_edges("reflect_on_labels", inline(after_reflected_vote), list(counts))
-    builder.add_conditional_edges(
-        "check_votes", inline(after_vote_check), ["label_evidence", "aggregate_votes"]
-    )
-    builder.add_conditional_edges("aggregate_votes", inline(after_votes), ["await_review", END])
+    builder.add_conditional_edges("rank_evidence", after_ranking, ["aggregate_votes"])
+    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", *COUNTING])
+    builder.add_conditional_edges("reflect_on_labels", after_reflected_vote, COUNTING)
+    builder.add_conditional_edges("check_votes", after_vote_check)
+
+
+def contested_case(state: TamuState, context: Context[TamuRecipe]) -> bool:
+    """Whether a person is to look, and has not yet."""
+    if "review" in state:
+        return False
+    counts, usable = state["vote_counts"], state["usable_votes"]
+    return needs_review(context.settings.review, counts, usable, state.get("case_confidence"))
+
+
+async def after_votes(state: TamuState, runtime: TamuRuntime) -> list[str]:
+    """Stop here where the recipe wants evidence alone; otherwise the join with the intent decides."""
+    settings = runtime.context.settings
+    if not settings.needs_intent and contested_case(state, runtime.context):
+        return ["await_review"]
+    return [END] if settings.stop_after == "evidence" else []
+
+
+async def after_choice(
+    state: TamuState, runtime: TamuRuntime
+) -> Literal["await_review", "widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
+    """A person first, where labels are too uncertain; without a single sentence of evidence it is widened."""
+    if contested_case(state, runtime.context):
+        return "await_review"
+    if runtime.context.settings.stop_after == "evidence":
+        return "__end__"
+    return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
+
+
+async def after_review(
+    state: TamuState, runtime: TamuRuntime
+) -> Literal["choose_answer_evidence", "__end__"]:
+    """Choose again, from the reviewer's labels."""
+    return "choose_answer_evidence" if runtime.context.settings.needs_intent else "__end__"
+
+
+def wire_choice(builder: Builder) -> None:
+    """The evidence of the answer, which a person labels where votes are too uncertain."""
+    builder.add_conditional_edges("aggregate_votes", after_votes, ["await_review", END])
     # A list edge, not a deferred node: deferred nodes do not wait for a fan-out's `Send`s.
     builder.add_edge(["classify_intent", "aggregate_votes"], "choose_answer_evidence")
-    builder.add_conditional_edges("choose_answer_evidence", inline(after_choice))
-    builder.add_conditional_edges("await_review", inline(after_review), ["choose_answer_evidence", END])
+    builder.add_conditional_edges("choose_answer_evidence", after_choice)
+    builder.add_conditional_edges("await_review", after_review)
+
+
+async def after_check(
+    state: TamuState, runtime: TamuRuntime
+) -> Literal["generate_answer", "align_answer", "__end__"]:
+    """An answer that was sent back is written again; an accepted one is aligned where the recipe wants it."""
+    if "answer" not in state:
+        return "generate_answer"
+    return "align_answer" if runtime.context.settings.alignment.answer == "generated" else "__end__"
+
+
+def wire_answer(builder: Builder) -> None:
+    """An answer that keeps its rules, aligned with the note where the recipe wants it."""
     builder.add_edge("widen_evidence", "retrieve_answer_demonstrations")
     builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
     builder.add_edge("generate_answer", "check_answer")
-    builder.add_conditional_edges(
-        "check_answer", inline(after_check), ["generate_answer", "align_answer", END]
-    )
+    builder.add_conditional_edges("check_answer", after_check)
     builder.add_edge("align_answer", END)
+
+
+def wire(builder: Builder) -> None:
+    """From the question to the answer."""
+    wire_question(builder)
+    wire_evidence(builder)
+    wire_choice(builder)
+    wire_answer(builder)
 
 
 SYSTEM = System(

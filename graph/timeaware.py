@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from cases.records import Verdict
 from graph.document_resources import PassageReader, SearchedDocuments
-from graph.system import Builder, System, inline
+from graph.system import Builder, System
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.state import CaseInput, CaseState
@@ -71,7 +71,7 @@ class TimeawareState(CaseState, total=False):
     """Of the verdict; it cites evidence passages by their ids in square brackets."""
 
 
-def begin(
+async def begin(
     state: CaseInput, runtime: TimeawareRuntime
 ) -> Literal["search_literature", "adopt_patient_question"]:
     """A case without a question is asked for its patient's own."""
@@ -79,17 +79,19 @@ def begin(
     return "search_literature" if asked else "adopt_patient_question"
 
 
-def after_filters(state: TimeawareState) -> Literal["select_passages", "aggregate_verdict"]:
+async def after_filters(state: TimeawareState) -> Literal["select_passages", "aggregate_verdict"]:
     """Without a document there is nothing to read, and the rule of the vote says what that means."""
     return "select_passages" if state["kept_documents"] else "aggregate_verdict"
 
 
-def after_selection(state: TimeawareState) -> Literal["read_passages", "aggregate_verdict"]:
+async def after_selection(state: TimeawareState) -> Literal["read_passages", "aggregate_verdict"]:
     """As without a document."""
     return "read_passages" if state["passages"] else "aggregate_verdict"
 
 
-def after_verdict(state: TimeawareState, runtime: TimeawareRuntime) -> Literal["explain_verdict", "__end__"]:
+async def after_verdict(
+    state: TimeawareState, runtime: TimeawareRuntime
+) -> Literal["explain_verdict", "__end__"]:
     """An explanation only where the recipe wants one and there is evidence to explain it from."""
     wanted = runtime.context.settings.verdict.explain
     return "explain_verdict" if wanted and state["evidence_passages"] else "__end__"
@@ -97,17 +99,13 @@ def after_verdict(state: TimeawareState, runtime: TimeawareRuntime) -> Literal["
 
 def wire(builder: Builder) -> None:
     """Add the edges."""
-    builder.add_conditional_edges(START, inline(begin), ["search_literature", "adopt_patient_question"])
+    builder.add_conditional_edges(START, begin)
     builder.add_edge("adopt_patient_question", "search_literature")
     builder.add_edge("search_literature", "filter_documents")
-    builder.add_conditional_edges(
-        "filter_documents", inline(after_filters), ["select_passages", "aggregate_verdict"]
-    )
-    builder.add_conditional_edges(
-        "select_passages", inline(after_selection), ["read_passages", "aggregate_verdict"]
-    )
+    builder.add_conditional_edges("filter_documents", after_filters)
+    builder.add_conditional_edges("select_passages", after_selection)
     builder.add_edge("read_passages", "aggregate_verdict")
-    builder.add_conditional_edges("aggregate_verdict", inline(after_verdict), ["explain_verdict", END])
+    builder.add_conditional_edges("aggregate_verdict", after_verdict)
     builder.add_edge("explain_verdict", END)
 
 

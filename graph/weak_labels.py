@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from langgraph.graph import END, START
 
 from cases.records import LabelSource
-from graph.system import Builder, System, inline
+from graph.system import Builder, System
 from nodes.core.recipe import Recipe
 from nodes.core.records import (
     AnswerEvidence,
@@ -56,7 +56,7 @@ class WeakLabelsState(CaseState, total=False):
     """Weak where the labels come from the clinician's answer itself."""
 
 
-def after_labelling(state: WeakLabelsState) -> Literal["aggregate_votes", "__end__"]:
+async def after_labelling(state: WeakLabelsState) -> Literal["aggregate_votes", "__end__"]:
     """Votes are counted; citations, and labels of people, stand as they are."""
     return "aggregate_votes" if state.get("votes") else "__end__"
 
@@ -64,7 +64,7 @@ def after_labelling(state: WeakLabelsState) -> Literal["aggregate_votes", "__end
 def wire(builder: Builder) -> None:
     """Add the edges."""
     builder.add_edge(START, "label_from_answer")
-    builder.add_conditional_edges("label_from_answer", inline(after_labelling), ["aggregate_votes", END])
+    builder.add_conditional_edges("label_from_answer", after_labelling)
     builder.add_edge("aggregate_votes", END)
 
 

@@ -118,8 +118,8 @@ def runtime(**documents: Any) -> Runtime[Context[BioasqRecipe]]:
         ({"phase": "a", "reformulations": 2}, "reformulate_question"),
     ],
 )
-def test_only_phase_b_begins_with_given_snippets(documents: dict[str, Any], first: str) -> None:
-    assert begin({"case_id": "q"}, runtime(**documents)) == first
+async def test_only_phase_b_begins_with_given_snippets(documents: dict[str, Any], first: str) -> None:
+    assert await begin({"case_id": "q"}, runtime(**documents)) == first
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_only_phase_b_begins_with_given_snippets(documents: dict[str, Any], firs
         ({"reranker": "x", "llm_rerank": True}, "rerank_documents", "rerank_by_model"),
     ],
 )
-def test_documents_are_reranked_as_the_recipe_wants(
+async def test_documents_are_reranked_as_the_recipe_wants(
     documents: dict[str, Any], first: str, second: str
 ) -> None:
-    assert after_retrieval({"case_id": "q"}, runtime(**documents)) == first
-    assert after_reranking({"case_id": "q"}, runtime(**documents)) == second
+    assert await after_retrieval({"case_id": "q"}, runtime(**documents)) == first
+    assert await after_reranking({"case_id": "q"}, runtime(**documents)) == second
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_documents_are_reranked_as_the_recipe_wants(
         ("a", "u", "__end__"),
     ],
 )
-def test_phase_a_ends_with_snippets_and_summaries_have_no_exact_answer(
+async def test_phase_a_ends_with_snippets_and_summaries_have_no_exact_answer(
     phase: str, case_id: str, following: str
 ) -> None:
-    assert after_snippets({"case_id": case_id}, runtime(phase=phase)) == following
+    assert await after_snippets({"case_id": case_id}, runtime(phase=phase)) == following
 
 
 def test_every_route_of_the_graph_is_drawn() -> None:

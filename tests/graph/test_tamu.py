@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -248,18 +248,21 @@ async def test_failed_reflections_of_evidence_alone_are_aggregated_once(bench: B
     assert state["evidence"]["threshold"] == ["1"]
 
 
-def _unknown_target(state: object, runtime: object) -> str:
-    return "aggregate_vote"
+async def _unknown_target(state: object, runtime: object) -> Literal["aggregate_votes"]:
+    return cast("Literal['aggregate_votes']", "aggregate_vote")
 
 
-def _fault_of_router(state: object, runtime: object) -> str:
-    raise NodeFailure("timeout", "not from a call")
+async def _fault_of_router(state: object, runtime: object) -> Literal["aggregate_votes"]:
+    raise KeyError("more_votes")
 
 
 @pytest.mark.parametrize("router", [_unknown_target, _fault_of_router])
 @pytest.mark.parametrize("name", ["after_labelling", "after_reflected_vote", "after_check"])
 async def test_the_fault_of_a_router_fails_the_case(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, router: Callable[[object, object], str]
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    router: Callable[[object, object], object],
 ) -> None:
     monkeypatch.setattr(tamu, name, router)
     graph, context = tamu.SYSTEM.build(), bench.context()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -233,7 +233,10 @@ def test_a_failed_reflection_is_one_line_with_the_class_of_its_error(
 def test_a_fault_of_a_router_fails_its_cases_and_is_shown_at_its_step(
     tmp_path: Path, recipe: Path, cases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graph.tamu.after_check", lambda state, runtime: "align")
+    async def unknown(state: object, runtime: object) -> Literal["align_answer"]:
+        return cast("Literal['align_answer']", "align")
+
+    monkeypatch.setattr("graph.tamu.after_check", unknown)
     monkeypatch.chdir(tmp_path)
     arguments = ["run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--limit", "2"]
     ended = CliRunner().invoke(app, [*arguments, "--model", "scripted:auto", "--out", "run", "--json"])
