@@ -35,8 +35,6 @@ class Caller:
     """Whose token a request carries.
 
     Attributes:
-        name: Of the user, as reviews and the audit log have it.
-        role: One of `RIGHTS`.
         token: Id of the token, if there are several.
     """
 

@@ -8,7 +8,6 @@ told of it.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 import threading
@@ -26,7 +25,7 @@ from runs.record.folder import MANIFEST, RunFolder
 from runs.record.manifest import Manifest, RunError
 from serving.policy.policy import HeldPolicy, keep_beside
 from storage.locks import FileLock, LockedError
-from storage.private import open_here, private_folder, replace_file
+from storage.private import private_folder, replace_file
 
 _FOLDER = ".jobs"
 _RECORD = "job.json"
@@ -41,15 +40,9 @@ class Record(BaseModel):
     """What `job.json` holds.
 
     Attributes:
-        id: Of the job, and the name of its run folder.
         model: As the operator named it.
         settings: Values of the recipe that were changed, by dotted field.
-        file: Name of the case file.
         cases: How many it has, invalid ones included.
-        submitted_at: UTC, ISO 8601.
-        submitted_by: Name of the token's user.
-        key: Idempotency key that it was submitted with.
-        digest: SHA-256 of what was submitted.
         closed: None while a restart takes the job up where it has not ended.
         fault: Why it was closed, in a line.
     """
@@ -142,13 +135,8 @@ class Jobs:
         folder = self.root / _FOLDER / id_
         private_folder(folder)
         keep_beside(folder, self._policies)
-        path = folder / name
-        with open_here(path, "wb") as file:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[file.write(rest) :]
-            os.fsync(file.fileno())
-        return path
+        replace_file(folder / name, [content])
+        return folder / name
 
     def discard(self, id_: str) -> None:
         shutil.rmtree(self.root / _FOLDER / id_, ignore_errors=True)

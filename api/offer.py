@@ -59,7 +59,6 @@ class Offer:
         settings: Dotted fields of recipes whose values may be changed, with the words that they may have;
             numbers, booleans and null are free.
         places: Files and folders of resources, by the name of their option.
-        limits: How much.
     """
 
     models: Mapping[str, str]

@@ -8,6 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
 import runs
 from api.bodies import (
     MAX_SENTENCES,
@@ -28,7 +32,6 @@ from api.callers import Caller
 from api.events import State
 from api.hub import Hub
 from api.jobs import Job, Jobs, Record
-from api.metrics import Metrics
 from api.offer import Choice, Offer
 from api.problems import Refused
 from api.runner import Runner
@@ -39,9 +42,10 @@ from cases.records import Case, InvalidCase
 from cases.texts import plural
 from nodes.evidence.disagreement import contested
 from runs.execute.batch import Options
+from runs.execute.watcher import Progress
 from runs.record.audit import record_if_possible
 from runs.record.folder import RunFolder
-from runs.record.manifest import WAITING, Manifest, RunError, utc_now
+from runs.record.manifest import WAITING, Counts, Manifest, RunError, utc_now
 from runs.record.trace_file import Line
 from runs.review.reviewers import Outdated, ReviewedRun, Standing
 from runs.review.reviews import is_stale, labels_to_review, make_review
@@ -56,6 +60,52 @@ _SUFFIXES = (".jsonl", ".xml", ".json")
 _RETRY_AFTER = {"Retry-After": "30"}
 MAX_KEY = 200
 _MAX_ID = 200
+
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Metrics:
+    """Counters of one service."""
+
+    def __init__(self, gauges: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Now(gauges))
+        self._requests = Counter(
+            "evigraph_http_requests", "Requests", ["method", "route", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "evigraph_http_request_seconds",
+            "Seconds until an answer began",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._submitted = Counter("evigraph_cases_submitted", "Cases submitted", registry=self._registry)
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def submitted(self, cases: int) -> None:
+        self._submitted.inc(cases)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+class _Now(Collector):
+    def __init__(self, gauges: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for name, values in self._gauges().items():
+            family = GaugeMetricFamily(
+                f"evigraph_{name}", name.replace("_", " ").capitalize(), labels=["state"]
+            )
+            for state, value in values.items():
+                family.add_metric([state], value)
+            yield family
 
 
 class Service:
@@ -152,22 +202,11 @@ class Service:
             name: sum(getattr(one, name) for one in sessions)
             for name in ("calls", "replayed", "input_tokens", "output_tokens")
         }
-        counts = CaseCounts(total=record.cases, done=0, failed=0, waiting=0)
+        ended: Progress | Counts = Counts() if manifest is None else manifest.counts
         if progress is not None and session.state == "running":
-            counts = CaseCounts(
-                total=record.cases, done=progress.done, failed=progress.failed, waiting=progress.waiting
-            )
+            ended = progress
             usage = {name: value + getattr(progress.usage, name) for name, value in usage.items()}
             costs += [] if progress.usage.cost is None else [progress.usage.cost]
-        elif manifest is not None:
-            ended = manifest.counts
-            counts = CaseCounts(
-                total=record.cases,
-                done=ended.done,
-                failed=ended.failed,
-                waiting=ended.waiting,
-                errors=ended.errors,
-            )
         return RunStatus(
             id=record.id,
             status=self._status(job, manifest),
@@ -177,7 +216,13 @@ class Service:
             settings=record.settings,
             submitted_at=record.submitted_at,
             submitted_by=record.submitted_by,
-            cases=counts,
+            cases=CaseCounts(
+                total=record.cases,
+                done=ended.done,
+                failed=ended.failed,
+                waiting=ended.waiting,
+                errors=ended.errors if isinstance(ended, Counts) else {},
+            ),
             usage=RunUsage(**usage, cost=sum(costs) if costs else None),
             fault=record.fault or session.fault,
         )
@@ -231,11 +276,8 @@ class Service:
         Raises:
             Refused: It has not ended, or is none of the run.
         """
-        folder = self._folder(job)
-        line = None if folder is None else _damaged(lambda: folder.case(case_id))
-        if folder is None or line is None:
-            raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
-        record_if_possible(folder.path, "opened", person=caller.name, case=case_id)
+        line = self._line(job, case_id)
+        record_if_possible(job.path, "opened", person=caller.name, case=case_id)
         return line
 
     def review_of(self, caller: Caller, job: Job, case_id: str) -> CaseReview:
@@ -278,10 +320,7 @@ class Service:
         Raises:
             Refused: It is wrong, or of another result.
         """
-        folder = self._folder(job)
-        line = None if folder is None else _damaged(lambda: folder.case(case_id))
-        if folder is None or line is None:
-            raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
+        line = self._line(job, case_id)
         reviewed = ReviewedRun(job.path)
         standing = _seen(reviewed, caller, case_id)
         try:
@@ -425,11 +464,9 @@ class Service:
         state = self.runner.session(job).state
         if job.record.closed is not None:
             return job.record.closed
-        if state == "queued":
-            return "queued"
         if state == "running":
             return "running"
-        if manifest is None:
+        if state == "queued" or manifest is None:
             return "queued"
         return "finished" if manifest.status == "finished" else "interrupted"
 
@@ -438,6 +475,13 @@ class Service:
 
     def _folder(self, job: Job) -> RunFolder | None:
         return None if self._manifest(job) is None else _damaged(lambda: RunFolder(job.path))
+
+    def _line(self, job: Job, case_id: str) -> Line:
+        folder = self._folder(job)
+        line = None if folder is None else _damaged(lambda: folder.case(case_id))
+        if line is None:
+            raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
+        return line
 
     def _gauges(self) -> Mapping[str, Mapping[str, float]]:
         return {"runs": self.runner.counts(), "event_streams": {"open": self.hub.streams}}

@@ -47,6 +47,17 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
         raise InputError(path, f"cannot be written: {error.strerror or error}") from error
 
 
+def write_all(file: IO[bytes], content: bytes) -> None:
+    """Write to an unbuffered file, which takes a part of it where the disk gets full.
+
+    Raises:
+        OSError: Not all of it could be written.
+    """
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
 def json_bytes(value: object, indent: int | None = None) -> bytes:
     """Encode `value` as JSON in UTF-8; a lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"

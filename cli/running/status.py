@@ -28,7 +28,7 @@ def status(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     for line in folder.cases():
         statuses[line["case_id"]] = line["status"]
         quality.add_line(line)
-    counts = Counts.of(statuses)
+    counts = Counts.of(statuses.values())
     cases = folder.manifest.inputs.cases
     if as_json:
         print_json(

@@ -7,12 +7,11 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from cases.records import Case, InvalidCase
 from runs.estimate.estimate import Correction, Estimate
 from runs.execute.assemble import Assembly, Request, assemble
-from runs.execute.batch import MAX_NOTICES, Options
+from runs.execute.batch import MAX_NOTICES, Options, all_ended
 from runs.execute.case_run import CaseResult, invalid_case
 from runs.execute.rehearsal import rehearse, writer
 from runs.execute.servers import Servers
@@ -114,17 +113,7 @@ class _DryRun:
 
     async def run(self, client: ModelClient, stop: asyncio.Event) -> None:
         waiting = iter(self._assembly.source)
-        workers = [asyncio.create_task(self._work(client, waiting)) for _ in range(CASES_AT_ONCE)]
-        everything: asyncio.Future[Any] = asyncio.gather(*workers)
-        stopped: asyncio.Future[Any] = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({everything, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if everything.done():
-                everything.result()
-        finally:
-            for task in (stopped, *workers):
-                task.cancel()
-            await asyncio.gather(*workers, everything, return_exceptions=True)
+        await all_ended((self._work(client, waiting) for _ in range(CASES_AT_ONCE)), stop)
 
     async def _work(self, client: ModelClient, waiting: Iterator[Case | InvalidCase]) -> None:
         results = self._assembly.system.results

@@ -25,16 +25,11 @@ class Estimate:
     """What was counted.
 
     Attributes:
-        system: The graph.
         cases: Those that the run would take, by its limit.
         input_cases: All cases of the input.
         ended: How many came to an end in the dry run.
-        failed: Those that would fail for certain, by error class.
         models: Model string of each role, and its name in a price file.
-        tallies: What each role would use.
-        budget: What the user allows, and prices.
         correction: None where the recipe asks for no answer, or corrects none.
-        batched: Roles whose models answer in batches.
         price_share: Price of a call in a batch as a share of that online.
         hours: After which a provider gives a batch up, and so the most that a round of batches takes.
         not_sent: Sentences on values of the recipe that the models do not take.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 
-from runs.execute.forecast import REHEARSED, Forecast
+from runs.execute.rehearsal import REHEARSED, Forecast
 from serving.protocol.budget import Budget, BudgetSpent, Spend
 
 

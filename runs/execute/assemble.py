@@ -48,7 +48,6 @@ class Request:
         overrides: Values of the recipe that its origin does not have, by dotted field.
         places: Files, folders and URLs of resources, by the name of their option; packaged samples, where
             there are some, stand in for what is not given.
-        selection: Which cases of the inputs are run.
         prompt_files: Files that replace prompts of the recipe's version, by name.
         policies: Those that the run began with; none where it begins now.
         hosted: Public hosts that it was allowed then.

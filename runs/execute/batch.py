@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
+from nodes.core.node import CaseKeys
 from retrieval.pools.pool import REMEMBERED_IN_BATCHES, DemonstrationPool
 from runs.execute.admission import Admission
 from runs.execute.assemble import Assembly
@@ -55,20 +56,20 @@ MAX_CASES_AT_ONCE = 256
 MAX_CASES_ON_A_CLUSTER = 1024
 MAX_NOTICES = 10
 
+RunCase = Callable[[Case, ModelClient], Awaitable[CaseResult]]
+"""Runs a case from its middle on, as a fork does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to run, as against what; nothing here changes a result.
 
     Attributes:
-        command: What started the session: run, resume or retry.
         concurrency: Cases at once; None follows the limit of connections.
-        limits: How hard servers may be pressed.
         given_limits: Those that the user names for a run that continues; the others come back as recorded.
             None leaves `limits` as they are.
         budget: What all sessions of the run may use together; what it leaves open stays as recorded.
         probe: Whether servers are asked at the start what they can do.
-        batches: How batches are waited for, where models answer in them.
         on: The cluster that cases run on; None for this process.
         scratch: Where the run is written before it is published; None for its folder.
         keep_going: Whether the session goes on even if its first cases are all degraded.
@@ -109,11 +110,12 @@ async def run_batch(
     watcher: Watcher,
     only: Collection[str] | None = None,
     cluster: RayCases | None = None,
+    run_case: RunCase | None = None,
 ) -> Status:
     """Run all cases that are not `skipped`, and leave the folder readable however that ends.
 
     Cases that are not in `only` are left alone, whether they have ended or not. A `stop` ends the session
-    early, resumable. Without a `cluster`, cases run in this process.
+    early, resumable. Without a `cluster`, cases run in this process; `run_case` runs each, if it is given.
 
     Raises:
         RunStopped: The folder cannot be written any more; what was done is kept.
@@ -154,9 +156,10 @@ async def run_batch(
                 budget,
                 manifest.budget.prices,
             )
-            rounds = begin_rounds(
-                client, journal, options.batches, options.limits.max_retries, progress, watcher
-            )
+            rounds = None
+            if run_case is None:
+                retries = options.limits.max_retries
+                rounds = begin_rounds(client, journal, options.batches, retries, progress, watcher)
             for tool in assembly.tools.values():
                 if rounds is not None and isinstance(tool, DemonstrationPool):
                     tool.remembered_bytes = REMEMBERED_IN_BATCHES
@@ -170,12 +173,12 @@ async def run_batch(
                 answered = _answered(manifest, journal, budget)
                 admission = Admission(budget, foreseen, answered, _ended_well(known))
                 if cluster is not None:
-                    cluster.begin(client, journal, assembly.system.results, _cases_each(assembly, options))
+                    cluster.start(client, journal, assembly.system.results, _cases_each(assembly, options))
                 batch = _Batch(
                     folder,
                     assembly,
                     client,
-                    cluster or _in_this_process(assembly, client, watcher),
+                    cluster or _in_this_process(assembly, client, watcher, run_case),
                     skipped,
                     statuses,
                     progress,
@@ -186,6 +189,8 @@ async def run_batch(
                     impaired,
                     _ended_well(known),
                     FirstCases(len(only) if only else progress.total - progress.ended, rounds is not None),
+                    # On a cluster, this process would embed every case for its order, while workers wait.
+                    case_keys=assembly.case_keys if cluster is None and run_case is None else None,
                     keep_going=options.keep_going,
                     only=only,
                 )
@@ -211,14 +216,16 @@ async def run_batch(
     finally:
         manifest.status = status
         # A case that was to run again and has not is as it was.
-        manifest.counts = Counts.of(known | statuses, len(impaired))
+        manifest.counts = Counts.of((known | statuses).values(), len(impaired))
         session.end(progress.usage)
         for role, backend in assembly.backends.items():
             manifest.models[role].learn(backend.abilities)
         session.seconds = round(time.monotonic() - began, 3)
         elsewhere = 0.0 if cluster is None else cluster.processor_seconds
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
-        _save_if_possible(folder)
+        # The disk may be full; the lines that were written say what was done.
+        with contextlib.suppress(OSError):
+            folder.save_manifest()
         with contextlib.suppress(OSError):
             record_end(folder.home, status, manifest.counts.total, since(sent_before, so_far()))
     return status
@@ -249,6 +256,7 @@ class _Batch:
     impaired: set[str]
     ended_well: Mapping[str, str]
     first_cases: FirstCases
+    case_keys: CaseKeys | None
     keep_going: bool = True
     degraded: str | None = None
     halted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -263,22 +271,11 @@ class _Batch:
 
     async def run(self, cases_at_once: int, stop: asyncio.Event) -> bool:
         """Whether all cases were reached before a stop, and before the budget was spent."""
-        # On a cluster, this process would embed every case for its order, while workers wait for cases.
-        keys = None if isinstance(self.runner, RayCases) else self.assembly.case_keys
-        waiting = OrderedCases(self._waiting(), keys, window_size(cases_at_once))
-        workers = [asyncio.create_task(self._work(waiting)) for _ in range(cases_at_once)]
-        stops = [asyncio.create_task(event.wait()) for event in (stop, self.halted)]
-        everything: asyncio.Future[Any] = asyncio.gather(*workers)
+        waiting = OrderedCases(self._waiting(), self.case_keys, window_size(cases_at_once))
         try:
-            await asyncio.wait({everything, *stops}, return_when=asyncio.FIRST_COMPLETED)
-            if everything.done():
-                everything.result()
-                return self.spent is None
-            return False
+            work = (self._work(waiting) for _ in range(cases_at_once))
+            return await all_ended(work, stop, self.halted) and self.spent is None
         finally:
-            for task in (*stops, *workers):
-                task.cancel()
-            await asyncio.gather(*workers, everything, return_exceptions=True)
             await waiting.aclose()
 
     async def _work(self, waiting: OrderedCases) -> None:
@@ -345,12 +342,14 @@ class _Batch:
                 self.impaired.add(case_id)
         if self.statuses.get(case_id) == WAITING:
             self.progress.waiting -= 1
-        self.statuses[case_id] = f"failed:{error['class']}" if error else status
+        self.statuses[case_id] = f"{FAILED}:{error['class']}" if error else status
         if error is not None:
             self.progress.failed += 1
             self._notify(case_id, error)
         elif status == WAITING:
-            self._say_that_one_waits()
+            if not self.told_of_waiting:
+                self.told_of_waiting = True
+                self.watcher.notify(f"cases wait for a person: evigraph review {quoted(self.folder.path)}")
             self.progress.waiting += 1
         else:
             self.progress.done += 1
@@ -365,11 +364,6 @@ class _Batch:
             self.degraded = self.first_cases.fault()
         return self.degraded is not None
 
-    def _say_that_one_waits(self) -> None:
-        if not self.told_of_waiting:
-            self.told_of_waiting = True
-            self.watcher.notify(f"cases wait for a person: evigraph review {quoted(self.folder.path)}")
-
     def _notify(self, case_id: str, error: Line) -> None:
         """Tell of the first failures at once; of a dead server's thousands the summary tells."""
         self.notices += 1
@@ -379,10 +373,30 @@ class _Batch:
             self.watcher.notify(f"further failures: evigraph show {quoted(self.folder.path)} --failed")
 
 
-def _in_this_process(assembly: Assembly, client: ModelClient, watcher: Watcher) -> CaseRunner:
+async def all_ended(work: Iterable[Coroutine[Any, Any, None]], *stops: asyncio.Event) -> bool:
+    """Do all of it side by side until it has ended or a stop comes; whether it has ended."""
+    workers = [asyncio.create_task(one) for one in work]
+    stopped = [asyncio.create_task(stop.wait()) for stop in stops]
+    everything: asyncio.Future[Any] = asyncio.gather(*workers)
+    try:
+        await asyncio.wait({everything, *stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if everything.done():
+            everything.result()
+        return everything.done()
+    finally:
+        for task in (*stopped, *workers):
+            task.cancel()
+        await asyncio.gather(*workers, *stopped, everything, return_exceptions=True)
+
+
+def _in_this_process(
+    assembly: Assembly, client: ModelClient, watcher: Watcher, run_case: RunCase | None
+) -> CaseRunner:
     tell = watcher.node if isinstance(watcher, NodeWatcher) else None
 
     async def run(case: Case, review: Review | None) -> CaseResult:
+        if run_case is not None:
+            return await run_case(case, client)
         return await assembly.run(case, client, review, tell)
 
     return run
@@ -477,25 +491,16 @@ def _has_own_model(assembly: Assembly) -> bool:
     return any(server.in_process for one in assembly.backends.values() for server in one.servers)
 
 
-def _save_if_possible(folder: RunWriter) -> None:
-    """Write the manifest where a session ends, however it ends."""
-    try:
-        folder.save_manifest()
-    except OSError:
-        # The disk may be full; the lines that were written say what was done.
-        return
-
-
 def _why_stopped(path: Path, error: Exception, command: str) -> str:
     """What to say of an error that ended a session, and how to go on."""
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"
+    again = f"go on with: evigraph {following} {quoted(path)}"
+    if command == "rerun":
+        again = "run the step again"
     if isinstance(error, CallError):
-        return f"{path}: {error}; all that is known is kept, go on with: evigraph {following} {quoted(path)}"
+        return f"{path}: {error}; all that is known is kept, {again}"
     full = getattr(error, "errno", None) == errno.ENOSPC or "disk is full" in str(error)
     reason = "no space left on the device" if full else str(error)
-    return (
-        f"{path}: cannot write: {reason}; all cases that ended are kept, go on with:"
-        f" evigraph {following} {quoted(path)}"
-    )
+    return f"{path}: cannot write: {reason}; all cases that ended are kept, {again}"

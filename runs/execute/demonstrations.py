@@ -26,11 +26,10 @@ from runs.execute.servers import Servers
 from runs.record.folder import Line, RunFolder
 from runs.record.manifest import RunError, quoted, recorded_cases, recorded_source
 from runs.review.reviewed_gold import reviewed_cases
-from serving.backends import Backend
 from serving.journal.journal import Journal
 from serving.policy.gate import demand_scanned, hold_for, take_cases
 from serving.policy.policy import keep_beside
-from serving.protocol.model_name import Role, assign_roles
+from serving.protocol.model_name import assign_roles
 from serving.protocol.thinking import Effort
 from serving.requests.client import ModelClient
 from storage.errors import InputError
@@ -106,15 +105,17 @@ async def _with_intents(
         roles = assign_roles(models, {})
         backends = connect_roles(roles, await servers.addresses(roles.values()))
         at_effort = {role: one.at_effort(effort) for role, one in backends.items()}
-        return await _classified(cases, at_effort, folder, report)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        journal = Journal(folder.with_name(f"{folder.name}.calls.sqlite"))
+        client = ModelClient(at_effort, journal)
+        try:
+            return await _classified(cases, client, report)
+        finally:
+            await client.aclose()
+            journal.close()
 
 
-async def _classified(
-    cases: Sequence[Case], backends: Mapping[Role, Backend], folder: Path, report: Report
-) -> list[Case]:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    journal = Journal(folder.with_name(f"{folder.name}.calls.sqlite"))
-    client = ModelClient(backends, journal)
+async def _classified(cases: Sequence[Case], client: ModelClient, report: Report) -> list[Case]:
     waiting = [case for case in cases if case.gold.intent is None]
     report(f"classifying the intents of {plural(len(waiting), 'case')}")
     context = Context(
@@ -131,17 +132,12 @@ async def _classified(
         choice = update["intent"]
         if choice["primary"] is None:
             return case
-        risk: RiskLevel = "moderate"
-        if choice["risk_level"] in ("low", "high"):
-            risk = "low" if choice["risk_level"] == "low" else "high"
+        risks: Mapping[str | None, RiskLevel] = {"low": "low", "high": "high"}
+        risk = risks.get(choice["risk_level"], "moderate")
         intent = Intent(choice["primary"], choice["secondary"], risk)
         return replace(case, gold=replace(case.gold, intent=intent))
 
-    try:
-        return list(await asyncio.gather(*(classified(case) for case in cases)))
-    finally:
-        await client.aclose()
-        journal.close()
+    return list(await asyncio.gather(*(classified(case) for case in cases)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +202,8 @@ class WeakKey:
     """What came of a run.
 
     Attributes:
-        labelled: Cases in the key.
         nothing_essential: Ids of those of them without an essential sentence.
         left_alone: Ids of the cases that people had labelled already; they are not in the key.
-        failed: Ids of the cases that failed.
-        not_run: Cases that the run has not reached.
     """
 
     labelled: int

@@ -13,7 +13,7 @@ from pathlib import Path
 from cases.records import Case
 from cases.texts import plural
 from runs.execute.assemble import Assembly
-from runs.execute.forecast import REHEARSED, Forecast, forecast
+from runs.execute.rehearsal import REHEARSED, Forecast, forecast
 from runs.execute.watcher import PROGRESS, Progress, Watcher, write_progress
 from serving.protocol.budget import Prices
 

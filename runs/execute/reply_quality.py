@@ -53,9 +53,7 @@ class ReplyQuality:
         retries: Retried requests of all sessions that ended, by error class.
         corrected: Replies that were usable after one correction.
         incomplete: Replies that were still faulty, and of which a part was used.
-        flags: Cases by flag.
         degraded: Cases by the step that got no usable reply.
-        degraded_cases: Cases with such a step.
     """
 
     retries: Mapping[str, int]
@@ -109,11 +107,9 @@ class FirstCases:
     """Decides whether a session should stop because all cases that it finished first are degraded.
 
     Attributes:
-        cases: Cases that the session is to run.
         in_rounds: Whether models answer in batches. Then all cases of a round decide, ended or not.
         finished: Those that have ended; in rounds, those of this round.
         degraded: Those of them that are degraded, by step.
-        all_degraded: Whether all of them are.
         passed: Whether a case has ended that is not, so that the session goes on.
     """
 

@@ -28,15 +28,10 @@ class Progress:
     """How far a batch is; the counts of cases include those that ended in earlier sessions.
 
     Attributes:
-        total: Cases of the run.
-        waiting: Cases that wait for a person.
-        usage: What this session has used.
         under_way: Cases that have begun and not ended.
         calls_a_case: Calls that a case is expected to take; None where that is not known yet.
         calls_ended: Calls of the cases that ended in this session, replayed ones included.
-        cases_ended: Their number.
         away: Calls in batches that have not been harvested.
-        earlier_cost: Of earlier sessions.
         max_cost: Of all sessions; None is no limit.
     """
 

@@ -21,7 +21,6 @@ class ForkPoint:
     """What runs again.
 
     Attributes:
-        node: The node.
         step: Its step in the trace; the first one of the node, unless the user named another.
         alone: Whether this execution alone runs again, or with it those of the same node that began
             together with it, such as the reflections of all votes.

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cases.records import Case
 from graph.recipe import Recipe, make_recipe, override
 from graph.system import find_system
+from nodes.core.failure import NodeFailure, as_failure
 from prompts import load_prompts, replace_prompts
-from runs.execute.assemble import assembled, recorded_request
+from runs.execute.assemble import Assembly, assembled, recorded_request
+from runs.execute.batch import Options, run_batch
+from runs.execute.case_run import CaseResult, case_line, end_line, successors
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
-from runs.fork.fork_run import run_fork
 from runs.fork.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
-from runs.fork.recorded import replay_run
-from runs.record.folder import RunFolder, RunWriter
-from runs.record.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
+from runs.fork.replay import Inherited, replay_run, thread
+from runs.record.audit import record_if_possible
+from runs.record.folder import CALLS, Line, RunFolder, RunWriter
+from runs.record.manifest import (
+    BudgetCaps,
+    ForkedFrom,
+    Manifest,
+    RunError,
+    quoted,
+)
 from runs.record.purged import refuse_purged
+from runs.record.trace_file import CaseTrace
+from serving.journal.journal import Journal
 from serving.protocol.limits import Limits
 from serving.protocol.model_name import ModelName, Role, recorded_name
+from serving.requests.client import ModelClient
 from storage.disks import writable
 
 
@@ -31,7 +45,6 @@ class Rerun:
     """What the user wants to see once more, and what is to be otherwise this time.
 
     Attributes:
-        case_id: A case that has ended in the run.
         node: The node that the fork begins with; None where `step` says enough.
         step: A certain execution of it, as the trace counts them.
         models: Of all roles, None for those of the run.
@@ -105,7 +118,17 @@ async def rerun(
             inherited = await replay_run(run, recipe, assembly, case, point, recorded, watcher.notify)
             manifest = _fork_manifest(run, assembly.manifest, point, wanted)
             with RunWriter.create(new_folder(run.path, number), manifest) as folder:
-                await run_fork(folder, run, assembly, inherited, recorded, case, limits, stop, watcher)
+                _copy_calls(run, folder, [recorded[step] for step in inherited.steps])
+                record_if_possible(run.path, "forked", case=case.id, fork=folder.path.name)
+                await run_batch(
+                    folder,
+                    replace(assembly, source=replace(assembly.source, selection=manifest.selection)),
+                    Options("rerun", limits=limits),
+                    skipped=(),
+                    stop=stop,
+                    watcher=watcher,
+                    run_case=partial(_run_case, assembly, inherited, recorded),
+                )
     return RunFolder(folder.path)
 
 
@@ -167,3 +190,61 @@ def _fork_manifest(run: RunFolder, current: Manifest, point: ForkPoint, wanted: 
             "budget": BudgetCaps(prices=run.manifest.budget.prices),
         }
     )
+
+
+def _copy_calls(run: RunFolder, fork: RunFolder, lines: Sequence[Line]) -> None:
+    """Prompts and replies of the inherited steps, so that the fork can be read and moved by itself."""
+    keys = (call["key"] for line in lines for call in line["calls"])
+    with (
+        contextlib.closing(Journal(run.path / CALLS, read_only=True)) as source,
+        contextlib.closing(Journal(fork.path / CALLS)) as target,
+    ):
+        source.copy_calls(keys, target)
+
+
+async def _run_case(
+    assembly: Assembly, inherited: Inherited, recorded: Sequence[Line], case: Case, client: ModelClient
+) -> CaseResult:
+    graph = assembly.system.build(checkpointer=inherited.checkpointer)
+    context = assembly.context(case, client)
+    trace = CaseTrace(case.id, successors(graph))
+    for event in inherited.events:
+        trace.record(event["payload"], event["step"])
+    config = thread(case.id)
+    state: Any = (await graph.aget_state(config)).values
+    failure: NodeFailure | None = None
+    stream: AsyncIterator[Any] = graph.astream(None, config, context=context, stream_mode=["debug", "values"])
+    try:
+        async for mode, event in stream:
+            if mode == "values":
+                state = event
+            elif event["type"] != "checkpoint" and event["payload"]["id"] not in inherited.tasks:
+                trace.record(event["payload"], event["step"])
+    except Exception as error:
+        # The border of a case, as in a batch.
+        failure = as_failure(error)
+    lines = _after(inherited.steps, recorded, trace.lines(failure))
+    line = case_line(case.id, case.sentence_ids, state, lines, failure, assembly.system.results)
+    end = end_line(line, len(lines), trace)
+    end["seconds"] = round(end["seconds"] + _end_of(lines), 4)
+    return CaseResult(line, [*lines, end])
+
+
+def _after(steps: Sequence[int], recorded: Sequence[Line], lines: Sequence[Line]) -> list[Line]:
+    """The inherited steps as the original has them, with the route from there, and the new ones after them.
+
+    New steps begin when the inherited ones had ended.
+    """
+    kept = [
+        {**recorded[step], "step": number, "next": lines[number]["next"], "inherited": True}
+        for number, step in enumerate(steps)
+    ]
+    end = _end_of(kept)
+    new = [{**line, "started": round(line["started"] + end, 4)} for line in lines[len(steps) :]]
+    return [*kept, *new]
+
+
+def _end_of(lines: Sequence[Line]) -> float:
+    """When the last of the inherited steps had ended, in seconds since its case began."""
+    inherited = (line for line in lines if line.get("inherited"))
+    return max((line["started"] + line["seconds"] for line in inherited), default=0.0)

@@ -19,7 +19,8 @@ from typing import IO, Any
 from cases.selection import Shard, shard_index
 from cases.texts import plural
 from graph.system import find_system
-from runs.record.audit import AUDIT, SHARD_LOGS, record_merge, sent_by
+from runs.record.audit import AUDIT, SHARD_LOGS, record, sent_by
+from runs.record.elsewhere import copy_bytes
 from runs.record.folder import (
     CALLS,
     CASES,
@@ -28,6 +29,7 @@ from runs.record.folder import (
     RunFolder,
     is_impaired,
     locked,
+    status_of,
     write_manifest,
 )
 from runs.record.manifest import (
@@ -56,7 +58,6 @@ _FILES_A_SHARD = 4
 _FILES = 64
 _NAMED = 10
 _STEP = 1000
-_PIECE = 1 << 20
 
 Report = Callable[[str], None]
 Step = Callable[[str, int, int], None]
@@ -109,6 +110,12 @@ class _Shard:
     @property
     def finished(self) -> bool:
         return self.run.manifest.status == "finished"
+
+    @property
+    def lines(self) -> IO[bytes]:
+        # A kill may come before the first file but the manifest.
+        path = self.run.path / CASES
+        return path.open("rb") if path.exists() else io.BytesIO()
 
 
 def _checked(paths: Sequence[Path], *, allow_incomplete: bool, report: Report) -> list[_Shard]:
@@ -306,9 +313,7 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
     expected = sum(shard.run.manifest.inputs.cases for shard in shards)
     flags = find_system(manifest.system).impairments
     with contextlib.ExitStack() as stack, (build / CASES).open("wb") as target:
-        lines = {
-            shard.part.index: _ShardLines(shard, stack.enter_context(_lines_of(shard))) for shard in shards
-        }
+        lines = {shard.part.index: _ShardLines(shard, stack.enter_context(shard.lines)) for shard in shards}
         count = shards[0].part.count
         for case in recorded_source(shards[0].run.manifest).unsharded:
             if cases % _STEP == 0:
@@ -327,8 +332,7 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
                 continue
             raw, line = found
             target.write(raw)
-            status = line["status"] + (f":{line['error']['class']}" if line["error"] else "")
-            totals[status] += 1
+            totals[status_of(line)] += 1
             impaired += is_impaired(line, flags)
         for one in lines.values():
             if (foreign := one.rest()) is not None:
@@ -337,14 +341,8 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
                     f" {one.shard.part} of its case files"
                 )
         flush(target)
-    manifest.counts = Counts.of_totals(totals, impaired)
+    manifest.counts = Counts.of(totals, impaired)
     manifest.inputs.cases = cases
-
-
-def _lines_of(shard: _Shard) -> IO[bytes]:
-    path = shard.run.path / CASES
-    # A kill may come before the first file but the manifest.
-    return path.open("rb") if path.exists() else io.BytesIO()
 
 
 def _merge_journals(shards: Sequence[_Shard], build: Path, report: Report, step: Step) -> None:
@@ -366,13 +364,9 @@ def _merge_traces(shards: Sequence[_Shard], build: Path, step: Step) -> None:
     with (build / TRACE).open("wb") as target:
         for done, shard in enumerate(shards):
             step("traces", done, len(shards))
-            left, path = _end_of_trace(shard), shard.run.path / TRACE
-            if not left:
-                continue
-            with path.open("rb") as source:
-                while left and (piece := source.read(min(left, _PIECE))):
-                    target.write(piece)
-                    left -= len(piece)
+            if size := _end_of_trace(shard):
+                with (shard.run.path / TRACE).open("rb") as source:
+                    copy_bytes(source, target, size)
         flush(target)
 
 
@@ -407,7 +401,8 @@ def _keep_audits(shards: Sequence[_Shard], build: Path) -> None:
         for host, traffic in sent_by(shard.run.path).items():
             hosts[host] = hosts.get(host, Traffic()).plus(traffic)
     folders = [str(shard.run.path.resolve()) for shard in shards]
-    record_merge(build, folders, logs, hosts)
+    sent = {host: traffic._asdict() for host, traffic in sorted(hosts.items())}
+    record(build, "merged", shards=folders, logs=logs, hosts=sent)
 
 
 def _join(target: Path, sources: Sequence[Path]) -> None:

@@ -53,11 +53,7 @@ class _Record(BaseModel):
 
 
 class Content(_Record):
-    """What a file holds.
-
-    Attributes:
-        size: In bytes.
-    """
+    """What a file holds."""
 
     size: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -69,8 +65,6 @@ class Listing(_Record):
     Attributes:
         run: What no other run has, and this one keeps for as long as it lives.
         name: Of the folder that it was pushed from.
-        at: When, in UTC.
-        files: By their paths in the folder.
         left: Objects of pushes that were broken off.
     """
 
@@ -80,6 +74,11 @@ class Listing(_Record):
     at: str
     files: dict[str, Content]
     left: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> set[str]:
+        """Of all objects that belong to it, or did."""
+        return {_key(name, content) for name, content in self.files.items()} | set(self.left)
 
 
 class Pushed(NamedTuple):
@@ -114,12 +113,19 @@ def push(path: Path, url: str, step: Step) -> Pushed:
     cases, keys = manifest.inputs.case_files, manifest.inputs.key_files
     hold_for([path, *cases, *keys], manifest.policies, manifest.hosted)
     take_cases(cases, keys)
-    with _all_locked(path):
+    with contextlib.ExitStack() as locks:
+        # The run and its forks.
+        for one in find_runs([path]):
+            locks.enter_context(locked(one))
         store = ObjectStore(url, "object storage", sends=texts)
-        identity, new = _identity(path)
+        # Runs may begin in one second with one command.
+        file, identity = path / _ID, secrets.token_hex(16)
+        new = not file.is_file() or file.is_symlink()
+        if not new:
+            identity = file.read_text("utf-8", "replace").strip()
         known, begun = _refuse_other(store, identity)
         if new:
-            write_private(path / _ID, identity.encode() + b"\n")
+            write_private(file, identity.encode() + b"\n")
         with _whole_files(path) as files:
             contents = {name: _content(file, step) for name, file in files.items()}
             missing = {name for name, one in contents.items() if store.size(_key(name, one)) != one.size}
@@ -136,8 +142,9 @@ def push(path: Path, url: str, step: Step) -> Pushed:
                 name=path.resolve().name,
                 at=utc_now(),
                 files=contents,
-                left=tuple(sorted(_keys(known, begun) - _keys_of(contents))),
             )
+            earlier = set[str]().union(*(one.keys for one in (known, begun) if one is not None))
+            listing = listing.model_copy(update={"left": tuple(sorted(earlier - listing.keys))})
             store.write(PLAN, _packed(listing))
             sent_size = _send(store, contents, missing, files, step)
         # Somebody else may have been faster.
@@ -187,19 +194,6 @@ def _fetch(store: ObjectStore, key: str, content: Content, target: Path) -> None
                 " the run again"
             )
         flush(file)
-
-
-@contextlib.contextmanager
-def _all_locked(path: Path) -> Iterator[None]:
-    """Keep writers off a run and its forks.
-
-    Raises:
-        RunError: There is one.
-    """
-    with contextlib.ExitStack() as stack:
-        for one in find_runs([path]):
-            stack.enter_context(locked(one))
-        yield
 
 
 @contextlib.contextmanager
@@ -292,14 +286,6 @@ def _send(
     return done
 
 
-def _identity(path: Path) -> tuple[str, bool]:
-    """What no other run has, and whether it is new; runs may begin in one second with one command."""
-    file = path / _ID
-    if file.is_file() and not file.is_symlink():
-        return file.read_text("utf-8", "replace").strip(), False
-    return secrets.token_hex(16), True
-
-
 def _refuse_other(store: ObjectStore, identity: str) -> tuple[Listing | None, Listing | None]:
     """What is there of this run: its list, and that of a push that was broken off.
 
@@ -346,15 +332,3 @@ def _packed(listing: Listing) -> bytes:
 
 def _key(name: str, content: Content) -> str:
     return f"{name}.{content.sha256}"
-
-
-def _keys_of(contents: Mapping[str, Content]) -> set[str]:
-    return {_key(name, content) for name, content in contents.items()}
-
-
-def _keys(*listings: Listing | None) -> set[str]:
-    found: set[str] = set()
-    for one in listings:
-        if one is not None:
-            found |= _keys_of(one.files) | set(one.left)
-    return found

@@ -34,7 +34,7 @@ MAX_LOSSES = 3
 """A case that was under way on so many workers when they were lost fails: it may be what ends them."""
 
 
-class RayCases:
+class RayCases(Workforce):
     """Runs cases on the workers of a cluster.
 
     Attributes:
@@ -46,30 +46,20 @@ class RayCases:
 
         `work` is a pickled `Work`; this process is connected to the cluster.
         """
+        super().__init__(where, work, report)
         self.processor_seconds = 0.0
-        self._workforce = Workforce(where, work, self._hear, report)
-        self._client: ModelClient | None = None
         self._results: tuple[str, ...] = ()
         self._cases_each = 1
         self._alone = asyncio.Lock()
 
-    async def open(self, stop: asyncio.Event) -> None:
-        """Get workers ready.
-
-        Raises:
-            RunError: One cannot run the cases, such as one with another version.
-            asyncio.CancelledError: The run was stopped meanwhile.
-        """
-        await self._workforce.open(stop)
-
-    def begin(self, client: ModelClient, journal: Journal, results: Iterable[str], cases_each: int) -> None:
-        """Take what the batch keeps.
+    def start(self, client: ModelClient, journal: Journal, results: Iterable[str], cases_each: int) -> None:
+        """Take what the batch keeps, and let workers reach it.
 
         `client` counts, and asks nothing; `results` are fields of the line of a case that failed with its
         workers.
         """
-        self._client, self._results, self._cases_each = client, tuple(results), cases_each
-        self._workforce.begin(client, journal)
+        self._results, self._cases_each = tuple(results), cases_each
+        self.begin(client, journal)
 
     async def __call__(self, case: Case, review: Review | None) -> CaseResult:
         """Run a case on one worker after the other, until one has come to its end.
@@ -94,9 +84,6 @@ class RayCases:
         )
         return failed_case(case, failure, self._results)
 
-    async def close(self) -> None:
-        await self._workforce.close()
-
     async def _run_once(self, case: Case, review: Review | None) -> CaseResult:
         member = await self._free_member()
         outcome: asyncio.Future[CaseResult] = asyncio.get_running_loop().create_future()
@@ -106,23 +93,22 @@ class RayCases:
             return await outcome
         finally:
             member.under_way.pop(case.id, None)
-            self._workforce.changed.set()
+            self.changed.set()
 
     async def _free_member(self) -> Member:
         """The one with the fewest cases; waits for one that has room."""
         while True:
-            self._workforce.raise_failure()
+            self.raise_failure()
             usable = [
                 one
-                for one in self._workforce.members
+                for one in self.members
                 if one.widths is not None and len(one.under_way) < self._cases_each
             ]
             if usable:
                 return min(usable, key=lambda one: len(one.under_way))
-            await self._workforce.wait_for_change()
+            await self.wait_for_change()
 
-    def _hear(self, member: Member, message: RelayMessage) -> None:
-        """Take what a worker says of a case."""
+    def _hear_of_case(self, member: Member, message: RelayMessage) -> None:
         match message:
             case ("ended", case_id, result, sent, seconds):
                 for address, traffic in sent.items():

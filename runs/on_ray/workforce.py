@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cases.texts import plural
 from runs.on_ray.cluster import Cluster, live_nodes, own_address
 from runs.on_ray.member import Member
-from runs.on_ray.shares import Shares
 from runs.record.manifest import RunError
 from serving.journal.journal import Journal, JournalError
 from serving.policy.gate import demand_host
 from serving.policy.policy import PolicyError
 from serving.protocol.errors import CallError
 from serving.requests.client import ModelClient
-from serving.requests.relay import Desk, RelayMessage
+from serving.requests.endpoint import Endpoint
+from serving.requests.relay import Desk, RelayMessage, part
 
 _LOOK_S = 1.0
 """Seconds between looks at the nodes of a cluster."""
@@ -30,6 +31,57 @@ _TELL_S = 15.0
 """Seconds without a worker after which that is said, again and again."""
 
 
+Widths = dict[str, tuple[int, int]]
+"""By address, the most requests at once, and the most choice requests beside them."""
+
+
+class Shares:
+    """Keeps the sum of what workers may use within the limits, also while they are divided anew."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
+        # A model in a worker's own process shares nothing with the others.
+        self._shared = {address: one.widths for address, one in endpoints.items() if one.look is not None}
+        self._most = min(
+            (width for widths in self._shared.values() for width in widths if width), default=None
+        )
+        self._numbers = itertools.count()
+
+    async def divide(self, members: Sequence[Member]) -> None:
+        """Divide the limits; a worker that is to have less gives it back before others get it.
+
+        Where there are more workers than connections, the last ones get none.
+        """
+        sharing = members[: self._most]
+        parts = [
+            {
+                address: (part(width, place, len(sharing)), part(choices, place, len(sharing)))
+                for address, (width, choices) in self._shared.items()
+            }
+            for place in range(len(sharing))
+        ]
+        known = [(one, widths) for one, widths in zip(sharing, parts, strict=True) if one.widths]
+        await asyncio.gather(*(self._resize(one, _smaller(one.widths, new)) for one, new in known))
+        # A new one begins with the whole limits, so that the learnt share of them is that of a new run.
+        await asyncio.gather(*map(self._resize, sharing, parts))
+
+    async def _resize(self, member: Member, widths: Widths) -> None:
+        if member.widths == widths or member.lost:
+            return
+        number = next(self._numbers)
+        done = member.resized[number] = asyncio.get_running_loop().create_future()
+        member.say("resize", number, widths)
+        await done
+        member.widths = widths
+
+
+def _smaller(one: Widths | None, other: Widths) -> Widths:
+    before = one or other
+    return {
+        address: (min(width, before[address][0]), min(choices, before[address][1]))
+        for address, (width, choices) in other.items()
+    }
+
+
 class Workforce:
     """Has as many workers as are wanted, or one on each node, as far as Ray can place them.
 
@@ -38,18 +90,11 @@ class Workforce:
         changed: Set whenever one may be free, ready or gone.
     """
 
-    def __init__(
-        self,
-        where: Cluster,
-        work: bytes,
-        hear: Callable[[Member, RelayMessage], None],
-        report: Callable[[str], None],
-    ) -> None:
+    def __init__(self, where: Cluster, work: bytes, report: Callable[[str], None]) -> None:
         self.members: list[Member] = []
         self.changed = asyncio.Event()
         self._where = where
         self._work = work
-        self._hear_of_case = hear
         self._report = report
         self._client: ModelClient | None = None
         self._journal: Journal | None = None
@@ -209,6 +254,10 @@ class Workforce:
                 f"a worker on {member.place} was lost ({reason}), with {plural(cases, 'case')} under way that"
                 f" go on elsewhere; {plural(self._ready(), 'worker')} left"
             )
+
+    def _hear_of_case(self, member: Member, message: RelayMessage) -> None:
+        """Take what a worker says of a case."""
+        raise NotImplementedError
 
     def _hear(self, member: Member, message: RelayMessage) -> None:
         """Do what a worker says.

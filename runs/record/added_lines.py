@@ -1,29 +1,37 @@
-"""A file of JSON lines beside a run that several processes add to; lines are only ever added."""
+"""Files of JSON lines about cases beside a run that several processes add to; lines are only ever added."""
 
 from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cases.formats.json_border import first_fault
+from cases.formats.json_border import Identifier, first_fault
 from runs.record.manifest import RunError
-from storage.files import end_of_whole_lines
+from storage.files import end_of_whole_lines, write_all
 from storage.locks import FileLock, LockedError
 from storage.private import open_here
 from storage.unique_keys import RepeatedKey, unique
 
-Record = TypeVar("Record", bound=BaseModel)
+
+class OfCase(BaseModel):
+    """A line about a case."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case_id: Identifier
+
+
+Record = TypeVar("Record", bound=OfCase)
 
 _WAIT_S = 10.0
 """For another process, which has a few lines to write."""
 
 
-class AddedLines(ABC, Generic[Record]):
+class AddedLines(Generic[Record]):
     """Any process may read and add; each reads what others have added."""
 
     def __init__(self, path: Path, kind: type[Record]) -> None:
@@ -31,14 +39,7 @@ class AddedLines(ABC, Generic[Record]):
         self._kind = kind
         self._read = 0
         self._lines = 0
-
-    @abstractmethod
-    def _take(self, record: Record) -> None:
-        """Remember a line that was read."""
-
-    @abstractmethod
-    def _forget(self) -> None:
-        """Start over: the file has become shorter."""
+        self._by_case: dict[str, list[Record]] = {}
 
     @property
     def version(self) -> int:
@@ -57,9 +58,7 @@ class AddedLines(ABC, Generic[Record]):
                 # What follows the last whole line was left by a writer that was killed.
                 file.truncate(end)
                 try:
-                    rest = memoryview(content)
-                    while rest:
-                        rest = rest[file.write(rest) :]
+                    write_all(file, content)
                     os.fsync(file.fileno())
                 except OSError:
                     file.truncate(end)
@@ -79,8 +78,9 @@ class AddedLines(ABC, Generic[Record]):
         if size == self._read:
             return
         if size < self._read:
+            # It was written anew.
             self._read = self._lines = 0
-            self._forget()
+            self._by_case = {}
         with self.path.open("rb") as file:
             file.seek(self._read)
             for content in file:
@@ -88,8 +88,27 @@ class AddedLines(ABC, Generic[Record]):
                     # Torn, or still being written.
                     break
                 self._lines += 1
-                self._take(self._parsed(content))
+                record = self._parsed(content)
+                self._by_case.setdefault(record.case_id, []).append(record)
                 self._read += len(content)
+
+    def history(self, case_id: str) -> list[Record]:
+        """All lines about a case, oldest first.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self.refresh()
+        return list(self._by_case.get(case_id, ()))
+
+    def histories(self) -> dict[str, list[Record]]:
+        """All lines by case, oldest first.
+
+        Raises:
+            RunError: The file holds something else.
+        """
+        self.refresh()
+        return {case_id: list(records) for case_id, records in self._by_case.items()}
 
     def _lock(self) -> FileLock:
         # A file of its own: the other ways of locking leave files beside it.

@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import pwd
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -49,7 +49,6 @@ class AuditLine(NamedTuple):
     """A line of the log, or what is wrong with it.
 
     Attributes:
-        number: From 1.
         fields: As they were written; None where the line cannot be read.
         fault: Empty where it can.
     """
@@ -144,17 +143,6 @@ def _read_log(path: Path) -> Iterator[AuditLine]:
         fields = _fields(line)
         fault = "it is no line of this log" if line.endswith(b"\n") else "it breaks off"
         yield AuditLine(number, fields, "" if fields is not None else fault)
-
-
-def record_merge(run: Path, shards: Sequence[str], logs: Sequence[str], hosts: Mapping[str, Traffic]) -> None:
-    """Record that a run was made of shards.
-
-    `logs` are names of those that are kept in `SHARD_LOGS`.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    record(run, "merged", shards=[*shards], logs=[*logs], hosts=_as_fields(hosts))
 
 
 def sent_by(run: Path) -> dict[str, Traffic]:

@@ -20,10 +20,6 @@ class CaseSummary:
 
     Attributes:
         position: Of the case in the input, from 0; in the order of ending where the input cannot be read.
-        error: Class of the error.
-        intent: Primary intent.
-        essential: Number of sentences labelled essential.
-        votes: Usable votes.
         divided: Number of sentences on which the usable votes differ.
         wrong: Number of sentences whose label differs from the key, supplementary ones counted as not
             essential (strict), and 0 or 1 for a verdict, or yes and no; None without labels of people in the
@@ -31,7 +27,6 @@ class CaseSummary:
         votes_by_count: Number of sentences with 0, 1, ... essential votes.
         outcome: What the case came to where it is not sentences: a verdict, yes or no, or how many exact
             answers; never a text.
-        route: Names of the nodes in the order of their start.
         seconds: Wall-clock time of the last pass.
         started_at: Of the last pass, in seconds since 1970.
         corrected: Replies that were usable after one correction.

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from runs.record.manifest import RunError, quoted, utc_now
+from storage.files import write_all
 from storage.private import flush_folder, open_here, write_private
 
 MARKER = ".scratch.json"
@@ -34,7 +35,6 @@ class Elsewhere:
     """Where a session writes a run.
 
     Attributes:
-        host: The machine.
         folder: There; its folder is for this run alone.
         since: When it began, in UTC.
     """
@@ -119,7 +119,7 @@ def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> Non
     try:
         for number, (file, source, size) in enumerate(files):
             with open_here(staged / f"{number} {file}", "xb") as target:
-                _copy(source, target, size)
+                copy_bytes(source, target, size)
                 os.fsync(target.fileno())
         flush_folder(staged)
         staged.rename(run / f"{_WHOLE}{name}")
@@ -130,12 +130,11 @@ def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> Non
     settle(run)
 
 
-def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+def copy_bytes(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    """Copy so many bytes, or as many as there are."""
     while size and (block := source.read(min(size, _AT_ONCE))):
         size -= len(block)
-        rest = memoryview(block)
-        while rest:
-            rest = rest[target.write(rest) :]
+        write_all(target, block)
 
 
 def settle(run: Path) -> None:

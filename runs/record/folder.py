@@ -22,7 +22,7 @@ from serving.journal.files import take_back
 from serving.policy.gate import hold
 from serving.policy.policy import PolicyError
 from storage.disks import disk_of
-from storage.files import end_of_whole_lines
+from storage.files import end_of_whole_lines, write_all
 from storage.locks import FileLock, LockedError, is_locked
 from storage.private import close_to_others, open_here, private_folder, replace_file
 
@@ -34,6 +34,11 @@ COPY = ".run.json.copy"
 _LOCK = ".lock"
 
 Line = dict[str, Any]
+
+
+def status_of(line: Line) -> str:
+    """The status of a case; a failed one carries its error class after a colon."""
+    return str(line["status"]) + (f":{line['error']['class']}" if line["error"] else "")
 
 
 def is_impaired(line: Line, flags: Collection[str]) -> bool:
@@ -170,10 +175,7 @@ class RunFolder:
 
     def statuses(self) -> dict[str, str]:
         """Status of each case that has ended; failed ones carry their error class after a colon."""
-        return {
-            line["case_id"]: line["status"] + (f":{line['error']['class']}" if line["error"] else "")
-            for _, line in self._lines()
-        }
+        return {line["case_id"]: status_of(line) for _, line in self._lines()}
 
     def impaired(self, flags: Collection[str]) -> set[str]:
         """Ids of the cases that ended, but not as failed, with any of the flags."""
@@ -323,7 +325,7 @@ class RunWriter(RunFolder):
         `order` is the place of each kept case in the input.
         """
         statuses = self.statuses()
-        self.manifest.counts = Counts.of({case_id: statuses[case_id] for case_id in order})
+        self.manifest.counts = Counts.of(statuses[case_id] for case_id in order)
         # First of all, as lines that are counted and missing are damage.
         self.save_manifest()
         self.compact(order)
@@ -372,11 +374,9 @@ def _is_leftover(path: Path) -> bool:
 
 
 def _append(file: IO[bytes], content: bytes) -> None:
-    rest = memoryview(content)
     end = file.tell()
     try:
-        while rest:
-            rest = rest[file.write(rest) :]
+        write_all(file, content)
     except OSError:
         # A full disk may have taken half of it; the next reader must not find that.
         os.ftruncate(file.fileno(), end)

@@ -63,15 +63,12 @@ class Totals:
     """Sums over the cases that have ended.
 
     Attributes:
-        statuses: Number of cases by status.
         scored: Cases that are done, labelled, and have labels of people in their key.
         correct: Essential sentences of those cases on both sides.
         predicted: Their sentences that the run calls essential.
         gold: Their sentences that the key calls essential.
         reviewed: Cases that would be scored if their labels were the run's, and not a reviewer's.
         calls: Of the last pass of each case, replayed ones included.
-        input_tokens: The same.
-        output_tokens: The same.
     """
 
     statuses: Mapping[str, int]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -105,6 +105,18 @@ class RunStopped(RunError):
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    SPARSE: ClassVar[tuple[str, ...]] = ()
+    """Fields that are written only where they differ from their defaults."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = dump(self)
+        for name in self.SPARSE:
+            field = type(self).model_fields[name]
+            if getattr(self, name) == field.get_default(call_default_factory=True):
+                dumped.pop(name, None)
+        return dumped
+
 
 class Inputs(_Record):
     """The case files of a run, and which of their cases it has.
@@ -112,9 +124,10 @@ class Inputs(_Record):
     Attributes:
         paths, keys: Paths and URLs.
         sha256: Over the bytes of all files.
-        cases: How many cases the run has.
         limit, case_ids, shard: As `Selection` has them; None where the user gave none.
     """
+
+    SPARSE = ("case_ids", "shard")
 
     paths: list[str]
     keys: list[str] = []
@@ -123,14 +136,6 @@ class Inputs(_Record):
     limit: int | None = None
     case_ids: tuple[str, ...] | None = None
     shard: Shard | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_no_choice(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = dump(self)
-        for name in ("case_ids", "shard"):
-            if dumped.get(name) is None:
-                dumped.pop(name, None)
-        return dumped
 
     @property
     def case_files(self) -> list[Path]:
@@ -154,6 +159,8 @@ class Model(_Record):
     provider's own; `not_sent` are sentences on values of the recipe that the model does not take.
     """
 
+    SPARSE = ("effort", "thinks", "limit_field", "max_output", "not_sent")
+
     name: str
     revision: str = ""
     context_length: int | None = None
@@ -172,15 +179,6 @@ class Model(_Record):
         """Record what the service's refusals and replies have shown."""
         self.thinks, self.limit_field = abilities.thinks, abilities.limit_field
         self.max_output, self.not_sent = abilities.max_output, list(abilities.not_sent)
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Fields of models that think are there only if they say something."""
-        dumped: dict[str, Any] = dump(self)
-        for name in ("effort", "thinks", "limit_field", "max_output", "not_sent"):
-            if name in dumped and dumped[name] == type(self).model_fields[name].default:
-                del dumped[name]
-        return dumped
 
 
 class BudgetCaps(_Record):
@@ -219,6 +217,13 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+_COUNTED = (
+    *("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated"),
+    *("thinking_tokens", "widened"),
+)
+"""What a session counts, as `Usage` does."""
+
+
 class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
@@ -230,6 +235,8 @@ class Session(_Record):
     counts requests that repeat one whose thinking used up its limit, `retries` requests that were sent again,
     by error class.
     """
+
+    SPARSE = ("estimated", "retries", "thinking_tokens", "widened")
 
     command: str
     started: str
@@ -248,14 +255,6 @@ class Session(_Record):
     thinking_tokens: int = 0
     widened: int = 0
 
-    @model_serializer(mode="wrap")
-    def _without_zeros(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = dump(self)
-        for name in ("estimated", "retries", "thinking_tokens", "widened"):
-            if not dumped.get(name):
-                dumped.pop(name, None)
-        return dumped
-
     @property
     def elapsed(self) -> float | None:
         """Seconds; None until it has ended. Earlier versions recorded times of day, which may be set back."""
@@ -266,11 +265,8 @@ class Session(_Record):
 
     def end(self, usage: Usage) -> None:
         self.finished = utc_now()
-        self.calls, self.replayed = usage.calls, usage.replayed
-        self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
-        self.cached_tokens, self.cost = usage.cached_tokens, usage.cost
-        self.estimated = usage.estimated
-        self.thinking_tokens, self.widened = usage.thinking_tokens, usage.widened
+        for name in (*_COUNTED, "cost"):
+            setattr(self, name, getattr(usage, name))
         self.retries = dict(sorted(usage.retries.items()))
 
 
@@ -279,9 +275,7 @@ class ForkedFrom(_Record):
 
     Attributes:
         run: Folder of the other run as it was then.
-        case_id: The case.
         node: The first node that ran again.
-        step: Its step in the trace of the other run.
         changes: What is another value than in the other run: before and after, by name.
     """
 
@@ -298,34 +292,24 @@ class Counts(_Record):
     `impaired` ones ended although something that was asked for them had failed.
     """
 
+    SPARSE = ("impaired",)
+
     done: int = 0
     failed: int = 0
     waiting: int = 0
     errors: dict[str, int] = Field(default_factory=dict)
     impaired: int = 0
 
-    @model_serializer(mode="wrap")
-    def _without_no_impaired(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = dump(self)
-        if not self.impaired:
-            dumped.pop("impaired", None)
-        return dumped
-
     @property
     def total(self) -> int:
         return self.done + self.failed + self.waiting
 
     @classmethod
-    def of(cls, statuses: Mapping[str, str], impaired: int = 0) -> Counts:
-        """Counts of cases by their status; failed ones carry their error class after a colon."""
-        return cls.of_totals(Counter(statuses.values()), impaired)
-
-    @classmethod
-    def of_totals(cls, totals: Mapping[str, int], impaired: int = 0) -> Counts:
-        """Counts of cases from how many have each status; failed ones carry their error class too."""
+    def of(cls, statuses: Iterable[str] | Mapping[str, int], impaired: int = 0) -> Counts:
+        """From statuses, or how many cases have each; failed ones carry their error class after a colon."""
         ended: Counter[str] = Counter()
         errors: Counter[str] = Counter()
-        for status, number in totals.items():
+        for status, number in Counter(statuses).items():
             kind, _, error = status.partition(":")
             ended[kind] += number
             if error:
@@ -352,6 +336,8 @@ class Manifest(_Record):
         store: The database in which an earlier version kept the run while it was running.
     """
 
+    SPARSE = ("limits", "prompt_files", "policies", "hosted", "store")
+
     schema_version: int = SCHEMA_VERSION
     evigraph: str
     system: str
@@ -376,14 +362,6 @@ class Manifest(_Record):
     hosted: tuple[str, ...] = ()
     sealed: bool = False
     store: str | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_what_most_lack(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped: dict[str, Any] = dump(self)
-        for name in ("limits", "prompt_files", "policies", "hosted", "store"):
-            if not dumped.get(name):
-                dumped.pop(name, None)
-        return dumped
 
     @property
     def model_names(self) -> dict[Role, str]:
@@ -426,11 +404,7 @@ class Manifest(_Record):
 
         The counts are of the cases that have ended, by their lines.
         """
-        names = (
-            *("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated"),
-            *("thinking_tokens", "widened"),
-        )
-        sums = {name: sum(getattr(one, name) for one in self.sessions) for name in names}
+        sums = {name: sum(getattr(one, name) for one in self.sessions) for name in _COUNTED}
         if any(session.finished is None for session in self.sessions):
             of_cases = {"calls": calls, "input_tokens": input_tokens, "output_tokens": output_tokens}
             sums |= {name: max(count, sums[name]) for name, count in of_cases.items()}

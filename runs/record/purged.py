@@ -20,8 +20,6 @@ class Purged:
     """What was purged.
 
     Attributes:
-        at: When, in UTC.
-        cases: Ids.
         whole: Whether these are all cases of the run.
         complete: False from before the first text is removed until the last one is.
         scores: What `evigraph score --json` said before; empty where nothing could be scored.

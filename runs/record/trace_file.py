@@ -59,8 +59,6 @@ class Member(NamedTuple):
     """A stretch of the file: a pass, or bytes that are none.
 
     Attributes:
-        start: In bytes.
-        end: In bytes.
         lines: Of the pass; None where they cannot be read.
         fault: What is wrong with the bytes; empty for a whole pass, and for the torn one that a kill leaves.
     """

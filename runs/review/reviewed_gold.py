@@ -79,8 +79,6 @@ class AdjudicatedCases:
     Attributes:
         cases: With those labels, and the reviewed answers, as their gold, in input order.
         agreed: How many of them all reviewers labelled alike, if there were several.
-        adjudicated: How many were decided.
-        alone: How many were labelled by one person.
         missing: Ids of the assigned cases that somebody is still to label; they are left out.
     """
 

@@ -10,11 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from cases.formats.json_border import Identifier, first_fault
+from cases.formats.json_border import first_fault
 from cases.texts import plural
-from runs.record.added_lines import AddedLines
+from runs.record.added_lines import AddedLines, OfCase
 from runs.record.manifest import RunError
 from runs.record.trace_file import Line
 from runs.review.reviews import Moment, Review, Reviewer, Reviews, fingerprint, make_independent_review
@@ -28,12 +28,9 @@ def _several(value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
-class Assignment(BaseModel):
+class Assignment(OfCase):
     """Who is to review a case; the last one of a case counts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    case_id: Identifier
     reviewers: Annotated[tuple[Reviewer, ...], AfterValidator(_several)]
     assigned_at: Moment
 
@@ -43,7 +40,6 @@ class Assignments(AddedLines[Assignment]):
 
     def __init__(self, run: Path) -> None:
         super().__init__(run / ASSIGNMENTS, Assignment)
-        self._reviewers: dict[str, tuple[str, ...]] = {}
 
     def by_case(self) -> Mapping[str, tuple[str, ...]]:
         """Names of the reviewers of each assigned case.
@@ -51,14 +47,7 @@ class Assignments(AddedLines[Assignment]):
         Raises:
             RunError: The file holds something else.
         """
-        self.refresh()
-        return self._reviewers
-
-    def _take(self, record: Assignment) -> None:
-        self._reviewers[record.case_id] = record.reviewers
-
-    def _forget(self) -> None:
-        self._reviewers = {}
+        return {case_id: lines[-1].reviewers for case_id, lines in self.histories().items()}
 
 
 def names(given: str) -> list[str]:
@@ -128,7 +117,6 @@ class Standing:
     """What the reviews of one case come to.
 
     Attributes:
-        assigned: Names of those who are to review it.
         history: All its reviews, oldest first.
     """
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from cases.formats.json_border import Identifier, Line, Text, fault, first_fault, not_empty
 from cases.records import Label
-from runs.record.added_lines import AddedLines
+from runs.record.added_lines import AddedLines, OfCase
 from runs.record.audit import record_if_possible
 from runs.record.manifest import RunError
 
@@ -76,19 +76,15 @@ Moment = Annotated[str, AfterValidator(_moment)]
 """UTC in ISO 8601."""
 
 
-class Review(BaseModel):
+class Review(OfCase):
     """What one person said of one case at one time.
 
     Attributes:
-        case_id: Of the case.
-        reviewer: Who; one line.
         reviewed_at: When, UTC in ISO 8601.
         labels: Of every sentence, None where the review says nothing of labels.
         named: Ids that the reviewer labelled one by one; the others were confirmed as they were shown.
-        shown_labels: What the reviewer saw.
         answer: The answer that the reviewer stands by, None where the review says nothing of it.
         verdict: Whether that is the answer that was shown, or one of the reviewer's.
-        comment: For people.
         shown: Fingerprint of the result that the reviewer saw (`fingerprint`), of a blind review that of
             the result at its time.
         blind: Whether the reviewer saw no labels, neither the run's nor a key's nor those of others.
@@ -97,9 +93,6 @@ class Review(BaseModel):
         adjudicates: Whether it decides between the labels of several reviewers.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    case_id: Identifier
     reviewer: Reviewer
     reviewed_at: Moment
     labels: dict[Identifier, Label] | None = None
@@ -229,25 +222,22 @@ def make_review(
         RunError: Something of it is wrong, in one line; or the case has changed since it was shown.
     """
     case_id = line["case_id"]
-    now = fingerprint(line)
-    if shown is not None and shown != now:
+    if shown is not None and shown != fingerprint(line):
         raise RunError(f"case {case_id!r} has another result than the one that was shown; look at it again")
     basis = labels_to_review(line, earlier)
-    values = {
-        "case_id": case_id,
-        "reviewer": reviewer,
-        "reviewed_at": _now(at),
-        "labels": None if labels is None else _completed(case_id, basis, labels),
-        "named": [id_ for id_ in basis if id_ in (labels or ())],
-        "shown_labels": dict(basis),
-        "answer": answer,
-        "verdict": _verdict(answer, line.get("answer")),
-        "comment": comment,
-        "shown": now,
-        "unsure": _known(case_id, [*basis], unsure),
-        "seconds": seconds,
-    }
-    return _checked(values)
+    return _checked(
+        line,
+        at,
+        reviewer=reviewer,
+        labels=None if labels is None else _completed(case_id, basis, labels),
+        named=[id_ for id_ in basis if id_ in (labels or ())],
+        shown_labels=dict(basis),
+        answer=answer,
+        verdict=_verdict(answer, line.get("answer")),
+        comment=comment,
+        unsure=_known(case_id, [*basis], unsure),
+        seconds=seconds,
+    )
 
 
 def make_independent_review(
@@ -276,31 +266,27 @@ def make_independent_review(
     missing = [id_ for id_ in ids if id_ not in labels]
     if missing:
         raise RunError(f"review of case {case_id!r}: no label for sentence {_named(missing)}")
-    values = {
-        "case_id": case_id,
-        "reviewer": reviewer,
-        "reviewed_at": _now(at),
-        "labels": {id_: labels[id_] for id_ in ids},
-        "named": list(ids),
-        "comment": comment,
-        "shown": fingerprint(line),
-        "blind": not adjudicates,
-        "unsure": _known(case_id, ids, unsure),
-        "seconds": seconds,
-        "adjudicates": adjudicates,
-    }
-    return _checked(values)
+    return _checked(
+        line,
+        at,
+        reviewer=reviewer,
+        labels={id_: labels[id_] for id_ in ids},
+        named=list(ids),
+        comment=comment,
+        blind=not adjudicates,
+        unsure=_known(case_id, ids, unsure),
+        seconds=seconds,
+        adjudicates=adjudicates,
+    )
 
 
-def _now(at: datetime | None) -> str:
-    return (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
-
-
-def _checked(values: Mapping[str, Any]) -> Review:
+def _checked(line: Mapping[str, Any], at: datetime | None, **said: Any) -> Review:
+    moment = (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
+    about = {"case_id": line["case_id"], "reviewed_at": moment, "shown": fingerprint(line)}
     try:
-        return Review.model_validate(values)
+        return Review.model_validate(about | said)
     except ValidationError as error:
-        raise RunError(f"review of case {values['case_id']!r}: {first_fault(error)}") from None
+        raise RunError(f"review of case {line['case_id']!r}: {first_fault(error)}") from None
 
 
 def _known(case_id: str, ids: Sequence[str], wanted: Iterable[str]) -> list[str]:
@@ -344,7 +330,6 @@ class Reviews(AddedLines[Review]):
 
     def __init__(self, run: Path) -> None:
         super().__init__(run / REVIEWS, Review)
-        self._reviews: dict[str, list[Review]] = {}
 
     def add(self, *records: Review, noted: Mapping[str, str] = _NOTHING) -> None:
         """Add reviews for good, and note them in the run's audit log.
@@ -372,35 +357,9 @@ class Reviews(AddedLines[Review]):
         Raises:
             RunError: The file holds something else.
         """
-        self.refresh()
-        found = {
-            case_id: next(
-                (one for one in reversed(reviews) if part is None or getattr(one, part) is not None), None
-            )
-            for case_id, reviews in self._reviews.items()
+        return {
+            case_id: review
+            for case_id, reviews in self.histories().items()
+            for review in reviews
+            if part is None or getattr(review, part) is not None
         }
-        return {case_id: review for case_id, review in found.items() if review is not None}
-
-    def history(self, case_id: str) -> list[Review]:
-        """All reviews of a case, oldest first.
-
-        Raises:
-            RunError: The file holds something else.
-        """
-        self.refresh()
-        return list(self._reviews.get(case_id, ()))
-
-    def histories(self) -> dict[str, list[Review]]:
-        """All reviews by case, oldest first.
-
-        Raises:
-            RunError: The file holds something else.
-        """
-        self.refresh()
-        return {case_id: list(reviews) for case_id, reviews in self._reviews.items()}
-
-    def _take(self, record: Review) -> None:
-        self._reviews.setdefault(record.case_id, []).append(record)
-
-    def _forget(self) -> None:
-        self._reviews = {}

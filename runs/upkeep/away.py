@@ -22,7 +22,6 @@ class AwayBatch:
 
     Attributes:
         id: The provider's; empty where it is not known whether the provider took it.
-        calls: Without a reply.
         done: Requests that the provider says it has answered, when it was last asked.
         age: Seconds since it was submitted, by this machine's clock.
         left: Seconds until it expires; None where that is not known.
@@ -48,7 +47,6 @@ class Away:
 
     Attributes:
         batches: Those that are not over, oldest first.
-        ended: How many are.
         rows: What became of the rows of those, by outcome.
         failures: Calls that failed in a batch and wait for a retry, by error class.
     """

@@ -15,7 +15,17 @@ from pathlib import Path
 
 from graph.system import find_system
 from runs.record.audit import record_if_possible
-from runs.record.folder import CALLS, CASES, COPY, MANIFEST, RunFolder, RunWriter, locked, write_manifest
+from runs.record.folder import (
+    CALLS,
+    CASES,
+    COPY,
+    MANIFEST,
+    RunFolder,
+    RunWriter,
+    locked,
+    status_of,
+    write_manifest,
+)
 from runs.record.index import INDEX
 from runs.record.manifest import Counts, Manifest, RunError, repair_hint
 from runs.record.trace_file import TRACE, Line, TraceFile, pack
@@ -165,7 +175,10 @@ def _compare(run: RunFolder, lines: dict[str, Line], ends: dict[str, Line], foun
     """Every line has a pass that ended the same, and every pass but one that was just written has a line."""
     # An earlier version began the file with the first case.
     traced = run.manifest.sealed or (run.path / TRACE).exists()
-    untraced = [id_ for id_ in lines if traced and not _agrees(lines[id_], ends.get(id_))]
+    ended = {id_: (end.get("status"), end.get("error")) for id_, end in ends.items()}
+    untraced = [
+        id_ for id_, line in lines.items() if traced and ended.get(id_) != (line["status"], line["error"])
+    ]
     unlisted = [id_ for id_ in ends if id_ not in lines]
     # A kill may come between the two writes, once.
     last = next(reversed(ends), None) if run.manifest.status != "finished" else None
@@ -179,19 +192,11 @@ def _compare(run: RunFolder, lines: dict[str, Line], ends: dict[str, Line], foun
         found.faults.append(f"{run.path / CASES}: the line of {_named(unlisted)} is missing")
     found.lost_cases = [*untraced, *unlisted]
     lost = {*found.lost_cases}
-    found.statuses = {
-        id_: line["status"] + (f":{line['error']['class']}" if line["error"] else "")
-        for id_, line in lines.items()
-        if id_ not in lost
-    }
+    found.statuses = {id_: status_of(line) for id_, line in lines.items() if id_ not in lost}
     expected = run.manifest.counts.total
     missing = expected - len(found.statuses) - len(lost)
     if missing > 0:
         found.faults.append(f"{run.path / CASES}: {missing:,} of {expected:,} ended cases are missing")
-
-
-def _agrees(line: Line, end: Line | None) -> bool:
-    return end is not None and (end.get("status"), end.get("error")) == (line["status"], line["error"])
 
 
 def _named(case_ids: list[str]) -> str:
@@ -204,7 +209,6 @@ class Repaired:
     """What a repair came to.
 
     Attributes:
-        found: What was damaged.
         aside: Folder of the files as they were; None where nothing was damaged.
         resumable: Whether cases are left for a resume.
     """
@@ -241,7 +245,7 @@ def repair_run(path: Path) -> Repaired:
         if found.lost_cases or len(found.statuses) < run.manifest.counts.total:
             run.manifest.status = "interrupted"
             # Lines that are counted and missing are damage.
-            run.manifest.counts = Counts.of(found.statuses)
+            run.manifest.counts = Counts.of(found.statuses.values())
             run.manifest.counts.impaired = len(run.impaired(find_system(run.manifest.system).impairments))
             write_manifest(path, run.manifest)
         # It is made of the other files, and made anew.

@@ -54,12 +54,10 @@ class Purge:
     """What was removed, and what was left.
 
     Attributes:
-        cases: Number of cases.
         calls: Of the journal, with those of forks.
         texts: Of the journal that no other call has.
         lines: Of `cases.jsonl` that held text.
         reviews: With an answer or a comment.
-        forks: Forks of these cases.
         files: Removed ones, relative to the run.
         size: Bytes of the folder before and after.
         outside: Files that may hold texts of these cases and were not touched.

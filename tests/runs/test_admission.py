@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from runs.execute.admission import Admission
-from runs.execute.forecast import Forecast
+from runs.execute.rehearsal import Forecast
 from runs.execute.watcher import Progress
 from serving.protocol.ask import Usage
 from serving.protocol.budget import Budget, BudgetSpent, Spend

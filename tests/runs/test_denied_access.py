@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,6 @@ from tests.serving.fake_abilities import Abilities
 from tests.serving.fake_server import MODEL, FakeServer, Obey, Refuse
 
 DENIED = Refuse(401, "Incorrect API key provided")
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    server = FakeServer(models={"data": [{"id": MODEL, "max_model_len": 100_000}]}, default=Obey())
-    server.start()
-    yield server
-    server.stop()
 
 
 def run(folder: Path, recipe: Path, server: FakeServer) -> Ended:

@@ -11,7 +11,7 @@ import pytest
 import runs.execute.expectation
 from evals.bench.workload import Silent, ready, repeated_cases, six_calls, write_cases
 from runs.execute.expectation import Expectation, LateReplies, shown_while_running
-from runs.execute.forecast import forecast
+from runs.execute.rehearsal import forecast
 from runs.execute.watcher import PROGRESS, Pace, Progress, read_progress, write_progress
 from serving.backends.backend import Backend, CallParameters, Server
 from serving.protocol.ask import Usage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -15,17 +14,9 @@ from runs.execute.assemble import Assembly, Request
 from runs.execute.batch import Options
 from runs.execute.sessions import start
 from serving.protocol.model_name import assign_roles
-from tests.serving.fake_server import FakeServer, Obey
+from tests.serving.fake_server import MODEL, FakeServer
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "batch.xml"
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    server = FakeServer(models={"data": [{"id": "tiny", "max_model_len": 100_000}]}, default=Obey())
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture
@@ -57,13 +48,13 @@ def changes(server: FakeServer) -> tuple[int, int]:
 
 
 async def test_requests_are_grouped_by_their_demonstrations(server: FakeServer, tmp_path: Path) -> None:
-    await run(tmp_path / "run", f"vllm:tiny@{server.url}")
+    await run(tmp_path / "run", f"vllm:{MODEL}@{server.url}")
     changed, different = changes(server)
     assert changed == different - 1
 
 
 @pytest.mark.usefixtures("unordered")
 async def test_in_input_order_they_are_not(server: FakeServer, tmp_path: Path) -> None:
-    await run(tmp_path / "run", f"vllm:tiny@{server.url}")
+    await run(tmp_path / "run", f"vllm:{MODEL}@{server.url}")
     changed, different = changes(server)
     assert changed > different - 1

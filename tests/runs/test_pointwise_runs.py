@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    server = FakeServer(
-        models={"data": [{"id": MODEL, "max_model_len": 100_000}]}, default=Say(("Yes",), ("length",))
-    )
-    server.start()
-    yield server
-    server.stop()
-
-
 def run(folder: Path, model: str, *more: str, recipe: str = "pointwise.yaml") -> Ended:
     return evigraph(
         *("run", "tamu", "cases.jsonl", "--recipe", recipe, "--model", model, "--json", *more), folder=folder
@@ -61,6 +50,7 @@ def test_a_failed_case_is_retried_at_the_sentences_without_a_reply(folder: Path)
 
 
 def test_a_server_is_asked_for_log_probabilities(folder: Path, server: FakeServer) -> None:
+    server.default = Say(("Yes",), ("length",))
     ended = run(folder, f"vllm:{MODEL}@{server.url}", "--out", "out")
     assert ended.code == 0, ended.err
     assert len(server.chats) == 2 * SENTENCES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,7 @@ from serving.protocol.limits import Limits
 from serving.protocol.model_name import Role, parse_model_name
 from tests.evigraph import COMMAND, Ended, evigraph
 from tests.serving.fake_abilities import Abilities
-from tests.serving.fake_server import MODEL, FakeServer, Obey, Refuse
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    server = FakeServer(models={"data": [{"id": MODEL, "max_model_len": 100_000}]}, default=Obey())
-    server.start()
-    yield server
-    server.stop()
+from tests.serving.fake_server import MODEL, FakeServer, Refuse
 
 
 def run(folder: Path, recipe: Path, model: str, *more: str) -> Ended:

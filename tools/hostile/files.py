@@ -147,22 +147,22 @@ class Bench:
         judge_command(ended, self.marker, self.found)
         return ended
 
+    @property
+    def recipe(self) -> str:
+        """The path of a sound recipe."""
+        return str(self.shared / "lexical.yaml")
+
+    def run_sound(self, *words: str) -> Ended:
+        """A run of the sound case alone."""
+        shutil.copy(self.shared / "good.jsonl", self.work)
+        return self.do("run", "tamu", "good.jsonl", "--model", "scripted:auto", "--out", "r", *words)
+
     def run(self, *words: str) -> Ended:
         """A run over hostile files and a sound case, which must come to what it comes to without them."""
         shutil.copy(self.shared / "good.jsonl", self.work)
-        ended = self.do(
-            *(
-                "run",
-                "tamu",
-                *words,
-                "good.jsonl",
-                "--recipe",
-                str(self.shared / "lexical.yaml"),
-                "--out",
-                "r",
-            ),
-            *(() if "--model" in words else ("--model", "scripted:auto")),
-        )
+        model = () if "--model" in words else ("--model", "scripted:auto")
+        given = (*words, "good.jsonl", "--recipe", self.recipe, "--out", "r", *model)
+        ended = self.do("run", "tamu", *given)
         if ended.code in (0, 1) and (self.work / "r" / CASES).exists():
             self._compare()
         return ended
@@ -249,12 +249,7 @@ def _pools(bench: Bench) -> Ended:
     path.write_bytes(content)
     if bench.draw.random() < 0.5:
         return bench.do("demos", "list", "pool", "--embedding", "lexical:256")
-    shutil.copy(bench.shared / "good.jsonl", bench.work)
-    recipe = str(bench.shared / "lexical.yaml")
-    return bench.do(
-        *("run", "tamu", "good.jsonl", "--recipe", recipe, "--demos", "pool", "--model", "scripted:auto"),
-        *("--out", "r"),
-    )
+    return bench.run_sound("--recipe", bench.recipe, "--demos", "pool")
 
 
 def _recipes(bench: Bench) -> Ended:
@@ -263,28 +258,18 @@ def _recipes(bench: Bench) -> Ended:
     )
     if bench.draw.random() < 0.3:
         return bench.do("recipes", name)
-    shutil.copy(bench.shared / "good.jsonl", bench.work)
-    return bench.do("run", "tamu", "good.jsonl", "--recipe", name, "--model", "scripted:auto", "--out", "r")
+    return bench.run_sound("--recipe", name)
 
 
 def _policies(bench: Bench) -> Ended:
-    shutil.copy(bench.shared / "good.jsonl", bench.work)
     name = bench.write("policy.yaml", spoil_yaml(POLICY, bench.marker, bench.draw))
     named = ("--policy", name) if bench.draw.random() < 0.5 else ()
-    recipe = str(bench.shared / "lexical.yaml")
-    return bench.do(
-        *("run", "tamu", "good.jsonl", "--recipe", recipe, "--model", "scripted:auto", "--out", "r", *named)
-    )
+    return bench.run_sound("--recipe", bench.recipe, *named)
 
 
 def _prices(bench: Bench) -> Ended:
-    shutil.copy(bench.shared / "good.jsonl", bench.work)
     name = bench.write("prices.yaml", spoil_yaml(PRICES, bench.marker, bench.draw))
-    recipe = str(bench.shared / "lexical.yaml")
-    return bench.do(
-        *("run", "tamu", "good.jsonl", "--recipe", recipe, "--model", "scripted:auto", "--out", "r"),
-        *("--prices", name, "--max-cost", "1"),
-    )
+    return bench.run_sound("--recipe", bench.recipe, "--prices", name, "--max-cost", "1")
 
 
 def _prompts(bench: Bench) -> Ended:
@@ -294,20 +279,15 @@ def _prompts(bench: Bench) -> Ended:
     bench.trick, content = spoil_yaml(yaml.safe_load(path.read_bytes()), bench.marker, bench.draw)
     path.write_bytes(content)
     (bench.work / "x.yaml").write_text(yaml.safe_dump({**RECIPE, "prompts": "mine"}))
-    shutil.copy(bench.shared / "good.jsonl", bench.work)
-    return bench.do(
-        "run", "tamu", "good.jsonl", "--recipe", "x.yaml", "--model", "scripted:auto", "--out", "r"
-    )
+    return bench.run_sound("--recipe", "x.yaml")
 
 
 def _submissions(bench: Bench) -> Ended:
     what, content = spoil_json(SUBMISSION, bench.marker, bench.draw)
     name = "s.json"
     if bench.draw.random() < 0.5:
-        name, inner = (
-            "s.zip",
-            bench.draw.choice(("submission.json", f"../../../{bench.marker}", "a\x1b[31m.json")),
-        )
+        name = "s.zip"
+        inner = bench.draw.choice(("submission.json", f"../../../{bench.marker}", "a\x1b[31m.json"))
         with ZipFile(bench.work / name, "w") as packed:
             packed.writestr(inner, content)
         if bench.draw.random() < 0.3:
@@ -407,8 +387,7 @@ def _words(bench: Bench) -> Ended:
         bench.trick, text = "bytes that are not UTF-8", f"\udcff\udc80{bench.marker}"
     shutil.copytree(bench.shared / "run", bench.work / "r")
     shutil.copy(bench.shared / "good.jsonl", bench.work)
-    recipe = str(bench.shared / "lexical.yaml")
-    run = ("run", "tamu", "good.jsonl", "--recipe", recipe, "--out", "new")
+    run = ("run", "tamu", "good.jsonl", "--recipe", bench.recipe, "--out", "new")
     words: Sequence[tuple[str, ...]] = (
         ("show", "r", text),
         ("show", text),
@@ -451,28 +430,21 @@ def _folders(bench: Bench) -> Ended:
     texts = [name for name in TEXTS if name not in ("NUL", "empty text", "marks on marks")]
     texts = [name for name in texts if len(TEXTS[name](bench.marker)) < 150]
     bench.trick = bench.draw.choice(texts)
-    text = (
-        TEXTS[bench.trick](bench.marker).encode("utf-8", "surrogateescape" if False else "replace").decode()
-    )
+    text = TEXTS[bench.trick](bench.marker).encode("utf-8", "replace").decode()
     name = text.replace("/", "_")
     if bench.draw.random() < 0.25:
         bench.trick, name = "bytes that are not UTF-8", f"\udcff\udc80{bench.marker}"
     if name in (".", ".."):
         name = "_"
     bench.trick = f"{bench.trick} in a name"
+    run = ("--recipe", bench.recipe, "--model", "scripted:auto", "--out")
     match bench.draw.choice(("cases", "out", "run", "folder")):
         case "cases":
             shutil.copy(bench.shared / "good.jsonl", bench.work / f"{name}.jsonl")
-            return bench.do(
-                *("run", "tamu", f"{name}.jsonl", "--recipe", str(bench.shared / "lexical.yaml")),
-                *("--model", "scripted:auto", "--out", "r"),
-            )
+            return bench.do("run", "tamu", f"{name}.jsonl", *run, "r")
         case "out":
             shutil.copy(bench.shared / "good.jsonl", bench.work)
-            ended = bench.do(
-                *("run", "tamu", "good.jsonl", "--recipe", str(bench.shared / "lexical.yaml")),
-                *("--model", "scripted:auto", "--out", name),
-            )
+            ended = bench.do("run", "tamu", "good.jsonl", *run, name)
             bench.do("show", name)
             bench.do("view", name, "--bundle", "pages")
             return ended
@@ -485,10 +457,7 @@ def _folders(bench: Bench) -> Ended:
             (bench.work / name).mkdir()
             shutil.copy(bench.shared / "good.jsonl", bench.work / name)
             bench.do("show", name)
-            return bench.do(
-                *("run", "tamu", name, "--recipe", str(bench.shared / "lexical.yaml")),
-                *("--model", "scripted:auto", "--out", "r"),
-            )
+            return bench.do("run", "tamu", name, *run, "r")
 
 
 KINDS: dict[str, Callable[[Bench], Ended]] = {
