@@ -18,7 +18,8 @@ import numpy as np
 
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
-from retrieval.embeddings import Embedder, Vectors, connect_embedder, normalise
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import Embedder, connect_embedder, normalise
 from retrieval.index import figures
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest

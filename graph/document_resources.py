@@ -136,7 +136,7 @@ class PassageReader(Resource):
             record["reader"] = reader.identity
         if settings.compares:
             encoder = settings.encoder
-            vectors = shared_vectors() if encoder is None else EncoderVectors.open(encoder)
+            vectors = shared_vectors() if encoder is None else EncoderVectors(encoder)
             tools[VECTORS.name] = vectors
             record["vectors"] = vectors.identity
         return Opened(tools, {"reader": record})

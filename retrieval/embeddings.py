@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
 import zlib
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranking.encoding.encoders import MINILM
+from ranking.encoding.vectors import EncoderVectors, Vectors, shared_vectors
 from serving.backends import addresses
 from serving.policy.gate import demand_route
 from serving.policy.traffic import Traffic, count, size
@@ -22,14 +20,8 @@ from serving.protocol.addresses import redacted
 from serving.protocol.errors import ModelError, classify
 from serving.protocol.keys import api_key, check_address
 from serving.protocol.model_name import ModelName
-from weights.loading import MAX_CHARACTERS, loading, no_progress_bars, stay_offline
-from weights.registry import WeightsError, fingerprint, packaged_embedder
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
-
-Vectors = NDArray[np.float32]
+from weights.loading import MAX_CHARACTERS
+from weights.registry import fingerprint
 
 DEFAULT_EMBEDDING = "embedded:minilm"
 
@@ -82,11 +74,7 @@ class LexicalEmbedder:
 
 
 class SentenceEmbedder:
-    """Texts to unit vectors. Safe to use from several threads.
-
-    Importing and loading takes about 9 s, so it happens at the first text. 128 short sentences then take
-    1.2 s on two cores.
-    """
+    """An encoder in this process, of which rankers use the same copy if it is the packaged one."""
 
     def __init__(self, name_or_path: str = MINILM) -> None:
         """Find the weights; they are loaded at the first text.
@@ -94,75 +82,25 @@ class SentenceEmbedder:
         Raises:
             WeightsError: The package is not installed, or the folder holds no model.
         """
-        self.name = name_or_path
-        self.folder = packaged_embedder() if name_or_path == MINILM else _local_folder(name_or_path)
-        self._model: SentenceTransformer | None = None
-        self._lock = threading.Lock()
+        self._name = name_or_path
+        self._vectors = shared_vectors() if name_or_path == MINILM else EncoderVectors(name_or_path, None)
+        self.folder = self._vectors.folder
 
     @cached_property
     def identity(self) -> str:
         """Name and weights, for run manifests: equal identities give equal vectors on one machine."""
-        return f"{self.name}@{fingerprint(self.folder)}"
+        return f"{self._name}@{fingerprint(self.folder)}"
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts.
-
-        Returns:
-            Shape (texts, dimensions), each row of length 1.
-        """
+    def embed(self, texts: Sequence[str]) -> Vectors:
         # One by one, a text's vector has the same bits whatever is embedded beside it, and padding
         # costs as much as batches save on a processor (28 notes: 7.0 s together, 8.2 s apart).
-        return self._encode(texts, 1)
+        return self._vectors.encode(texts, 1)
 
-    def embed_batches(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts together, those of like length beside each other: bits depend on the company.
+    def embed_batches(self, texts: Sequence[str]) -> Vectors:
+        return self._vectors.encode(texts, _TOGETHER)
 
-        Returns:
-            Shape (texts, dimensions), each row of length 1.
-        """
-        return self._encode(texts, _TOGETHER)
-
-    async def aembed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As `embed`, in a thread."""
+    async def aembed(self, texts: Sequence[str]) -> Vectors:
         return await asyncio.to_thread(self.embed, texts)
-
-    def _encode(self, texts: Sequence[str], together: int) -> NDArray[np.float32]:
-        model = self._loaded()
-        # The model reads a few hundred tokens; tokenising a whole document first would take seconds.
-        cut = [text[:MAX_CHARACTERS] for text in texts]
-        if not cut:
-            return np.zeros((0, model.get_embedding_dimension() or 0), dtype=np.float32)
-        with self._lock:
-            vectors = model.encode(
-                cut,
-                batch_size=together,
-                normalize_embeddings=True,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
-        return cast("NDArray[np.float32]", vectors.astype(np.float32, copy=False))
-
-    def _loaded(self) -> SentenceTransformer:
-        if self._model is None:
-            with loading(f"the sentence encoder {self.folder.name}"):
-                # Another thread may have loaded it meanwhile.
-                if self._model is None:
-                    stay_offline()
-                    from sentence_transformers import SentenceTransformer
-
-                    with no_progress_bars():
-                        self._model = SentenceTransformer(str(self.folder), local_files_only=True)
-        return self._model
-
-
-def _local_folder(path: str) -> Path:
-    folder = Path(path).expanduser()
-    if not (folder / "config.json").is_file():
-        raise WeightsError(
-            f"no embedder at {path!r}: pass `embedded:{MINILM}`, "
-            "or the folder of a sentence-transformers model as `embedded:/path/to/model`"
-        )
-    return folder.resolve()
 
 
 class ServerEmbedder:

@@ -340,18 +340,16 @@ class Verifying:
         self, note: str, lines: tuple[str, ...], source: str, ids: tuple[str, ...], sentences: tuple[str, ...]
     ) -> Report:
         # These import torch.
-        from ranking.encoding.source_vectors import with_source
         from ranking.rankers.load import load_ranker
         from ranking.verify import verify
 
         if self._ranker is None:
             self._ranker = load_ranker(self._name)
-        ranker, _ = with_source(self._ranker, sentences, None)
         return Report(
             note=note,
             source=source,
             ids=ids,
-            ranker=ranker.identity,
-            verification=verify(ranker, lines, sentences),
+            ranker=self._ranker.identity,
+            verification=verify(self._ranker, lines, sentences),
             source_encoded=None,
         )

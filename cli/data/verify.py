@@ -71,8 +71,8 @@ def verify(
     """
     from cli.progress import progress
     from evals.verification.report import Report, render
-    from ranking.encoding.source_vectors import with_source
     from ranking.rankers.load import load_ranker, name_with_identity
+    from ranking.rankers.ranker import KeepsSources
     from ranking.verify import verify as find_support
     from storage.files import write_atomically
     from weights.registry import cache_root
@@ -82,9 +82,11 @@ def verify(
         return
     lines, against = _texts(note, source, case)
     with progress("sentences encoded", len(against.sentences)) as shown:
-        loaded, vectors = with_source(
-            load_ranker(ranker), against.sentences, cache_root() / "sources" if cache else None, shown.advance
-        )
+        loaded = load_ranker(ranker)
+        sources = loaded.sources if isinstance(loaded, KeepsSources) else None
+        if sources is not None:
+            sources.folder = cache_root() / "sources" if cache else None
+            sources.report = shown.advance
         found = find_support(loaded, lines, against.sentences, threshold=min_probability)
     report = Report(
         note=str(note),
@@ -92,7 +94,7 @@ def verify(
         ids=against.ids,
         ranker=name_with_identity(ranker, loaded.identity),
         verification=found,
-        source_encoded=vectors.encoded if vectors else None,
+        source_encoded=sources.computed if sources else None,
     )
     if html is not None:
         write_atomically(html, [render(report).encode("utf-8", "replace")])

@@ -34,6 +34,8 @@ class SourceCache(Generic[EntryT]):
 
     Attributes:
         folder: Where entries are also kept as files; None for memory only.
+        computed: Whether an entry had to be computed.
+        report: Called with the number of sentences encoded.
     """
 
     def __init__(
@@ -41,7 +43,6 @@ class SourceCache(Generic[EntryT]):
         pack: Callable[[EntryT], Arrays],
         unpack: Callable[[Arrays], EntryT],
         *,
-        folder: Path | None = None,
         memory_bytes: int = MEMORY_BYTES,
         size: Callable[[EntryT], int] | None = None,
     ) -> None:
@@ -50,12 +51,13 @@ class SourceCache(Generic[EntryT]):
         Args:
             pack: From an entry to what its file holds.
             unpack: The way back; it raises a ValueError or a KeyError for what is no entry.
-            folder: Where entries are also kept as files.
             memory_bytes: Beyond it, entries used longest ago are dropped from memory, all but the last.
             size: Bytes of an entry, if it takes more than its arrays.
         """
         self._pack, self._unpack = pack, unpack
-        self.folder = folder
+        self.folder: Path | None = None
+        self.computed = False
+        self.report: Callable[[int], None] = lambda encoded: None
         self._memory_bytes = memory_bytes
         self._size = size or (lambda entry: sum(array.nbytes for array in pack(entry).values()))
         self._entries: OrderedDict[str, tuple[EntryT, int]] = OrderedDict()
@@ -70,6 +72,7 @@ class SourceCache(Generic[EntryT]):
                 return self._entries[name][0]
         entry = self._read(name)
         if entry is None:
+            self.computed = True
             entry = compute()
             self._write(name, entry)
         with self._lock:

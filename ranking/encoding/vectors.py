@@ -1,4 +1,4 @@
-"""Vectors of sentences, of the packaged encoder or of one in a folder, for rankers that compare meanings."""
+"""Vectors of sentences, of the packaged encoder or of one in a folder, for rankers and for collections."""
 
 from __future__ import annotations
 
@@ -7,94 +7,23 @@ import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.encoding.encoders import MINILM, Encoder, encoder_folder, load_encoder
-from weights.loading import LOADING, is_long, readable
+from ranking.encoding.encoders import MINILM, encoder_folder
+from weights.loading import LOADING, is_long, loading, no_progress_bars, readable, stay_offline
 from weights.registry import WeightsError, fingerprint
 
-PoolingMode = Literal["mean", "cls"]
-
-_POOLING = "1_Pooling/config.json"
-_MODULES = "modules.json"
-_LIMIT = "sentence_bert_config.json"
-_FLAG = "pooling_mode_"
-_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
-_MAX_POSITIONS = 512
-
-
-class SentenceEncoding(NamedTuple):
-    """What a folder says of its sentence vectors.
-
-    Attributes:
-        mode: Mean over the token states, or the state of the first token.
-        max_tokens: Longer texts are cut.
-    """
-
-    mode: PoolingMode
-    max_tokens: int
-
-
-def read_sentence_encoding(folder: Path) -> SentenceEncoding:
-    """Mean over at most 512 tokens, unless the folder's files of sentence-transformers say otherwise.
-
-    Raises:
-        WeightsError: A file is damaged, or asks for what is not done here: another way of pooling, or further
-            layers behind it.
-    """
-    for module in _json(folder / _MODULES, []):
-        kind = str(module.get("type", "") if isinstance(module, dict) else module).rpartition(".")[2]
-        if kind not in _KNOWN_MODULES:
-            known = ", ".join(_KNOWN_MODULES)
-            raise WeightsError(
-                f"{folder / _MODULES}: module {kind!r} is not supported; supported are {known}"
-            )
-    limit = _fields(folder / _LIMIT).get("max_seq_length")
-    most = limit if isinstance(limit, int) and 2 < limit < _MAX_POSITIONS else _MAX_POSITIONS
-    return SentenceEncoding(_mode(folder / _POOLING), most)
-
-
-def _mode(path: Path) -> PoolingMode:
-    """Newer files name the mode, older ones have a flag for each."""
-    fields = _fields(path)
-    named = fields.get("pooling_mode")
-    if named is None:
-        named = [name for name, on in fields.items() if name.startswith(_FLAG) and on is True]
-    modes = [str(named)] if isinstance(named, str) else [str(mode) for mode in named]
-    match modes:
-        case [] | ["mean"] | ["pooling_mode_mean_tokens"]:
-            return "mean"
-        case ["cls"] | ["pooling_mode_cls_token"]:
-            return "cls"
-        case _:
-            asked = ", ".join(modes)
-            raise WeightsError(f"{path}: pooling {asked} is not supported; supported are mean and cls")
-
-
-def _fields(path: Path) -> dict[str, Any]:
-    found = _json(path, {})
-    if not isinstance(found, dict):
-        raise WeightsError(f"{path}: is no JSON object")
-    return found
-
-
-def _json(path: Path, missing: Any) -> Any:
-    if not path.is_file():
-        return missing
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise WeightsError(f"{path}: it is no JSON: {error}") from error
-
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 Vectors = NDArray[np.float32]
 """Unit vectors, shape (texts, dimensions)."""
 
-MAX_TOKENS = 256
-"""What all-MiniLM-L6-v2 was trained to read of a text."""
+MOST_TOKENS = 512
+"""Read of a text by rankers, even where an encoder would read more."""
 
 _BATCH = 32
 
@@ -118,73 +47,100 @@ class TextVectors(Protocol):
 
 
 class EncoderVectors:
-    """Vectors of length 1 from the token states of an encoder. Loaded at the first text."""
+    """A model of sentence-transformers, or a transformers encoder with the mean over its token states.
 
-    def __init__(self, name: str, folder: Path, encoding: SentenceEncoding) -> None:
-        """Name an encoder.
+    Importing and loading takes about 9 s, so it happens at the first text. 128 short sentences then take
+    1.2 s on two cores.
+    """
 
-        Args:
-            name: Of the encoder, for its identity.
-            folder: Of its weights.
-            encoding: From token states to a vector.
-        """
-        self._name = name
-        self._folder = folder
-        self._encoding = encoding
-        self._encoder: Encoder | None = None
-        self._lock = threading.Lock()
-
-    @classmethod
-    def open(cls, name: str) -> EncoderVectors:
-        """The encoder in a folder, with the pooling that its files say.
+    def __init__(self, name: str, most_tokens: int | None = MOST_TOKENS) -> None:
+        """Find the weights.
 
         Args:
-            name: The folder of a transformers or sentence-transformers model.
+            name: `minilm`, or the folder of a model.
+            most_tokens: Longer texts are cut; None leaves the limit to the model.
 
         Raises:
-            WeightsError: The folder holds no encoder, or one whose pooling is not supported.
+            WeightsError: The package is not installed, or the folder holds no model.
         """
-        folder = encoder_folder(name)
-        return cls(folder.name, folder, read_sentence_encoding(folder))
+        self.folder = encoder_folder(name)
+        self._name = name if name == MINILM else self.folder.name
+        self._most_tokens = most_tokens
+        self._model: SentenceTransformer | None = None
+        self._lock = threading.Lock()
 
     @cached_property
     def identity(self) -> str:
         """Name, hash of the weights, and what else shapes a vector where it is not the packaged encoder."""
-        described = f"{self._name}@{fingerprint(self._folder)}"
+        described = f"{self._name}@{fingerprint(self.folder)}"
         if self._name == MINILM:
             return described
-        return f"{described} {self._encoding.mode} {self._encoding.max_tokens}"
+        longest = _read(self.folder / "sentence_bert_config.json").get("max_seq_length")
+        limited = isinstance(longest, int) and 2 < longest < MOST_TOKENS
+        return f"{described} {_pooling(self.folder)} {longest if limited else MOST_TOKENS}"
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Embed in batches of texts of like length; equal texts are embedded once."""
-        encoder = self._loaded()
-        vectors = np.zeros((len(texts), encoder.hidden_size), dtype=np.float32)
-        cut = np.zeros(len(texts), dtype=np.bool_)
-        places: dict[str, list[int]] = {}
-        for index, text in enumerate(texts):
-            places.setdefault(text, []).append(index)
-        by_length = sorted(places, key=lambda text: (len(text), text))
-        for start in range(0, len(by_length), _BATCH):
-            batch = by_length[start : start + _BATCH]
-            with self._lock:
-                found = _pooled_states(encoder, batch, self._encoding)
-            for text, vector, was_cut in zip(batch, found.vectors, found.cut, strict=True):
-                vectors[places[text]] = vector
-                cut[places[text]] = was_cut
-        return Embedded(vectors, cut)
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        vectors, cut = self.encode(distinct, _BATCH), self._cut(distinct)
+        rows = {text: row for row, text in enumerate(distinct)}
+        places = np.array([rows[text] for text in texts], dtype=np.intp)
+        return Embedded(vectors[places], cut[places])
 
-    def _loaded(self) -> Encoder:
-        with LOADING:
-            if self._encoder is None:
-                self._encoder = load_encoder(self._folder)
-            return self._encoder
+    def encode(self, texts: Sequence[str], together: int) -> Vectors:
+        """Vectors in the order of the texts, so many together: their last bits depend on the company."""
+        model = self._loaded()
+        vectors = np.zeros((len(texts), model.get_embedding_dimension() or 0), dtype=np.float32)
+        for start in range(0, len(texts), _BATCH):
+            with self._lock:
+                vectors[start : start + _BATCH] = model.encode(
+                    [readable(text) for text in texts[start : start + _BATCH]],
+                    batch_size=together,
+                    normalize_embeddings=True,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                )
+        return vectors
+
+    def _cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        model = self._loaded()
+        limit = model.max_seq_length
+        if limit is None or not texts:
+            return np.array([is_long(text) for text in texts], dtype=np.bool_)
+        with self._lock:
+            tokens = model.tokenizer(
+                [readable(text) for text in texts], truncation=True, max_length=limit + 1
+            )["input_ids"]
+        pairs = zip(texts, tokens, strict=True)
+        return np.array([is_long(text) or len(ids) > limit for text, ids in pairs], dtype=np.bool_)
+
+    def _loaded(self) -> SentenceTransformer:
+        if self._model is None:
+            with loading(f"the sentence encoder {self.folder.name}"):
+                # Another thread may have loaded it meanwhile.
+                if self._model is None:
+                    self._model = self._load()
+        return self._model
+
+    def _load(self) -> SentenceTransformer:
+        stay_offline()
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            with no_progress_bars():
+                model = SentenceTransformer(str(self.folder), local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise WeightsError(f"{self.folder}: cannot be loaded as a sentence encoder: {error}") from error
+        if self._most_tokens is not None:
+            model.max_seq_length = min(model.max_seq_length or self._most_tokens, self._most_tokens)
+        return model
 
 
 _shared: EncoderVectors | None = None
 
 
 def shared_vectors() -> EncoderVectors:
-    """The one copy in this process of all-MiniLM-L6-v2, with the mean over its token states.
+    """The one copy in this process of all-MiniLM-L6-v2.
 
     Raises:
         WeightsError: The package is not installed.
@@ -192,36 +148,27 @@ def shared_vectors() -> EncoderVectors:
     global _shared
     with LOADING:
         if _shared is None:
-            _shared = EncoderVectors(MINILM, encoder_folder(MINILM), SentenceEncoding("mean", MAX_TOKENS))
+            _shared = EncoderVectors(MINILM)
         return _shared
 
 
-def _pooled_states(encoder: Encoder, texts: Sequence[str], encoding: SentenceEncoding) -> Embedded:
-    import torch
-
-    limit = encoding.max_tokens
-    inputs = encoder.tokenizer(
-        [readable(text) for text in texts],
-        padding=True,
-        truncation=True,
-        max_length=limit,
-        return_tensors="pt",
-    )
-    ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    with torch.inference_mode():
-        states = encoder.model(input_ids=ids, attention_mask=mask).last_hidden_state
-        if encoding.mode == "cls":
-            pooled = states[:, 0]
-        else:
-            weights = mask.unsqueeze(-1).to(states.dtype)
-            pooled = (states * weights).sum(1) / weights.sum(1)
-        unit = torch.nn.functional.normalize(pooled, dim=1)
-    full = mask.sum(1).numpy() == limit
-    cut = np.array([bool(at) and _is_cut(encoder, text, limit) for at, text in zip(full, texts, strict=True)])
-    return Embedded(unit.numpy(), cut)
+def _pooling(folder: Path) -> str:
+    """Newer files name the mode, older ones have a flag for each; without a file it is the mean."""
+    flag = "pooling_mode_"
+    fields = _read(folder / "1_Pooling" / "config.json")
+    named = fields.get("pooling_mode") or [
+        name.removeprefix(flag).removesuffix("_tokens").removesuffix("_token")
+        for name, on in fields.items()
+        if name.startswith(flag) and on is True
+    ]
+    return named if isinstance(named, str) else "+".join(map(str, named)) or "mean"
 
 
-def _is_cut(encoder: Encoder, text: str, limit: int) -> bool:
-    """Whether a text that fills the limit goes beyond it."""
-    tokens = encoder.tokenizer(readable(text), truncation=True, max_length=limit + 1)["input_ids"]
-    return is_long(text) or len(tokens) > limit
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes()) if path.is_file() else {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise WeightsError(f"{path}: it is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise WeightsError(f"{path}: is no JSON object")
+    return found

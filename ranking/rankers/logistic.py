@@ -14,7 +14,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from cases.definitions import Section
 from ranking.cutoffs import Cutoff
-from ranking.encoding.vectors import TextVectors, shared_vectors
+from ranking.encoding.source_vectors import SourceVectors
+from ranking.encoding.vectors import TextVectors, Vectors, shared_vectors
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.rankers.bm25 import bm25_scores
@@ -101,6 +102,7 @@ class LogisticRanker:
         """
         self.weights = weights
         self._vectors = vectors or shared_vectors()
+        self.sources = SourceVectors(self._vectors)
         if weights.encoder != self._vectors.identity:
             raise RankerError(
                 f"this logistic ranker was fitted on vectors of {weights.encoder}, and here are those of"
@@ -126,13 +128,13 @@ class LogisticRanker:
 
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
         """As `rank` for each query; the sentences are embedded once."""
+        if not sentences:
+            return [Ranked(np.zeros(0, dtype=np.float32)) for _ in queries]
+        asked, source = self._vectors.embed(queries), self.sources.embed(sentences)
+        cut = tuple(np.flatnonzero(source.cut).tolist())
         return [
-            Ranked(
-                self._logits(seen.features),
-                tuple(int(position) for position in np.flatnonzero(seen.cut_sentences)),
-                seen.query_cut,
-            )
-            for seen in _look(queries, sentences, self._vectors)
+            Ranked(self._logits(_features(query, vector, sentences, source.vectors)), cut, bool(query_cut))
+            for query, vector, query_cut in zip(queries, asked.vectors, asked.cut, strict=True)
         ]
 
     def rank_examples(self, examples: Sequence[Example]) -> list[Scores]:
@@ -235,12 +237,6 @@ _DIGITS = 6
 _NO_SPREAD = 1e-5
 
 
-class _Seen(NamedTuple):
-    features: Features
-    cut_sentences: NDArray[np.bool_]
-    query_cut: bool
-
-
 class _Fitted(NamedTuple):
     means: NDArray[np.float64]
     scales: NDArray[np.float64]
@@ -251,19 +247,8 @@ class _Fitted(NamedTuple):
         return (features - self.means) / self.scales @ self.coefficients + self.intercept
 
 
-def _look(queries: Sequence[str], sentences: Sequence[str], vectors: TextVectors) -> list[_Seen]:
-    if not sentences:
-        return [_Seen(np.zeros((0, len(FEATURES))), np.zeros(0, dtype=np.bool_), False) for _ in queries]
-    embedded = vectors.embed([*queries, *sentences])
-    asked, known = embedded.vectors[: len(queries)], embedded.vectors[len(queries) :]
-    return [
-        _Seen(
-            sentence_features(known @ vector, bm25_scores(query, sentences), sentences),
-            embedded.cut[len(queries) :],
-            bool(embedded.cut[row]),
-        )
-        for row, (query, vector) in enumerate(zip(queries, asked, strict=True))
-    ]
+def _features(query: str, vector: Vectors, sentences: Sequence[str], known: Vectors) -> Features:
+    return sentence_features(known @ vector, bm25_scores(query, sentences), sentences)
 
 
 def _look_at_all(examples: Sequence[Example], vectors: TextVectors) -> list[Features]:
@@ -272,10 +257,8 @@ def _look_at_all(examples: Sequence[Example], vectors: TextVectors) -> list[Feat
     place = {text: row for row, text in enumerate(texts)}
     unit = vectors.embed(texts).vectors
     return [
-        sentence_features(
-            unit[[place[text] for text in one.sentences]] @ unit[place[one.query]],
-            bm25_scores(one.query, one.sentences),
-            one.sentences,
+        _features(
+            one.query, unit[place[one.query]], one.sentences, unit[[place[text] for text in one.sentences]]
         )
         for one in examples
     ]

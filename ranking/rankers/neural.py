@@ -36,6 +36,7 @@ class NeuralRanker:
 
     Attributes:
         manifest: What the checkpoint says about itself.
+        sources: Encoded documents; None where the model knows nothing of a document before a query.
     """
 
     def __init__(
@@ -48,16 +49,18 @@ class NeuralRanker:
         self.manifest = manifest
         self._model = model.to(choose_placement().device).eval()
         self._tokenizer = encoder.tokenizer
-        self._cache: SourceCache[_Encoded] = SourceCache(
-            _packed, self._unpacked, size=lambda document: int(document.source.nbytes)
-        )
+        self.sources: SourceCache[_Encoded] | None = None
+        if model.source_type is not None:
+            self.sources = SourceCache(
+                _packed, self._unpacked, size=lambda document: int(document.source.nbytes)
+            )
         self._device = choose_placement().device
         self._precision = resolve_precision(precision, self._device)
         self._lock = threading.Lock()
 
     @classmethod
     def open(cls, folder: Path, precision: Precision = "float32") -> NeuralRanker:
-        """Open a checkpoint. Encoded documents are kept in memory; see `keep_sources`.
+        """Open a checkpoint.
 
         Args:
             folder: Of the ranker.
@@ -68,10 +71,6 @@ class NeuralRanker:
             RankerError: It is missing, damaged, unfinished or of another version.
         """
         return cls(*open_checkpoint(folder), precision)
-
-    def keep_sources(self, folder: Path) -> None:
-        """Keep encoded documents in a folder from now on, for other processes."""
-        self._cache.folder = folder
 
     @property
     def tuned_threshold(self) -> float:
@@ -120,14 +119,14 @@ class NeuralRanker:
 
     def _document(self, sentences: Sequence[str]) -> _Encoded:
         """Encoded once (Abridge 2025, section 3.1), if the model knows anything before the query."""
-        if self._model.source_type is None:
+        if self.sources is None:
             return self._encode(sentences)
         shaped_by = [
             self.manifest.weights_sha256,
             self.manifest.recipe.model.model_dump_json(),
             self._precision,
         ]
-        return self._cache.get([*shaped_by, *sentences], lambda: self._encode(sentences))
+        return self.sources.get([*shaped_by, *sentences], lambda: self._encode(sentences))
 
     def _encode(self, sentences: Sequence[str]) -> _Encoded:
         tokens = tokenize(self._tokenizer, sentences, self.manifest.recipe.model.max_sentence_tokens)

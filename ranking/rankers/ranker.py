@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.cutoffs import Cutoff
+from ranking.encoding.source_cache import SourceCache
 
 Scores = NDArray[np.float32]
 """One logit for each sentence, shape (sentences,); higher is more likely to be evidence."""
@@ -55,6 +56,13 @@ class SourceRanker(Protocol):
 
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> Sequence[Ranked]:
         """One result a query, each equal to that of `rank`."""
+
+
+@runtime_checkable
+class KeepsSources(Protocol):
+    """A ranker that encodes a source once for all its queries; None where it encodes nothing before one."""
+
+    sources: SourceCache[Any] | None
 
 
 def rank_queries(ranker: Ranker, queries: Sequence[str], sentences: Sequence[str]) -> Iterable[Ranked]:

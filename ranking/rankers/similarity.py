@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ranking.cutoffs import Cutoff, TopK
-from ranking.encoding.source_vectors import encode_source, vector_cache
+from ranking.encoding.source_vectors import SourceVectors
 from ranking.encoding.vectors import EncoderVectors, TextVectors, Vectors, shared_vectors
 from ranking.rankers.ranker import Ranked, Scores
 
@@ -17,9 +17,6 @@ SIMILARITY = "similarity"
 
 OF_A_FOLDER = f"{SIMILARITY}:"
 """Before the folder of a sentence encoder."""
-
-_MEMORY_BYTES = 150 * 2**20
-"""Of the documents asked last: 100,000 sentences of 384 numbers."""
 
 
 class SimilarityRanker:
@@ -40,26 +37,21 @@ class SimilarityRanker:
         self.cutoff: Cutoff = cutoff or TopK(k=3)
         self._name = name
         self._vectors = vectors or shared_vectors()
-        self._cache = vector_cache(memory_bytes=_MEMORY_BYTES)
+        self.sources = SourceVectors(self._vectors)
 
     @classmethod
     def open(cls, folder: str) -> SimilarityRanker:
         """One with the sentence encoder of a folder.
 
         Raises:
-            WeightsError: The folder holds no encoder, or one whose pooling is not supported.
+            WeightsError: The folder holds no encoder.
         """
-        vectors = EncoderVectors.open(folder)
-        return cls(vectors, name=f"{OF_A_FOLDER}{Path(folder).name}")
+        return cls(EncoderVectors(folder), name=f"{OF_A_FOLDER}{Path(folder).name}")
 
     @property
     def identity(self) -> str:
         """Name of the ranker and hash of what makes its vectors."""
         return f"{self._name}@{hashlib.sha256(self._vectors.identity.encode()).hexdigest()[:12]}"
-
-    def keep_sources(self, folder: Path) -> None:
-        """Keep vectors of documents in a folder from now on, and look there first."""
-        self._cache.folder = folder
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
         """Score every sentence."""
@@ -69,8 +61,7 @@ class SimilarityRanker:
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
         """As `rank` for each query."""
         asked = self._vectors.embed(queries)
-        key = [self._vectors.identity, *sentences]
-        document = self._cache.get(key, lambda: encode_source(self._vectors, sentences))
+        document = self.sources.embed(sentences)
         cut = tuple(np.flatnonzero(document.cut).tolist())
         return [
             Ranked(_products(document.vectors, query), cut, bool(query_cut))

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from cases.documents import Document
+from ranking.encoding.vectors import Vectors
 from retrieval.building import Built, Progress, building, versions, write_manifest
 from retrieval.corpus.corpus import Corpus
-from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, Vectors, connect_embedder
+from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, connect_embedder
 from retrieval.index.connect_store import STORES, check_store, connect_store
 from retrieval.index.manifest import MANIFEST, IndexedCorpus, Manifest, read_index_manifest
 from retrieval.index.store import VectorStore

@@ -13,7 +13,7 @@ from chromadb.config import Settings
 from chromadb.errors import ChromaError
 from numpy.typing import NDArray
 
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, exact, refuse_others, storable
 from storage.errors import InputError

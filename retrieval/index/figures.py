@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ranking.encoding.vectors import Vectors
 from retrieval.corpus.corpus import Corpus
-from retrieval.embeddings import Vectors
 from retrieval.index.store import Nearest, VectorStore, exact
 
 DEPTHS = (10, 100)

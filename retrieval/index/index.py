@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from cases.texts import plural
+from ranking.encoding.vectors import Vectors
 from retrieval.corpus.corpus import Corpus
-from retrieval.embeddings import Embedder, Vectors, connect_embedder
+from retrieval.embeddings import Embedder, connect_embedder
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest, finished_manifest
 from retrieval.index.store import Nearest, VectorStore

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.texts import hash64
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 from retrieval.index.connect_store import StorePlace
 from retrieval.index.store import NONE, Nearest, VectorStore, exact
 from storage.errors import InputError

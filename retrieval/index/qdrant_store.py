@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 from retrieval.index.connect_store import StorePlace, kind_of
 from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
 from serving.policy.gate import demand_route

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 from storage.errors import InputError
 
 DIGITS = 6

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from cases.documents import Document
-from retrieval.embeddings import BatchEmbedder, Embedder, ServerEmbedder, Vectors
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import BatchEmbedder, Embedder, ServerEmbedder
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import PASSAGES, finished_manifest
 from retrieval.index.store import VectorStore

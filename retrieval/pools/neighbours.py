@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 
 Records = Mapping[str, Any]
 """`ids`, and with them `documents`, `metadatas` and `embeddings`: as Chroma gives them."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case
-from retrieval.embeddings import Embedder, Vectors
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import Embedder
 from retrieval.pools.compared import View, fingerprint
 from retrieval.pools.folder import CASE_OF_DOCUMENT, open_store, whole_pool
 from retrieval.pools.neighbours import ExactView, Neighbour, Records

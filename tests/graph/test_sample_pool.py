@@ -10,7 +10,8 @@ import pytest
 
 from graph import note_resources
 from graph.note_resources import open_pool
-from retrieval.embeddings import LexicalEmbedder, Vectors
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import LexicalEmbedder
 
 
 class Slow(LexicalEmbedder):

@@ -21,9 +21,10 @@ from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER
 from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from prompts import load_prompts
 from ranking.cutoffs import TopK
+from ranking.encoding.vectors import Vectors
 from ranking.rankers.bm25 import Bm25Ranker
 from ranking.rankers.ranker import Ranker
-from retrieval.embeddings import Embedder, Vectors, connect_embedder
+from retrieval.embeddings import Embedder, connect_embedder
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
 from serving.backends.backend import Server

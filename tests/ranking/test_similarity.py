@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ranking.encoding.encoders import MINILM, encoder_folder
-from ranking.encoding.vectors import Embedded, EncoderVectors, read_sentence_encoding, shared_vectors
+from ranking.encoding.vectors import Embedded, EncoderVectors, shared_vectors
 from ranking.rankers.load import gives_logits, load_ranker, located
 from ranking.rankers.similarity import SimilarityRanker
 from weights.registry import WeightsError
@@ -70,26 +70,11 @@ def test_a_second_query_embeds_the_query_alone() -> None:
     assert vectors.asked == ["cough"]
 
 
-def test_equal_sentences_are_embedded_once() -> None:
-    vectors = Initials()
-    SimilarityRanker(vectors).rank("fever", ["a", "b"] * 400)
-    assert vectors.asked == ["fever", "a", "b"]
-
-
-def test_the_document_asked_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ranking.rankers.similarity._MEMORY_BYTES", 1)
-    vectors = Initials()
-    ranker = SimilarityRanker(vectors)
-    for note in (["a", "b"], ["c", "d"], ["a", "b"]):
-        ranker.rank("fever", note)
-    assert vectors.asked.count("a") == 2
-
-
 def test_vectors_of_a_document_are_kept_in_files(tmp_path: Path) -> None:
     for expected in (["fever", "a", "b"], ["fever"]):
         vectors = Initials()
         ranker = SimilarityRanker(vectors)
-        ranker.keep_sources(tmp_path)
+        ranker.sources.folder = tmp_path
         ranker.rank("fever", ["a", "b"])
         assert vectors.asked == expected
 
@@ -104,9 +89,7 @@ def test_long_texts_are_told() -> None:
 
 
 def test_pooling_is_that_of_the_folder(cls_folder: Path) -> None:
-    assert read_sentence_encoding(cls_folder) == ("cls", 256)
-    assert read_sentence_encoding(encoder_folder(MINILM)) == ("mean", 256)
-    by_first_token = EncoderVectors.open(str(cls_folder))
+    by_first_token = EncoderVectors(str(cls_folder))
     (ours,) = by_first_token.embed(["Platelets fell."]).vectors
     (mean,) = shared_vectors().embed(["Platelets fell."]).vectors
     assert np.linalg.norm(ours) == pytest.approx(1, abs=1e-5)
@@ -117,7 +100,7 @@ def test_vectors_of_a_folder_are_those_of_sentence_transformers(cls_folder: Path
     from sentence_transformers import SentenceTransformer
 
     (theirs,) = SentenceTransformer(str(cls_folder), device="cpu").encode(["Platelets fell."])
-    (ours,) = EncoderVectors.open(str(cls_folder)).embed(["Platelets fell."]).vectors
+    (ours,) = EncoderVectors(str(cls_folder)).embed(["Platelets fell."]).vectors
     np.testing.assert_allclose(ours, theirs / np.linalg.norm(theirs), atol=1e-5)
 
 
@@ -128,25 +111,52 @@ def test_a_folder_is_a_ranker_of_its_own(cls_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "words"),
+    ("pooling", "shaping"),
     [
-        ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "pooling lasttoken is not supported"),
-        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "pooling pooling_mode_max_tokens"),
-        ("modules.json", '[{"type": "sentence_transformers.models.Dense"}]', "module 'Dense'"),
-        ("1_Pooling/config.json", "{", "it is no JSON"),
+        ('{"pooling_mode": "cls", "include_prompt": true}', "cls 512"),
+        ('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}', "cls 512"),
+        ('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}', "cls+mean 512"),
+        ("{}", "mean 512"),
     ],
 )
-def test_what_is_not_done_here_is_refused(tmp_path: Path, file: str, content: str, words: str) -> None:
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text(content)
-    with pytest.raises(WeightsError, match=words):
-        read_sentence_encoding(tmp_path)
-
-
-def test_pooling_is_read_from_newer_files(tmp_path: Path) -> None:
+def test_pooling_is_part_of_the_identity(tmp_path: Path, pooling: str, shaping: str) -> None:
+    (tmp_path / "config.json").write_text("{}")
     (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls", "include_prompt": true}')
-    assert read_sentence_encoding(tmp_path) == ("cls", 512)
+    (tmp_path / "1_Pooling" / "config.json").write_text(pooling)
+    assert EncoderVectors(str(tmp_path)).identity.split(" ", 1)[1] == shaping
+
+
+def test_the_limit_of_a_folder_is_part_of_the_identity(cls_folder: Path) -> None:
+    assert EncoderVectors(str(cls_folder)).identity.split(" ", 1)[1] == "cls 256"
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_file_of_an_encoder_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "sentence_bert_config.json").write_text(content)
+    with pytest.raises(WeightsError, match=r"sentence_bert_config\.json: "):
+        _ = EncoderVectors(str(tmp_path)).identity
+
+
+def test_a_folder_with_other_files_cannot_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(WeightsError, match="cannot be loaded as a sentence encoder"):
+        EncoderVectors(str(tmp_path)).embed(["Fever."])
+
+
+def test_an_encoder_without_files_of_its_pooling_takes_the_mean(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        if (encoder_folder(MINILM) / name).is_file():
+            shutil.copy(encoder_folder(MINILM) / name, tmp_path)
+    bare = EncoderVectors(str(tmp_path))
+    found = bare.embed(["Platelets fell.", "a " * 510, "a " * 511])
+    expected = shared_vectors().embed(["Platelets fell."])
+    np.testing.assert_allclose(found.vectors[0], expected.vectors[0], atol=1e-5)
+    assert found.cut.tolist() == [False, False, True]
+    assert bare.identity.endswith(" mean 512")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ class Counting:
     def __init__(self, folder: Path | None = None, memory_bytes: int = 1000) -> None:
         self.computed: list[str] = []
         self.cache: SourceCache[list[float]] = SourceCache(
-            lambda entry: {"values": np.array(entry)}, _unpacked, folder=folder, memory_bytes=memory_bytes
+            lambda entry: {"values": np.array(entry)}, _unpacked, memory_bytes=memory_bytes
         )
+        self.cache.folder = folder
 
     def get(self, *key: str) -> list[float]:
         return self.cache.get(key, lambda: self._compute(key))

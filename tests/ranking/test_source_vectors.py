@@ -28,56 +28,47 @@ class Lengths:
         return Embedded(lengths, np.array([len(text) > 4 for text in texts], dtype=np.bool_))
 
 
-def test_vectors_are_those_of_the_encoder(tmp_path: Path) -> None:
-    found = SourceVectors(Lengths(), SOURCE, tmp_path).embed(["a query", *SOURCE])
-    expected = Lengths().embed(["a query", *SOURCE])
+def kept_in(folder: Path, encoder: Lengths | None = None) -> SourceVectors:
+    vectors = SourceVectors(encoder or Lengths())
+    vectors.folder = folder
+    return vectors
+
+
+def test_vectors_are_those_of_the_encoder_and_equal_sentences_are_encoded_once() -> None:
+    encoder = Lengths()
+    found, expected = SourceVectors(encoder).embed(SOURCE), Lengths().embed(SOURCE)
     np.testing.assert_array_equal(found.vectors, expected.vectors)
     np.testing.assert_array_equal(found.cut, expected.cut)
-
-
-def test_a_second_query_encodes_the_query_alone() -> None:
-    encoder = Lengths()
-    vectors = SourceVectors(encoder, SOURCE, None)
-    vectors.embed(["first", *SOURCE])
-    encoder.asked.clear()
-    vectors.embed(["second", *SOURCE])
-    assert encoder.asked == ["second"]
+    assert encoder.asked == ["one", "three"]
 
 
 def test_a_second_process_encodes_no_sentence_of_the_source(tmp_path: Path) -> None:
-    SourceVectors(Lengths(), SOURCE, tmp_path / "new").embed(SOURCE)
-    encoder = Lengths()
-    again = SourceVectors(encoder, SOURCE, tmp_path / "new")
-    found = again.embed(["query", *SOURCE])
-    assert encoder.asked == ["query"]
-    assert not again.encoded
-    np.testing.assert_array_equal(found.vectors, Lengths().embed(["query", *SOURCE]).vectors)
+    kept_in(tmp_path / "new").embed(SOURCE)
+    again = kept_in(tmp_path / "new")
+    np.testing.assert_array_equal(again.embed(SOURCE).vectors, Lengths().embed(SOURCE).vectors)
+    assert not again.computed
 
 
 @pytest.mark.parametrize(
     ("identity", "source"), [("other@1", SOURCE), ("lengths@1", ["one", "three"])], ids=["encoder", "source"]
 )
 def test_another_encoder_or_source_is_encoded_anew(tmp_path: Path, identity: str, source: list[str]) -> None:
-    SourceVectors(Lengths(), SOURCE, tmp_path).embed(SOURCE)
-    other = SourceVectors(Lengths(identity), source, tmp_path)
+    kept_in(tmp_path).embed(SOURCE)
+    other = kept_in(tmp_path, Lengths(identity))
     other.embed(source)
-    assert other.encoded
+    assert other.computed
 
 
-def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
-    SourceVectors(Lengths(), SOURCE, tmp_path).embed(SOURCE)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes()[:60])
-    again = SourceVectors(Lengths(), SOURCE, tmp_path)
-    np.testing.assert_array_equal(again.embed(SOURCE).vectors, Lengths().embed(SOURCE).vectors)
-    assert again.encoded
-    third = SourceVectors(Lengths(), SOURCE, tmp_path)
-    third.embed(SOURCE)
-    assert not third.encoded
+def test_progress_is_reported_part_by_part() -> None:
+    told: list[int] = []
+    vectors = SourceVectors(Lengths())
+    vectors.report = told.append
+    vectors.embed([str(number) for number in range(600)])
+    assert told == [256, 512, 600]
 
 
 def test_files_are_for_their_owner_alone_and_hold_no_text(tmp_path: Path) -> None:
-    SourceVectors(Lengths(), SOURCE, tmp_path).embed(SOURCE)
+    kept_in(tmp_path).embed(SOURCE)
     (file,) = tmp_path.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert b"three" not in file.read_bytes()
@@ -85,5 +76,4 @@ def test_files_are_for_their_owner_alone_and_hold_no_text(tmp_path: Path) -> Non
 
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    vectors = SourceVectors(Lengths(), SOURCE, tmp_path / "file" / "sources")
-    assert len(vectors.embed(SOURCE).vectors) == 3
+    assert len(kept_in(tmp_path / "file" / "sources").embed(SOURCE).vectors) == 3

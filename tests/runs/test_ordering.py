@@ -16,7 +16,8 @@ from nodes.evidence.label_evidence import LABEL_EVIDENCE
 from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from prompts import load_prompts
-from retrieval.embeddings import LexicalEmbedder, Vectors
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import LexicalEmbedder
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
 from runs.execute import ordering

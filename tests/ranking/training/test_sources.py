@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from ranking.encoding.source_vectors import with_source
 from ranking.models.tokens import Tokenized, tokenize
 from ranking.rankers.neural import NeuralRanker
 from ranking.training.train import train
@@ -30,39 +29,40 @@ def folder(
     return folder
 
 
+def opened(folder: Path, kept: Path) -> NeuralRanker:
+    ranker = NeuralRanker.open(folder)
+    assert ranker.sources is not None
+    ranker.sources.folder = kept
+    return ranker
+
+
 def test_a_source_that_one_process_encoded_is_not_encoded_by_the_next(folder: Path, tmp_path: Path) -> None:
-    first, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
-    before = first.rank("lung", SOURCE)
+    before = opened(folder, tmp_path).rank("lung", SOURCE)
     (kept,) = tmp_path.iterdir()
     written = kept.stat().st_mtime_ns
-    second, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
-    after = second.rank("lung", SOURCE)
+    after = opened(folder, tmp_path).rank("lung", SOURCE)
     np.testing.assert_array_equal(after.scores, before.scores)
     assert after.cut_sentences == before.cut_sentences == (3,)
     assert kept.stat().st_mtime_ns == written
 
 
 def test_a_damaged_source_is_encoded_anew(folder: Path, tmp_path: Path) -> None:
-    first, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
-    before = first.rank("lung", SOURCE).scores
+    before = opened(folder, tmp_path).rank("lung", SOURCE).scores
     (kept,) = tmp_path.iterdir()
     whole = kept.read_bytes()
     kept.write_bytes(whole[: len(whole) // 2])
-    second, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path)
-    np.testing.assert_array_equal(second.rank("lung", SOURCE).scores, before)
+    np.testing.assert_array_equal(opened(folder, tmp_path).rank("lung", SOURCE).scores, before)
     assert kept.read_bytes() == whole
 
 
 def test_other_weights_find_nothing_old(
     folder: Path, tmp_path: Path, tiny_train: Train, encoder_folder: str
 ) -> None:
-    ranker, _ = with_source(NeuralRanker.open(folder), SOURCE, tmp_path / "kept")
-    ranker.rank("lung", SOURCE)
+    opened(folder, tmp_path / "kept").rank("lung", SOURCE)
     model = {"fusion": "late", "encoder": encoder_folder, **LIMITS}
     tiny_train(tmp_path / "other", epochs=1, seed=7, model=model)
-    other = NeuralRanker.open(tmp_path / "other")
-    fresh = other.rank("lung", SOURCE).scores
-    other.keep_sources(tmp_path / "kept")
+    fresh = NeuralRanker.open(tmp_path / "other").rank("lung", SOURCE).scores
+    other = opened(tmp_path / "other", tmp_path / "kept")
     np.testing.assert_array_equal(other.rank("lung", SOURCE).scores, fresh)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embeddings import Vectors, normalise
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import normalise
 from retrieval.index.chroma_store import ChromaStore
 from retrieval.index.numpy_store import NumpyStore
 from retrieval.index.qdrant_store import QdrantStore

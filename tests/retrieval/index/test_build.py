@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ranking.encoding.vectors import Vectors
 from retrieval.building import Built
 from retrieval.corpus.build import BuildOptions as CorpusOptions
 from retrieval.corpus.build import build
 from retrieval.corpus.corpus import Corpus
-from retrieval.embeddings import LexicalEmbedder, Vectors
+from retrieval.embeddings import LexicalEmbedder
 from retrieval.index.build import BuildOptions, build_index
 from retrieval.index.index import Index
 from retrieval.index.manifest import Manifest, read_index_manifest

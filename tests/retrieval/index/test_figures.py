@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 from retrieval.index.figures import measure, shares
 from retrieval.index.store import Nearest, VectorStore
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embeddings import Vectors
+from ranking.encoding.vectors import Vectors
 from retrieval.index.chroma_store import ChromaStore
 from retrieval.index.connect_store import STORES, check_store, connect_store, store_help
 from retrieval.index.manifest import IndexedCorpus, Manifest

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, Phrase, Sentence
-from retrieval.embeddings import LexicalEmbedder, Vectors
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import LexicalEmbedder
 from retrieval.pools import folder as pool_folder
 from retrieval.pools.compared import View, answer_text, evidence_text
 from retrieval.pools.folder import Source, build_pool
