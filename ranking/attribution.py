@@ -54,7 +54,6 @@ class Weights(Section):
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """In the order of `PARTS`."""
         return self.lexical, self.fuzzy, self.semantic
 
     def __str__(self) -> str:
@@ -72,11 +71,6 @@ class _Words(NamedTuple):
 
 def part_scores(answer: Sequence[str], source: Sequence[str], vectors: TextVectors | None) -> Floats:
     """Score every pair of sentences, rounded, so that what is written down decides as it did here.
-
-    Args:
-        answer: Sentences of the answer.
-        source: Sentences that may be cited.
-        vectors: Compares meanings; without them that part is 0.
 
     Returns:
         Shape (answer sentences, source sentences, 3), in the order of `PARTS`.

@@ -132,10 +132,6 @@ Cutoff = Annotated[
 def select(rule: Cutoff, scores: Sequence[float] | NDArray[np.floating[Any]]) -> list[int]:
     """Choose sentences of a document.
 
-    Args:
-        rule: How many to take from the top of the ranking.
-        scores: Logits, shape (sentences,).
-
     Returns:
         Positions in document order. At least one of a document that has sentences, but for a threshold
         without fallback. Of equal scores the earlier sentence ranks first.
@@ -151,12 +147,7 @@ def select(rule: Cutoff, scores: Sequence[float] | NDArray[np.floating[Any]]) ->
 
 
 def kept(rule: Cutoff, ranked: Floats) -> int:
-    """How many a rule keeps of a ranking that is there already, as where many rules cut one ranking.
-
-    Args:
-        rule: How many to take from the top.
-        ranked: Logits in descending order, finite, shape (sentences,), at least one.
-    """
+    """How many a rule keeps of a ranking that is there already, as where many rules cut one ranking."""
     match rule:
         case FixedThreshold():
             return int(threshold_prefix(ranked, np.asarray(rule.tau), rule.fallback))

@@ -67,11 +67,6 @@ class Split(NamedTuple):
 def split(examples: Sequence[Example], fraction: float, seed: int) -> Split:
     """Hold a share of the groups out.
 
-    Args:
-        examples: Labelled ones.
-        fraction: Of the groups with gold labels; at least one group is held out. At 1 only weak labels train.
-        seed: Another seed gives another split.
-
     Raises:
         ValueError: A part would be empty, or an example has no labels.
     """
@@ -177,9 +172,6 @@ class _Manifest(BaseModel):
 
 def held_out_record(ranker: str) -> HeldOutRecord:
     """Read it.
-
-    Args:
-        ranker: Folder of a checkpoint.
 
     Raises:
         RankerError: There is no such record.

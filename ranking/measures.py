@@ -78,13 +78,7 @@ def count_sentences(selected: Collection[int], labels: Sequence[bool]) -> Counts
 
 
 def count_characters(selected: Collection[int], labels: Sequence[bool], lengths: Sequence[int]) -> Counts:
-    """The same in characters, as Abridge 2025 scores its medical data.
-
-    Args:
-        selected: Positions.
-        labels: Whether each sentence is evidence, shape (sentences,).
-        lengths: Of the sentences in characters, shape (sentences,).
-    """
+    """The same in characters, as Abridge 2025 scores its medical data; lengths of shape (sentences,)."""
     return Counts(
         correct=sum(lengths[position] for position in selected if labels[position]),
         predicted=sum(lengths[position] for position in selected),
@@ -141,14 +135,7 @@ def score_sums(
 def average_precision(
     ranked: Sequence[str], relevant: Collection[str], depth: int = DEPTH, divisor: Divisor = "capped"
 ) -> float:
-    """Sum of the precisions at the ranks of the relevant documents, over what `divisor` says.
-
-    Args:
-        ranked: Ids, best first, none twice.
-        relevant: Ids; without any the value is 0.
-        depth: Places that count.
-        divisor: See `Divisor`.
-    """
+    """Sum of the precisions at the ranks of the relevant documents, over what `divisor` says, or 0."""
     wanted = frozenset(relevant)
     if not wanted:
         return 0.0
@@ -165,9 +152,7 @@ def average_precision_of_scores(
 ) -> float | None:
     """Mean of the precisions at the ranks of the positive sentences; None where there is none.
 
-    Args:
-        values: Scores, shape (sentences,). Equal ones rank in document order.
-        labels: Shape (sentences,).
+    Values and labels have shape (sentences,); equal values rank in document order.
 
     Raises:
         ValueError: A score is not finite, or there are not as many labels as scores.

@@ -91,7 +91,6 @@ def _dropped(tokens: list[str], rate: float, generator: np.random.Generator) -> 
 
 
 def _reordered(tokens: list[str], rate: float, generator: np.random.Generator) -> list[str]:
-    """No token moves twice, so none ends more than two places from where it was."""
     result = list(tokens)
     moved: set[int] = set()
     for position in range(len(result)):

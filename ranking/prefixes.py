@@ -81,12 +81,7 @@ def top_prefix(ranked: Floats, k: int) -> int:
 
 
 def share_prefix(sizes: Integers | int, share: Floats) -> Integers:
-    """The nearest whole number to a share of the sentences, halves up; at least one.
-
-    Args:
-        sizes: Sentences of a document, or of several.
-        share: Of them; both are broadcast.
-    """
+    """The nearest whole number to a share of the sentences, halves up; at least one. Both are broadcast."""
     return np.maximum(1, np.floor(np.asarray(sizes) * share + 0.5 + _EPSILON)).astype(np.int64)
 
 

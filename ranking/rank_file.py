@@ -47,12 +47,10 @@ class RankedRow:
     weak: bool
 
     def as_json(self) -> dict[str, Any]:
-        """The line."""
         return asdict(self)
 
     @property
     def labels(self) -> list[bool] | None:
-        """Whether each sentence is evidence, in the order of `scores`."""
         if self.gold is None:
             return None
         gold = set(self.gold)
@@ -177,7 +175,6 @@ class PartialFile:
         self.partial.unlink()
 
     def close(self) -> None:
-        """Give the lock back."""
         self._file.close()
 
     def __enter__(self) -> PartialFile:
@@ -222,13 +219,7 @@ _AT_ONCE = 64
 def rank_examples(
     ranker: Ranker, cutoff: Cutoff, examples: Sequence[Example], file: PartialFile | None = None
 ) -> Iterator[RankedRow]:
-    """Rank examples in their order.
-
-    Args:
-        ranker: Reads a document once for the queries on it that follow one another, where it can.
-        cutoff: Which sentences are selected.
-        examples: To rank.
-        file: Gets every row as soon as it is there. Rows that it has are not made again.
+    """Rank examples in their order; a file gets every row as soon as it is there, and those it has are read.
 
     Raises:
         InputError: The file was begun with other examples, or cannot be written.

@@ -182,7 +182,6 @@ class Counted(NamedTuple):
         return self.best(families[_first_highest([self.held_out_f1(family) for family in families])])
 
     def without(self, part: int) -> Counted:
-        """All parts but one."""
         correct, predicted, gold = (np.delete(values, part, axis=0) for values in self[1:])
         return Counted(self.families, correct, predicted, gold)
 

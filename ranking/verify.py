@@ -76,7 +76,6 @@ class Verification:
     cut_sentences: tuple[int, ...]
 
     def count(self, support: Support) -> int:
-        """How many lines have this support."""
         return sum(line.support == support for line in self.lines)
 
 
@@ -85,8 +84,7 @@ class TunesThreshold(Protocol):
     """A ranker that was tuned to a threshold as well, where its own cut-off is another rule."""
 
     @property
-    def tuned_threshold(self) -> float:
-        """A probability."""
+    def tuned_threshold(self) -> float: ...
 
 
 def verify(
@@ -96,14 +94,9 @@ def verify(
     *,
     threshold: float | None = None,
 ) -> Verification:
-    """Find the support of every line.
+    """Find the support of every line, by a probability given or that the ranker was tuned to.
 
-    Args:
-        ranker: Scores sentences for a line. BM25 and similarity have no probabilities: of their lines,
-            those with a score above 0 are weak and none is supported.
-        lines: Of the generated text.
-        sentences: Of the source, in its order.
-        threshold: Probability in place of the ranker's own.
+    BM25 and similarity have no probabilities: lines with a score above 0 are weak and none is supported.
 
     Raises:
         RankerError: The ranker gave a score that is no number, or has no probabilities to hold against

@@ -93,13 +93,7 @@ def write_manifest(path: Path, manifest: Fields) -> None:
 
 
 def require_finished(folder: Path, manifest: CompleteT | None, what: What, command: str) -> CompleteT:
-    """The manifest of what can be searched.
-
-    Args:
-        folder: Where it is looked for.
-        manifest: What was read there; None where there is none.
-        what: It is.
-        command: Builds one in this folder.
+    """The manifest that was read in a folder, if it is of something that can be searched.
 
     Raises:
         InputError: There is none, or it is half built.
@@ -117,11 +111,7 @@ def require_finished(folder: Path, manifest: CompleteT | None, what: What, comma
 def building(folder: Path, what: What, manifest: str, others: Iterable[str] = ()) -> Iterator[None]:
     """Hold a folder for one build at a time; it is made if need be.
 
-    Args:
-        folder: Of the corpus or index.
-        what: Is built.
-        manifest: Name of its file. A folder without it is somebody else's, unless it is empty.
-        others: What a build may have left there before its first manifest.
+    A folder without the manifest is somebody else's, unless it is empty or has only `others` in it.
 
     Raises:
         InputError: The folder is held by another process, or is of something else, or the disk is full.

@@ -45,8 +45,7 @@ class Embedder(Protocol):
 class BatchEmbedder(Protocol):
     """An embedder that is faster with many texts at once, and then gives vectors that differ in last bits."""
 
-    def embed_batches(self, texts: Sequence[str]) -> Vectors:
-        """As `Embedder.aembed`, at once."""
+    def embed_batches(self, texts: Sequence[str]) -> Vectors: ...
 
 
 class LexicalEmbedder:
@@ -60,11 +59,9 @@ class LexicalEmbedder:
 
     @property
     def identity(self) -> str:
-        """Fixed by the number of dimensions."""
         return f"lexical:{self._dimensions}"
 
     async def aembed(self, texts: Sequence[str]) -> Vectors:
-        """Signed hashing of lower-case words."""
         vectors = np.zeros((len(texts), self._dimensions), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for word in re.findall(r"\w+", text[:MAX_CHARACTERS].lower()):
@@ -155,7 +152,6 @@ class ServerEmbedder:
         return normalise(np.asarray(vectors, dtype=np.float32))
 
     async def aclose(self) -> None:
-        """Close the connections; the embedder cannot be used afterwards."""
         await self._http_client.aclose()
 
 

@@ -27,8 +27,7 @@ class DocumentCollection(Protocol):
     def identity(self) -> str:
         """Equal identities find the same documents, up to the misses of an approximate store."""
 
-    def __len__(self) -> int:
-        """Documents in it."""
+    def __len__(self) -> int: ...
 
 
 class SearchableCorpus(DocumentCollection, Protocol):

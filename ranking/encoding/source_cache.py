@@ -64,7 +64,6 @@ class SourceCache(Generic[EntryT]):
         self._lock = threading.Lock()
 
     def get(self, key: Sequence[str], compute: Callable[[], EntryT]) -> EntryT:
-        """Find an entry, or compute and keep it."""
         name = hashlib.sha256(json.dumps(list(key)).encode()).hexdigest()
         with self._lock:
             if name in self._entries:

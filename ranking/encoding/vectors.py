@@ -42,8 +42,7 @@ class TextVectors(Protocol):
     def identity(self) -> str:
         """Equal identities give comparable vectors."""
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        """A row for every text."""
+    def embed(self, texts: Sequence[str]) -> Embedded: ...
 
 
 class EncoderVectors:

@@ -58,7 +58,6 @@ class Backbone(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
         return next(self.encoder.parameters()).device
 
     def forward(self, rows: Sequence[Row]) -> Iterator[States]:
@@ -103,10 +102,7 @@ def in_order(values: Tensor, rows: Sequence[int]) -> Tensor:
 def pool(states: Tensor, mask: Tensor | None, pooling: Pooling) -> Tensor:
     """From states of tokens, shape (rows, tokens, hidden), to one vector a row, shape (rows, hidden).
 
-    Args:
-        states: Of a batch.
-        mask: True on tokens, shape (rows, tokens); None when all are.
-        pooling: The first token's state, or the mean of all tokens of the row.
+    The mask is true on tokens, shape (rows, tokens); None when all are.
     """
     if pooling == "cls":
         return states[:, 0]

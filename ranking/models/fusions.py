@@ -30,7 +30,6 @@ class EarlyFusion(TokenModel):
         self.head = Head(config, backbone.hidden_size, backbone.hidden_size, backbone.heads)
 
     def score_together(self, source: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
-        """Logits, shape (queries, sentences), float32."""
         rows = [self.backbone.layout.two(query, sentence) for query in queries for sentence in source]
         vectors = self.backbone.pooled(rows, self.pooling)
         logits: Tensor = self.head(vectors.view(len(queries), len(source), -1))
@@ -44,17 +43,14 @@ class LateSource(TensorSource):
     vectors: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
-        """The vectors."""
         return {"vectors": self.vectors}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
-        """From the vectors."""
         return cls(tensors["vectors"])
 
     @property
     def nbytes(self) -> int:
-        """Memory of the vectors."""
         return self.vectors.nbytes
 
 
@@ -78,15 +74,12 @@ class LateFusion(EvidenceModel[LateSource]):
         self.head = Head(config, width, backbone.hidden_size, backbone.heads)
 
     def encode_source(self, sentences: Sequence[TokenIds]) -> LateSource:
-        """One vector a sentence."""
         return LateSource(self._vectors(sentences))
 
     def sentence_count(self, source: LateSource) -> int:
-        """Sentences of a source."""
         return len(source.vectors)
 
     def score_together(self, source: LateSource, queries: Sequence[TokenIds]) -> Tensor:
-        """Logits, shape (queries, sentences), float32."""
         asked = self._vectors(queries)[:, None].expand(-1, len(source.vectors), -1)
         known = source.vectors.expand(len(queries), -1, -1)
         parts = [asked, known]
@@ -119,19 +112,16 @@ class MidSource(TensorSource):
     projected: Tensor | None = field(default=None, compare=False)
 
     def tensors(self) -> dict[str, Tensor]:
-        """States, lengths and rows."""
         layout = {"lengths": torch.tensor(self.lengths), "rows": torch.tensor(self.rows)}
         return {"states": self.states, **layout}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
-        """From states, lengths and rows."""
         lengths, rows = tensors["lengths"].tolist(), tensors["rows"].tolist()
         return cls(tensors["states"], tuple(lengths), tuple(rows))
 
     @property
     def nbytes(self) -> int:
-        """Memory of states and projections."""
         return 4 * self.states.nbytes
 
 
@@ -151,7 +141,6 @@ class MidFusion(EvidenceModel[MidSource]):
         self.head = Head(config, backbone.hidden_size, backbone.hidden_size, backbone.heads)
 
     def encode_source(self, sentences: Sequence[TokenIds]) -> MidSource:
-        """The states of all tokens, special tokens among them."""
         if not sentences:
             return MidSource(torch.zeros(0, self.backbone.hidden_size), (), ())
         layout = self.backbone.layout
@@ -163,11 +152,9 @@ class MidFusion(EvidenceModel[MidSource]):
         return MidSource(torch.cat(states), tuple(lengths), tuple(rows))
 
     def sentence_count(self, source: MidSource) -> int:
-        """Sentences of a source."""
         return len(source.rows)
 
     def score_together(self, source: MidSource, queries: Sequence[TokenIds]) -> Tensor:
-        """Logits, shape (queries, sentences), float32."""
         projected = self._projected(source)
         asked: list[Tensor] = [
             query for _, query in sorted(self._query_states(queries), key=lambda row: row[0])

@@ -74,7 +74,6 @@ class LstmContext(nn.Module):
         self.lstm = nn.LSTM(input_size, hidden_size // 2, batch_first=True, bidirectional=True)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """From shape (queries, sentences, input) to (queries, sentences, hidden)."""
         return cast(Tensor, self.lstm(vectors)[0])
 
 
@@ -92,7 +91,6 @@ class TransformerContext(nn.Module):
         self.layer = TransformerLayer(hidden_size, heads, dropout)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """From shape (queries, sentences, input) to (queries, sentences, hidden)."""
         return cast(Tensor, self.layer(self.projection(vectors)))
 
 

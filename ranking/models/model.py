@@ -20,8 +20,7 @@ class TensorSource(ABC):
     """An encoded document that consists of tensors."""
 
     @abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
-        """All of it, by names that `from_tensors` knows."""
+    def tensors(self) -> dict[str, Tensor]: ...
 
     @classmethod
     @abstractmethod
@@ -67,8 +66,7 @@ class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
         """All that does not depend on the query."""
 
     @abstractmethod
-    def sentence_count(self, source: SourceT) -> int:
-        """Sentences of a source."""
+    def sentence_count(self, source: SourceT) -> int: ...
 
     @abstractmethod
     def score_together(self, source: SourceT, queries: Sequence[TokenIds]) -> Tensor:
@@ -84,7 +82,6 @@ class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
         return torch.cat([self.score_together(source, group) for group in groups])
 
     def forward(self, sentences: Sequence[TokenIds], queries: Sequence[TokenIds]) -> Tensor:
-        """Logits of a document's queries, shape (queries, sentences), float32."""
         return self.score(self.encode_source(sentences), queries)
 
 
@@ -92,9 +89,7 @@ class TokenModel(EvidenceModel[Sequence[TokenIds]]):
     """An evidence model that knows nothing of a document before its query: its source is its token ids."""
 
     def encode_source(self, sentences: Sequence[TokenIds]) -> Sequence[TokenIds]:
-        """The sentences as they are."""
         return sentences
 
     def sentence_count(self, source: Sequence[TokenIds]) -> int:
-        """Sentences of a source."""
         return len(source)

@@ -42,20 +42,17 @@ class Layout:
     pad: int
 
     def one(self, text: TokenIds) -> Row:
-        """One text with its special tokens."""
         before, after = self.single
         ids = [*before, *text, *after]
         return Row(ids, [self.single_type] * len(ids))
 
     def two(self, first: TokenIds, second: TokenIds) -> Row:
-        """Two texts with their special tokens."""
         before, between, after = self.pair
         head, tail = [*before, *first, *between], [*second, *after]
         return Row(head + tail, [self.pair_types[0]] * len(head) + [self.pair_types[1]] * len(tail))
 
     @property
     def pair_overhead(self) -> int:
-        """Special tokens of a pair."""
         return sum(map(len, self.pair))
 
 
@@ -121,11 +118,6 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], limit: in
     """Read texts as tokens.
 
     A text without any token, an empty one say, becomes the unknown token: every sentence keeps its place.
-
-    Args:
-        tokenizer: Of the model's backbone.
-        texts: Sentences or queries.
-        limit: Tokens kept of a text, special tokens not counted.
     """
     if not texts:
         return Tokenized((), ())

@@ -22,11 +22,9 @@ class Bm25Ranker:
     identity = BM25
 
     def __init__(self, cutoff: Cutoff | None = None) -> None:
-        """The best three, unless a rule is given."""
         self.cutoff: Cutoff = cutoff or TopK(k=3)
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
-        """Score every sentence by the words that it shares with the query."""
         scores = bm25_scores(query, sentences)
         return Ranked(scores, unrelated=tuple(np.flatnonzero(scores == 0).tolist()))
 

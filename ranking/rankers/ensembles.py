@@ -95,14 +95,7 @@ class Ranking:
 
 
 def nominate(first: Sequence[str], second: Sequence[str], kept: int, nominated: int = NOMINATED) -> list[str]:
-    """The best of the first ranking, then the second until all places are taken, then the rest of the first.
-
-    Args:
-        first: Ids, best first.
-        second: Ids, best first; those that are in already are passed over.
-        kept: Places.
-        nominated: How many the first ranking puts in before the second.
-    """
+    """The best `nominated` of the first ranking, then the second until all are `kept`, then the rest."""
     head = first[: min(nominated, kept)]
     return list(dict.fromkeys([*head, *second, *first]))[:kept]
 
@@ -189,14 +182,7 @@ def tune_weights(
     split: str,
     depth: int = DEPTH,
 ) -> Tuned:
-    """Choose weights by mean average precision; of equals the smaller ratio of second to first.
-
-    Args:
-        questions: Those of the split, at least one.
-        first_map: How places or scores of the first ranking become scores.
-        second_map: The same of the second.
-        split: Its name, kept with the result.
-        depth: Documents of an answer.
+    """Choose weights by mean average precision on a split; of equals the smaller ratio of second to first.
 
     Raises:
         ValueError: No question.

@@ -44,11 +44,9 @@ class EntailmentModel(Protocol):
     """A model trained on natural language inference. Safe to use from several threads."""
 
     @property
-    def identity(self) -> str:
-        """Name and hash of the weights."""
+    def identity(self) -> str: ...
 
-    def judge(self, question: str, texts: Sequence[str]) -> Judged:
-        """Judge every text as an answer to the question."""
+    def judge(self, question: str, texts: Sequence[str]) -> Judged: ...
 
 
 MAX_TOKENS = 1024
@@ -62,10 +60,6 @@ _NAMES = ("entailment", "neutral", "contradiction")
 
 def label_order(id2label: Mapping[Any, Any], origin: str) -> tuple[int, int, int]:
     """Where a model's scores of entailment, neutral and contradiction are.
-
-    Args:
-        id2label: Of the model's configuration.
-        origin: Whose it is, for messages.
 
     Raises:
         RankerError: It has other labels.
@@ -87,10 +81,6 @@ class EntailmentReader:
     def __init__(self, folder: str | Path, form: InputForm = "clean") -> None:
         """Check the folder.
 
-        Args:
-            folder: Of a transformers model, with its config.json, tokenizer and weights.
-            form: How question and passage are put together.
-
         Raises:
             RankerError: It holds no model, or one with other labels.
         """
@@ -105,11 +95,6 @@ class EntailmentReader:
         return f"{self._folder.name}@{self._classifier.hash}/{self._form}"
 
     def judge(self, question: str, texts: Sequence[str]) -> Judged:
-        """Judge passages in batches of like length.
-
-        Raises:
-            WeightsError: The folder is damaged.
-        """
         verdicts = np.zeros((len(texts), len(_NAMES)), dtype=np.float64)
         cut = np.zeros(len(texts), dtype=np.bool_)
         by_length = sorted(range(len(texts)), key=lambda place: (len(texts[place]), place))

@@ -30,13 +30,7 @@ FEATURES = (
 def sentence_features(
     cosines: NDArray[np.float32], bm25: NDArray[np.float32], sentences: Sequence[str]
 ) -> Features:
-    """Features of every sentence of one document for one query.
-
-    Args:
-        cosines: Of each sentence's vector with the query's, shape (sentences,).
-        bm25: BM25 of each sentence, shape (sentences,).
-        sentences: In document order.
-    """
+    """Features of every sentence of one document for one query; cosines and BM25 of shape (sentences,)."""
     count = len(sentences)
     if count == 0:
         return np.zeros((0, len(FEATURES)))

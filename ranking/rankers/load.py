@@ -35,11 +35,10 @@ _KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open,
 
 
 def load_ranker(name: str) -> Ranker:
-    """Make a ranker ready.
+    """Make a ranker ready, packaged (`logistic`, `support`, `bm25`, `similarity`) or from a folder.
 
-    Args:
-        name: `logistic`, `support`, `bm25`, `similarity`, `similarity:` and the folder of a sentence encoder,
-            `classifier:` and the folder of a cross-encoder, or the folder of a trained ranker.
+    `similarity:` and `classifier:` are followed by the folder of a sentence encoder and of a cross-encoder;
+    any other name is the folder of a trained ranker.
 
     Raises:
         RankerError: It is unknown, or its checkpoint cannot be used.
@@ -102,9 +101,5 @@ _ENDS_A_NAME = re.compile("[:@]")
 
 
 def gives_logits(ranker: str) -> bool:
-    """Whether scores mean probabilities; those of BM25 and of similarity only put sentences in order.
-
-    Args:
-        ranker: Its name as `load_ranker` takes it, or its identity.
-    """
+    """Whether scores of a name or identity mean probabilities; BM25 and similarity only order sentences."""
     return _ENDS_A_NAME.split(ranker, maxsplit=1)[0] not in (BM25, SIMILARITY)

@@ -92,10 +92,6 @@ class LogisticRanker:
     def __init__(self, weights: LogisticWeights, vectors: TextVectors | None = None) -> None:
         """Hold the regression against the vectors that it will see.
 
-        Args:
-            weights: Of `fit_logistic`, or read from a file.
-            vectors: The packaged encoder's, unless others are given.
-
         Raises:
             RankerError: It was fitted on vectors of another encoder.
             WeightsError: The packaged encoder is not installed.
@@ -113,21 +109,17 @@ class LogisticRanker:
 
     @property
     def identity(self) -> str:
-        """Kind and hash of the regression, which names its encoder."""
         return f"{LOGISTIC}@{self.weights.sha256[:12]}"
 
     @property
     def cutoff(self) -> Cutoff:
-        """As tuned when it was fitted."""
         return self.weights.cutoff
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
-        """Score every sentence."""
         (ranked,) = self.rank_many([query], sentences)
         return ranked
 
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
-        """As `rank` for each query; the sentences are embedded once."""
         if not sentences:
             return [Ranked(np.zeros(0, dtype=np.float32)) for _ in queries]
         asked, source = self._vectors.embed(queries), self.sources.embed(sentences)
@@ -146,11 +138,6 @@ class LogisticRanker:
         return logits
 
     def save(self, folder: Path) -> None:
-        """Write the folder, or its file anew.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / CHECKPOINT, [json_bytes(self.weights.model_dump(mode="json"), indent=2)])
 

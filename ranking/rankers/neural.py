@@ -81,16 +81,13 @@ class NeuralRanker:
 
     @property
     def identity(self) -> str:
-        """Name of the recipe and hash of the weights."""
         return f"{self.manifest.name}@{self.manifest.weights_sha256[:_IDENTITY_DIGITS]}"
 
     @property
     def cutoff(self) -> Cutoff:
-        """As tuned on the held-out examples."""
         return self.manifest.cutoff
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
-        """Score every sentence for one query."""
         (ranked,) = self.rank_many([query], sentences)
         return ranked
 
@@ -118,7 +115,6 @@ class NeuralRanker:
         ]
 
     def _document(self, sentences: Sequence[str]) -> _Encoded:
-        """Encoded once (Abridge 2025, section 3.1), if the model knows anything before the query."""
         if self.sources is None:
             return self._encode(sentences)
         shaped_by = [

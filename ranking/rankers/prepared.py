@@ -72,10 +72,7 @@ class _AcronymFile(BaseModel):
 
 
 def load_acronyms(path: Path | None = None) -> Mapping[str, str]:
-    """Long forms by acronym.
-
-    Args:
-        path: A YAML file that extends or replaces the packaged table; None is the packaged one.
+    """Long forms by acronym: the packaged table, or a YAML file that extends or replaces it.
 
     Raises:
         InputError: The file cannot be read, or is no table.
@@ -96,10 +93,6 @@ def expand_acronyms(text: str, table: Mapping[str, str]) -> str:
 
     Only whole words of the very same letters count: no part of a word, and nothing beside a hyphen. A long
     form that stands there already is not repeated.
-
-    Args:
-        text: Of any kind.
-        table: Long forms by acronym.
     """
     if not table:
         return text
@@ -153,12 +146,7 @@ Preparation = Callable[[str], str]
 
 
 def preparation(*, clean: bool, acronyms: Mapping[str, str] | None) -> Preparation:
-    """What a text goes through, one after the other.
-
-    Args:
-        clean: Whether it is cleaned, in the end.
-        acronyms: Long forms by acronym; None spells nothing out.
-    """
+    """Spell acronyms out if there is a table of them, then clean if asked."""
 
     def prepare(text: str) -> str:
         spelled = text if acronyms is None else expand_acronyms(text, acronyms)

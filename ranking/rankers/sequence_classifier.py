@@ -30,11 +30,6 @@ _ENDLESS = 1_000_000
 def read_config(folder: Path, origin: str, remedy: str) -> Mapping[str, Any]:
     """A model's configuration, without its weights.
 
-    Args:
-        folder: Of the model.
-        origin: Whose it is, for messages.
-        remedy: What to give in its place.
-
     Raises:
         RankerError: There is none.
     """
@@ -74,11 +69,6 @@ class PairClassifier:
 
     @property
     def tokenizer(self) -> Any:
-        """Of the model.
-
-        Raises:
-            WeightsError: The folder is damaged.
-        """
         return self._load()[0]
 
     @property
@@ -97,11 +87,9 @@ class PairClassifier:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it runs there, where larger batches are faster."""
         return self._load()[2].device.type == "cuda"
 
     def tokenize(self, *texts: Sequence[str], **options: Any) -> dict[str, list[list[int]]]:
-        """Token ids of texts, or of pairs of them."""
         # A tokenizer keeps its truncation inside.
         with self._lock:
             return dict(self.tokenizer(*map(list, texts), **options))
@@ -168,10 +156,6 @@ class SequenceClassifierRanker:
     def __init__(self, folder: str | Path, cutoff: Cutoff | None = None) -> None:
         """Check the folder; its best three sentences are selected unless a rule is given.
 
-        Args:
-            folder: Of a transformers model, with its config.json, tokenizer and weights.
-            cutoff: What turns scores into a selection; models from elsewhere come without one.
-
         Raises:
             RankerError: It holds no model, or one with more than one label.
         """
@@ -182,15 +166,9 @@ class SequenceClassifierRanker:
 
     @property
     def identity(self) -> str:
-        """Name and hash of the folder."""
         return f"{OF_A_FOLDER}{self._folder.name}@{self._classifier.hash}"
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
-        """Score every passage, in batches of like length.
-
-        Raises:
-            WeightsError: The folder is damaged.
-        """
         if not sentences:
             return Ranked(np.empty(0, dtype=np.float32))
         asked, texts = readable(query), [readable(text) for text in sentences]

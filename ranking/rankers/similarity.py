@@ -41,25 +41,17 @@ class SimilarityRanker:
 
     @classmethod
     def open(cls, folder: str) -> SimilarityRanker:
-        """One with the sentence encoder of a folder.
-
-        Raises:
-            WeightsError: The folder holds no encoder.
-        """
         return cls(EncoderVectors(folder), name=f"{OF_A_FOLDER}{Path(folder).name}")
 
     @property
     def identity(self) -> str:
-        """Name of the ranker and hash of what makes its vectors."""
         return f"{self._name}@{hashlib.sha256(self._vectors.identity.encode()).hexdigest()[:12]}"
 
     def rank(self, query: str, sentences: Sequence[str]) -> Ranked:
-        """Score every sentence."""
         (ranked,) = self.rank_many([query], sentences)
         return ranked
 
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> list[Ranked]:
-        """As `rank` for each query."""
         asked = self._vectors.embed(queries)
         document = self.sources.embed(sentences)
         cut = tuple(np.flatnonzero(document.cut).tolist())

@@ -33,10 +33,6 @@ def read_archehr(paths: Sequence[Path], options: ArchehrOptions) -> Iterator[Exa
     Essential sentences are evidence. Cases that no key labels have no labels: they can be ranked, not learned
     from. Weak labels are marked as such.
 
-    Args:
-        paths: Case files and folders of them.
-        options: How to read them.
-
     Raises:
         InputError: A file or a case cannot be used, or a key belongs to other cases.
     """

@@ -152,10 +152,6 @@ def read_evidence_inference(path: Path, options: EvidenceInferenceOptions) -> It
     label and reasoning. Questions without such a sentence are left out, as its absence is not annotated.
     Examples are of the group of their article; `sentence_ids` are character offsets into it, `start-end`.
 
-    Args:
-        path: The prompts, or a folder with one file of prompts and one of articles.
-        options: How to read them.
-
     Raises:
         InputError: A file is missing or damaged, an id is used twice or unknown, or a span lies outside its
             article.

@@ -119,10 +119,6 @@ _SIGNS: tuple[tuple[str, ReaderName], ...] = (
 def load_examples(paths: Sequence[Path], reader: ReaderOptions | ReaderName | None = None) -> list[Example]:
     """Read examples in the order of the paths.
 
-    Args:
-        paths: Files, and folders of one data set each.
-        reader: A reader by name or with its options; None recognises each path by its files and fields.
-
     Raises:
         InputError: A path is missing, damaged or of no known format; two examples have one id; examples of
             one document differ in its sentences; or none of the labelled sentences is evidence.

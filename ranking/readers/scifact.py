@@ -53,10 +53,6 @@ def read_scifact(path: Path, options: ScifactOptions) -> Iterator[Example]:
 
     Examples are of the group of their claim.
 
-    Args:
-        path: The claims, or a folder with one file of claims and one of abstracts.
-        options: How to read them.
-
     Raises:
         InputError: A file is missing or damaged, an id is used twice or unknown, or a rationale points past
             the end of its abstract.

@@ -36,7 +36,6 @@ class Document:
     places: tuple[int, ...]
 
     def labels(self, query: int) -> list[bool]:
-        """Of a query, in the order of `sentences`."""
         labels = self.examples[query].labels
         assert labels is not None
         return [labels[place] for place in self.places]

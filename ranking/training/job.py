@@ -31,7 +31,6 @@ class TrainingData:
 
     @property
     def sha256(self) -> str:
-        """Of both parts, whatever their order."""
         return data_sha256([*self.examples, *self.pretraining])
 
 

@@ -42,14 +42,9 @@ BACKBONE = "backbone."
 def build_optimiser(
     model: nn.Module, recipe: TrainingRecipe, steps: int
 ) -> tuple[torch.optim.AdamW, LRScheduler]:
-    """AdamW with one rate for the backbone and one for everything above it.
+    """AdamW with one rate for the backbone and one for everything above it; they are 0 after all steps.
 
     Biases and the weights of normalisation are not decayed, as is usual for transformers.
-
-    Args:
-        model: With its backbone's parameters under `backbone.`.
-        recipe: Rates, decay, share of warm-up.
-        steps: Of the whole phase; the rates are 0 after them.
     """
     from transformers import get_linear_schedule_with_warmup
 

@@ -17,15 +17,10 @@ from ranking.training.recipe import ObjectiveSettings
 
 
 def objective_loss(scores: Tensor, labels: Tensor, settings: ObjectiveSettings) -> Tensor | None:
-    """The loss of one case.
+    """The loss of one case; scores are logits of shape (sentences,), labels 1 or true for evidence.
 
     A hybrid whose ranking part cannot be computed keeps `alpha` times its pointwise part: the pointwise part
     weighs the same in every case, and a case without evidence still pushes its sentences down.
-
-    Args:
-        scores: Logits, shape (sentences,).
-        labels: 1 or true for evidence, shape (sentences,).
-        settings: The objective and its constants.
 
     Returns:
         A scalar, at least float32; None where there is nothing to learn: no sentences; of `pairwise`, no

@@ -34,18 +34,15 @@ class TrainingProgress:
 
     @property
     def pairs_per_second(self) -> float:
-        """Speed of the steps of this process."""
         return self.pairs / max(self.seconds, 1e-9)
 
 
 class TrainingWatcher(Protocol):
     """Shows what happens; must not take long."""
 
-    def update(self, progress: TrainingProgress) -> None:
-        """After every step."""
+    def update(self, progress: TrainingProgress) -> None: ...
 
-    def notify(self, text: str) -> None:
-        """One line on something that a person should know."""
+    def notify(self, text: str) -> None: ...
 
 
 class SilentWatcher:

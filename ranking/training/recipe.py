@@ -156,12 +156,7 @@ def load_training_recipe(name_or_path: str) -> TrainingRecipe:
 
 
 def override(recipe: TrainingRecipe, changes: Mapping[str, Any], origin: str) -> TrainingRecipe:
-    """A recipe with some values replaced.
-
-    Args:
-        recipe: Where all other values come from.
-        changes: New values by dotted field, such as `model.encoder`.
-        origin: Where the recipe came from, for messages.
+    """A recipe with some values replaced, by dotted field such as `model.encoder`.
 
     Raises:
         RankerError: A new value is wrong.

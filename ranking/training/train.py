@@ -77,18 +77,8 @@ def train(
 ) -> RankerManifest:
     """Train a ranker and write it to a folder.
 
-    On one processor the same job gives the same weights, interrupted and resumed or not.
-
-    Args:
-        job: Recipe and origin.
-        data: What the job's paths hold.
-        folder: New or empty; of an interrupted training when `resume` is set.
-        resume: Go on where the training in the folder was.
-        watcher: Notified of every step.
-        stopping: Asked after every step; True saves the state and ends.
-
-    Returns:
-        The manifest of the finished ranker.
+    On one processor the same job gives the same weights, interrupted and resumed or not. The folder is new or
+    empty, or of an interrupted training to resume; `stopping` is asked after every step.
 
     Raises:
         RankerError: The data do not do for the recipe, or the folder is not the job's.

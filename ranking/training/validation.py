@@ -52,7 +52,6 @@ class Validation(Section):
     tuned: dict[RuleKind, TunedCutoff]
 
     def metric(self, name: Metric) -> float:
-        """What is to be maximised."""
         return self.average_precision if name == "average_precision" else self.micro_f1
 
 

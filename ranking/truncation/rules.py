@@ -49,14 +49,10 @@ def windows(largest: int, least: int) -> list[int]:
 
 
 def autocut(ranked: RankedScores, jumps: int = 1) -> int:
-    """How many scores stand before the `jumps`-th jump.
+    """How many scores stand before the `jumps`-th jump; all where there are fewer.
 
     Scores and places are both scaled to 0 to 1. A jump is a place where the scores run further ahead of a
     straight line than at both of its neighbours; the last place, than at the two before it.
-
-    Args:
-        ranked: Descending scores, shape (sentences,).
-        jumps: Which jump cuts; with fewer, all are kept.
 
     Raises:
         ValueError: A score is not finite.
@@ -83,9 +79,6 @@ def autocut_star(ranked: RankedScores) -> int:
 
     Without such a gap, the best score alone.
 
-    Args:
-        ranked: Descending scores, shape (sentences,).
-
     Raises:
         ValueError: A score is not finite.
     """
@@ -106,9 +99,6 @@ def elbow(ranked: RankedScores) -> int:
 
     The point itself is not kept, and of equally far ones the first cuts. Distances count on both sides of the
     line, so a bulge can cut as well.
-
-    Args:
-        ranked: Descending scores, shape (sentences,).
 
     Raises:
         ValueError: A score is not finite.
@@ -157,9 +147,6 @@ def surprise(ranked: RankedScores) -> int:
     The threshold of surprise is the lowest score over the highest one, as released: it is no probability.
     Scores whose highest is not above 0 have no such ratio; all of them are kept. Of more than 130 scores not
     every window is tried, so that 20,000 take seconds.
-
-    Args:
-        ranked: Descending scores, shape (sentences,).
 
     Raises:
         ValueError: A score is not finite.
@@ -223,11 +210,9 @@ _BELOW_THE_LOWEST = 1e-9
 def surprise_clean(ranked: RankedScores, alpha: float = 0.05) -> int:
     """How many scores are so high that the tail of the scores reaches them with a probability of `alpha`.
 
-    Equal scores have no tail, and all of them are kept.
+    The greater alpha is, between 0 and 1, the more are kept.
 
-    Args:
-        ranked: Descending scores, shape (sentences,).
-        alpha: Between 0 and 1; the greater, the more are kept.
+    Equal scores have no tail, and all of them are kept.
 
     Raises:
         ValueError: A score is not finite.

@@ -23,9 +23,6 @@ def released_theta(excesses: Floats) -> float:
     There `loc` is where an optimiser of three parameters starts, not where it stays. It stops by its own
     rules, on short lists far from the best fit, and a tail that ends is then taken for an exponential one.
     Steps and loss are the same here; of 400 random lists, all were cut at the same length by both.
-
-    Args:
-        excesses: Not all of them 0.
     """
     shape, _, scale = minimize(_Loss(excesses), (1.0, 0.0, 1.0), _is_a_tail_that_ends)
     return min(-shape / scale, -_EXPONENTIAL / float(excesses.mean()))
@@ -86,13 +83,7 @@ def minimize(
     start: tuple[float, float, float],
     is_settled: Callable[[list[Corner]], bool] = lambda corners: False,
 ) -> tuple[float, float, float]:
-    """Where the simplex has shrunk to nothing, or 600 steps or calls are used up.
-
-    Args:
-        loss: Finite, or infinite where it has no value.
-        start: The first corner; each other one is a small step away along one axis.
-        is_settled: Whether the four corners, the best one first, tell all that is asked.
-    """
+    """Where the simplex has shrunk to nothing, or 600 steps or calls are used up."""
     corners = [(loss(*at), *at) for at in _corners(start)]
     corners.sort(key=_HEIGHT)
     calls, steps = 4, 1

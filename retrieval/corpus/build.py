@@ -142,7 +142,6 @@ class _Build:
                 )
 
     def _read(self, place: Place) -> None:
-        """Read the sources from `place` on, into parts."""
         stream = self._records(place)
         for first in stream:
             number = len(self._parts)
@@ -155,7 +154,6 @@ class _Build:
             self._parts.append(Part(part_folder(self._folder, number)))
 
     def _fill(self, part: PartWriter, stream: Iterator[_Record]) -> Place:
-        """Take records until the part is full or there are no more."""
         after = Place()
         seen: set[str] = set()
         while room := self._options.part_size - part.tally.documents:
@@ -178,7 +176,6 @@ class _Build:
         return after
 
     def _known(self, document_ids: Sequence[str]) -> set[str]:
-        """Those that a document of an earlier part has."""
         hashes = np.array([hash64(document_id) for document_id in document_ids], dtype=np.uint64)
         return {
             document_id

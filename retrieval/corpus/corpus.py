@@ -53,7 +53,6 @@ class Corpus:
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Use `Corpus.open`."""
         self.folder = folder
         self.manifest = manifest
         self._parts = [
@@ -82,11 +81,9 @@ class Corpus:
         return "bm25:" + hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
 
     def __len__(self) -> int:
-        """Documents in it."""
         return int(self._firsts[-1])
 
     def __iter__(self) -> Iterator[Document]:
-        """All documents in their order, one at a time."""
         return self.since(0)
 
     def since(self, number: int) -> Iterator[Document]:

@@ -23,16 +23,13 @@ class TermTable(Protocol):
     """The terms of one part, as `Postings` orders them."""
 
     @property
-    def terms(self) -> Hashes:
-        """Ascending; shape (terms,)."""
+    def terms(self) -> Hashes: ...
 
     @property
-    def starts(self) -> NDArray[np.int64]:
-        """Where the postings of each term begin, and the end of the last; shape (terms + 1,)."""
+    def starts(self) -> NDArray[np.int64]: ...
 
     @property
-    def occurrences(self) -> NDArray[np.int64]:
-        """How often each stands in all documents together; shape (terms,)."""
+    def occurrences(self) -> NDArray[np.int64]: ...
 
 
 class Merged(NamedTuple):
@@ -100,11 +97,7 @@ def finish(
 ) -> Finished:
     """Score every posting of every part; scores that a killed build has left are kept.
 
-    Args:
-        folder: Of the corpus; holds the table of its terms for a while.
-        parts: All of them.
-        settings: Of the corpus.
-        report: Called with the number of parts that have their scores.
+    The folder holds the table of the corpus's terms for a while.
     """
     name = scores_name(parts, settings)
     tables = [folder / f".{table}.tmp" for table in ("terms", "frequencies")]

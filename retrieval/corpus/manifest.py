@@ -65,7 +65,6 @@ class Tally(Fields):
     damaged: list[str] = Field(default_factory=list)
 
     def add(self, document: Document) -> None:
-        """Count a document."""
         self.documents += 1
         self.with_citations += document.citations is not None
         if document.year is None:
@@ -74,7 +73,6 @@ class Tally(Fields):
             self.years[document.year] = self.years.get(document.year, 0) + 1
 
     def skip(self, record: Skipped) -> None:
-        """Count a record that gave no document."""
         self._count(record.reason, 1)
         line = f"{record.place}: {record.fault}"
         if record.reason == "damaged file":
@@ -87,7 +85,6 @@ class Tally(Fields):
         self._count("duplicate id", 1)
 
     def merge(self, other: Tally) -> None:
-        """Count what `other` has counted too."""
         self.documents += other.documents
         self.without_year += other.without_year
         self.with_citations += other.with_citations
@@ -175,11 +172,7 @@ class Span(NamedTuple):
 
 
 def spans(years: Mapping[int, int]) -> list[Span]:
-    """Spans of equal width without a gap, ascending.
-
-    Args:
-        years: Documents by year.
-    """
+    """Spans of equal width without a gap, ascending."""
     if not years:
         return []
     width = next((width for width in _WIDTHS if _count(years, width) <= _MAX_YEARS), _WIDTHS[-1])

@@ -48,7 +48,6 @@ class DocumentWriter:
     """Writes documents in their order."""
 
     def __init__(self, folder: Path) -> None:
-        """Open the files of a new store in an existing folder."""
         self._folder = folder
         self._file = (folder / _TEXTS).open("xb")
         self._codec = pa.Codec("zstd")
@@ -56,7 +55,6 @@ class DocumentWriter:
         self._starts = [0]
 
     def add(self, document: Document) -> None:
-        """Append a document."""
         self._waiting.append([getattr(document, field) for field in _FIELDS])
         if len(self._waiting) == _BLOCK:
             self._flush()
@@ -85,14 +83,12 @@ class DocumentReader:
     """Reads documents by their number. Safe to use from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        """Map the files of a store."""
         self._starts = np.load(folder / _BLOCKS, mmap_mode="r").view(np.ndarray)
         with (folder / _TEXTS).open("rb") as file:
             # Nothing can be mapped of an empty file.
             self._texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self._starts[-1] else b""
 
     def read(self, number: int) -> Document:
-        """One document."""
         block, row = divmod(number, _BLOCK)
         return _document(self._block(block)[row])
 
@@ -134,7 +130,6 @@ class PartWriter:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Begin a part that will lie at `folder`."""
         self._folder = folder
         self._temporary = folder.with_name(f".{folder.name}.tmp")
         shutil.rmtree(self._temporary, ignore_errors=True)
@@ -145,7 +140,6 @@ class PartWriter:
         self.tally = Tally()
 
     def add(self, document: Document) -> None:
-        """Append a document."""
         self._texts.add(document)
         self._postings.add(f"{document.title} {document.text}")
         self._ids.append(hash64(document.id))
@@ -202,12 +196,10 @@ class Part:
         self.manifest: PartManifest = read_part(folder)
 
     def __len__(self) -> int:
-        """Documents in it."""
         return self.manifest.tally.documents
 
     @cached_property
     def texts(self) -> DocumentReader:
-        """The documents themselves."""
         return DocumentReader(self.folder)
 
     @cached_property
@@ -250,25 +242,17 @@ class Part:
         return self._array(f"scores-{name}")
 
     def has_scores(self, name: str) -> bool:
-        """Whether they have been written."""
         return self._path(f"scores-{name}").is_file()
 
     def write_scores(self, name: str, scores: NDArray[np.float32]) -> None:
-        """Keep the score of each posting.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
         write_atomically(self._path(f"scores-{name}"), npy(scores))
 
     def drop_scores(self, but: str) -> None:
-        """Remove the scores of earlier statistics."""
         for path in self.folder.glob("scores-*.npy"):
             if path != self._path(f"scores-{but}"):
                 path.unlink()
 
     def find(self, document_id: str) -> int | None:
-        """The number of the document with this id; None where there is none."""
         hashed = np.array([hash64(document_id)], dtype=np.uint64)
         return self.find_all([document_id], hashed)[0]
 

@@ -40,7 +40,6 @@ class Vocabulary:
     """In place of a stop word."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._words = _Words()
 
     def number(self, text: str) -> array[int]:
@@ -120,18 +119,15 @@ class PostingsBuilder:
     """Takes the texts of one part in their order."""
 
     def __init__(self) -> None:
-        """No document yet."""
         self._vocabulary = Vocabulary()
         self._numbers = array("i")
         self._ends = array("q", [0])
 
     def add(self, text: str) -> None:
-        """The next document."""
         self._numbers.extend(self._vocabulary.number(text))
         self._ends.append(len(self._numbers))
 
     def build(self) -> Postings:
-        """The postings of all documents so far."""
         hashes = np.array(self._vocabulary.hashes(), dtype=np.uint64)
         order = np.argsort(hashes)
         column = np.empty(order.size, dtype=np.int32)

@@ -60,13 +60,6 @@ async def build_index(
 ) -> Built[Manifest]:
     """Build an index at `folder`, or go on with one that was left; documents new to the corpus are added.
 
-    Args:
-        corpus_folder: A finished corpus.
-        folder: Of the index.
-        options: How.
-        embedder: In the place of the one that the options name, where it is open already.
-        report: Called with the progress.
-
     Raises:
         InputError: The corpus, or `folder`: it holds something else, is being built by another process, or
             was built from another corpus or in another way.
@@ -177,7 +170,6 @@ class _Build:
         self._stored_before = store.count
 
     async def run(self) -> None:
-        """Store what is missing."""
         first = self._manifest.documents
         reading = asyncio.create_task(asyncio.to_thread(self._next))
         storing: asyncio.Task[None] | None = None

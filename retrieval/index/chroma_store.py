@@ -50,11 +50,6 @@ class ChromaStore:
     """One collection; a record's id is the number of its document, whose own id is its metadata."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or begin a store.
-
-        Raises:
-            InputError: Chroma cannot read what the folder holds.
-        """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._few: Vectors | None = None
@@ -70,11 +65,9 @@ class ChromaStore:
 
     @property
     def count(self) -> int:
-        """Records."""
         return self._collection.count()
 
     def stored(self, first: int, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """By the ids in the metadata."""
         wanted = [str(number) for number in range(first, first + len(ids))]
         known: dict[str, str] = {}
         for start in range(0, len(wanted), _BATCH):
@@ -85,7 +78,6 @@ class ChromaStore:
         return np.array([number in known for number in wanted], dtype=np.bool_)
 
     def add(self, first: int, ids: Sequence[str], vectors: Vectors) -> None:
-        """In one transaction a batch."""
         self._few = None
         for start in range(0, len(ids), _BATCH):
             some = ids[start : start + _BATCH]
@@ -96,7 +88,6 @@ class ChromaStore:
             )
 
     def vectors(self, first: int, count: int) -> Vectors:
-        """In the order of their numbers."""
         end = min(first + count, self.count)
         rows = []
         for start in range(first, end, _BATCH):
@@ -128,7 +119,6 @@ class ChromaStore:
         ]
 
     def close(self) -> None:
-        """Let Chroma write and close its files."""
         # The interface that the package declares lacks it.
         if isinstance(self._client, Client):
             self._client.close()

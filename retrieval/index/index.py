@@ -26,18 +26,13 @@ class Index:
     def __init__(
         self, folder: Path, manifest: Manifest, corpus: Corpus, embedder: Embedder, store: VectorStore
     ) -> None:
-        """Use `Index.open`."""
         self.folder, self.manifest, self.corpus = folder, manifest, corpus
         self.store = store
         self._embedder = embedder
 
     @classmethod
     def open(cls, folder: Path, corpus: Corpus | None = None) -> Index:
-        """Open a finished index; its weights are loaded at the first question.
-
-        Args:
-            folder: Of the index.
-            corpus: The corpus of its documents; None opens the one that the index names.
+        """Open a finished index over a corpus, or the one that it names; weights load at the first question.
 
         Raises:
             InputError: There is no whole index at `folder`, or the corpus is another, or has changed.
@@ -67,7 +62,6 @@ class Index:
         return "dense:" + hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
 
     def __len__(self) -> int:
-        """Documents in it."""
         return self.manifest.documents
 
     async def asearch(self, query: str, k: int) -> list[Hit]:
@@ -83,15 +77,9 @@ class Index:
         return await asyncio.to_thread(self._read, found)
 
     async def aembed(self, queries: list[str]) -> Vectors:
-        """Vectors of queries; shape (queries, dimensions).
-
-        Raises:
-            CallError: The server of the embedding does not answer.
-        """
         return await self._embedder.aembed(queries)
 
     def close(self) -> None:
-        """Let go of the store."""
         self.store.close()
 
     def _read(self, found: Nearest) -> list[Hit]:

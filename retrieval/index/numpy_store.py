@@ -36,7 +36,6 @@ class NumpyStore:
     """
 
     def __init__(self, folder: Path, dimensions: int, *, rows: int = ROWS) -> None:
-        """Open or begin a store."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._dimensions, self._rows = folder, dimensions, rows
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
@@ -48,11 +47,9 @@ class NumpyStore:
 
     @property
     def count(self) -> int:
-        """Rows that are whole in every file."""
         return sum(len(part["ids"]) for part in self._parts)
 
     def stored(self, first: int, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """By the hash of the id at each number."""
         known = min(max(self.count - first, 0), len(ids))
         hashes = np.array([hash64(id_) for id_ in ids[:known]], dtype=np.uint64)
         kept = np.concatenate([np.empty(0, dtype=np.uint64), *self._slices("ids", first, known)])
@@ -81,16 +78,13 @@ class NumpyStore:
         self._map(first // self._rows)
 
     def vectors(self, first: int, count: int) -> Vectors:
-        """A copy."""
         empty = np.empty((0, self._dimensions), dtype=np.float32)
         return np.concatenate([empty, *self._slices("f32", first, count)])
 
     def search(self, queries: Vectors, k: int) -> list[Nearest]:
-        """Exact."""
         return exact(self._blocks(len(queries)), queries, k) if k > 0 else [NONE] * len(queries)
 
     def close(self) -> None:
-        """Let go of the mappings."""
         self._parts = []
 
     def _blocks(self, queries: int) -> Sequence[tuple[int, Vectors]]:

@@ -70,12 +70,10 @@ class QdrantStore:
 
     @property
     def count(self) -> int:
-        """Points."""
         with self._asking():
             return self._client.count(self._collection, exact=True).count
 
     def stored(self, first: int, ids: Sequence[str]) -> NDArray[np.bool_]:
-        """By the ids in the payloads."""
         numbers = list(range(first, first + len(ids)))
         with self._asking():
             found = self._client.retrieve(self._collection, numbers, with_payload=True)
@@ -84,7 +82,6 @@ class QdrantStore:
         return np.array([number in known for number in numbers], dtype=np.bool_)
 
     def add(self, first: int, ids: Sequence[str], vectors: Vectors) -> None:
-        """In batches, each of them stored when the next begins."""
         for start in range(0, len(ids), _BATCH):
             some = ids[start : start + _BATCH]
             points = models.Batch(
@@ -96,7 +93,6 @@ class QdrantStore:
                 self._client.upsert(self._collection, points, wait=True)
 
     def vectors(self, first: int, count: int) -> Vectors:
-        """In the order of their numbers."""
         numbers = list(range(first, min(first + count, self.count)))
         with self._asking():
             found = self._client.retrieve(self._collection, numbers, with_payload=False, with_vectors=True)
@@ -125,7 +121,6 @@ class QdrantStore:
         return found
 
     def close(self) -> None:
-        """Let go of the folder or the connections."""
         self._client.close()
 
     def _create(self) -> None:

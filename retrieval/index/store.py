@@ -34,8 +34,7 @@ class VectorStore(Protocol):
     """Unit vectors of documents, numbered from 0 without a gap. Safe to search from several threads."""
 
     @property
-    def count(self) -> int:
-        """Vectors in it."""
+    def count(self) -> int: ...
 
     def stored(self, first: int, ids: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each document, numbered from `first` on, is stored; shape (ids,).
@@ -56,8 +55,7 @@ class VectorStore(Protocol):
     def search(self, queries: Vectors, k: int) -> list[Nearest]:
         """The `k` nearest of each query; queries have shape (queries, dimensions)."""
 
-    def close(self) -> None:
-        """Let go of files and connections."""
+    def close(self) -> None: ...
 
 
 def best(found: Nearest, k: int) -> Nearest:

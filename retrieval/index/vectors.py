@@ -33,11 +33,6 @@ async def encode(
     Texts of like length go together, the longest first: padding costs as much as words. A server gets
     several requests at once.
 
-    Args:
-        embedder: Makes the vectors.
-        texts: At least one.
-        report: Called with the number of texts done.
-
     Raises:
         CallError: The embedding's server does not answer.
     """
@@ -79,11 +74,6 @@ class VectorSource:
     @classmethod
     def open(cls, folder: Path, embedder: str, dimensions: int) -> VectorSource:
         """Open an index.
-
-        Args:
-            folder: Of the index.
-            embedder: Identity of the encoder that the vectors must come from.
-            dimensions: Of a vector.
 
         Raises:
             InputError: There is no finished index, or its vectors are others.

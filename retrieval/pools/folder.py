@@ -93,14 +93,8 @@ async def build_pool(
 ) -> int:
     """Build a pool of annotated cases; one that stands in the folder is replaced at the very end.
 
-    Each case needs labels or an answer; its intent may be missing. Returns the number of cases.
-
-    Args:
-        folder: The pool's folder.
-        cases: What to build it of.
-        embedder: Makes their vectors.
-        source: Who labelled all of them; None where each case says so itself.
-        reviewed: Ids of cases whose gold comes from reviews of a run, which lists and traces then tell.
+    Each case needs labels or an answer; its intent may be missing. A source holds for all cases; without one,
+    each says so itself. Gold of reviewed ids comes from reviews of a run. Returns the number of cases.
 
     Raises:
         ModelError: No case can serve, weak labels are called gold, or the folder holds something else.

@@ -29,7 +29,6 @@ class Neighbour:
 
     @classmethod
     def of_record(cls, case_id: str, distance: float, metadata: Mapping[str, Any]) -> Neighbour:
-        """A record of a pool as a neighbour."""
         return cls(
             case_id=case_id,
             distance=round(distance, DIGITS),
@@ -43,7 +42,6 @@ class ExactView:
     """All vectors of one view in memory, compared with each."""
 
     def __init__(self, found: Records) -> None:
-        """Of records with their metadata and embeddings."""
         metadatas = found["metadatas"] or []
         order = sorted(range(len(found["ids"])), key=lambda index: found["ids"][index])
         self._ids = [found["ids"][index] for index in order]
@@ -57,11 +55,9 @@ class ExactView:
             self._by_fingerprint.setdefault(str(metadata.get("fingerprint")), []).append(id_)
 
     def records(self) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Ids with their metadata."""
         return zip(self._ids, self._metadatas, strict=True)
 
     def having(self, text: str) -> Sequence[str]:
-        """Ids of the cases with this fingerprint."""
         return self._by_fingerprint.get(text, ())
 
     def nearest(
@@ -72,7 +68,6 @@ class ExactView:
         excluded: Collection[str],
         among: Collection[str] = (),
     ) -> list[Neighbour]:
-        """The nearest ones, by distance and then by id; as `DemonstrationPool.nearest` has it."""
         if not self._ids:
             return []
         # Equal texts differ in the last bit of a matrix product; rounded, they are ties again, and a

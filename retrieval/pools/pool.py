@@ -64,7 +64,6 @@ class DemonstrationPool:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a run records of it."""
         return {
             "folder": str(self.folder.resolve()),
             "sha256": self.sha256,
@@ -90,16 +89,7 @@ class DemonstrationPool:
         excluded: Collection[str] = (),
         among: Collection[str] = (),
     ) -> list[Neighbour]:
-        """The nearest demonstrations, nearest first.
-
-        Args:
-            view: What of a case is compared.
-            text: What they are near to.
-            count: How many, at most.
-            intent: Only those of this primary intent.
-            excluded: Ids that are never among them.
-            among: Ids of the only ones that are looked at; none lets all in.
-        """
+        """The nearest demonstrations, nearest first: of a primary intent, and among some ids, where given."""
         if count <= 0 or len(self) == 0:
             return []
         return self._views[view].nearest(await self._vector(text), count, intent, excluded, among)
@@ -129,7 +119,6 @@ class DemonstrationPool:
                 self._remember(text, vector)
 
     def case(self, case_id: str) -> Case:
-        """A demonstration with its labels and answer."""
         known = self._cases.get(case_id)
         if known is None:
             return self._load_case(case_id)
