@@ -21,9 +21,9 @@ from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, tur
 from ranking.encoding.vectors import Vectors
 from retrieval.embeddings import Embedder, connect_embedder, normalise
 from retrieval.index import figures
+from retrieval.index.build import passage
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest
-from retrieval.index.vectors import passage
 
 STORES = ("numpy", "chroma", "qdrant")
 MAX_LOCAL_QDRANT = 5_000

@@ -11,7 +11,7 @@ import errno
 import importlib.metadata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -22,8 +22,6 @@ from storage.locks import FileLock, LockedError
 
 LOCK = ".lock"
 
-What = Literal["corpus", "index"]
-
 
 class Fields(BaseModel):
     """Part of a manifest; unknown fields are those of another version."""
@@ -31,14 +29,57 @@ class Fields(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class CanBeComplete(Protocol):
-    """A manifest that says whether its build has ended."""
+class BuildManifest(Fields):
+    """What a build says of itself.
 
-    complete: bool
+    Attributes:
+        complete: Whether it can be searched; False while it is built.
+    """
+
+    FILE: ClassVar[str]
+    WHAT: ClassVar[str]
+    COMMAND: ClassVar[str]
+    """Builds one in the folder that is given after `--out`."""
+
+    complete: bool = False
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """The manifest of a folder, finished or not; None where there is none.
+
+        Raises:
+            InputError: It is damaged, or of another version.
+        """
+        path = folder / cls.FILE
+        return read_fields(path, cls, cls.WHAT) if path.is_file() else None
+
+    @classmethod
+    def read_finished(cls, folder: Path) -> Self:
+        """The manifest of what can be searched.
+
+        Raises:
+            InputError: There is none, or it is half built.
+        """
+        manifest = cls.read(folder)
+        if manifest is None:
+            fault = f"is no {cls.WHAT}" if folder.exists() else "no such folder"
+            raise InputError(folder, fault, f"Build one: {cls.COMMAND} --out {folder}")
+        if not manifest.complete:
+            remedy = "Give the command that builds it once more: it goes on"
+            raise InputError(folder, f"this {cls.WHAT} is not finished", remedy)
+        return manifest
+
+    def write(self, folder: Path) -> None:
+        """Replace the manifest of a folder as a whole.
+
+        Raises:
+            InputError: It cannot be written.
+        """
+        write_fields(folder / self.FILE, self)
 
 
-ManifestT = TypeVar("ManifestT", bound=Fields)
-CompleteT = TypeVar("CompleteT", bound=CanBeComplete)
+FieldsT = TypeVar("FieldsT", bound=Fields)
+ManifestT = TypeVar("ManifestT", bound=BuildManifest)
 
 
 class Progress(NamedTuple):
@@ -68,7 +109,7 @@ class Built(NamedTuple, Generic[ManifestT]):
     unchanged: bool
 
 
-def read_manifest(path: Path, kind: type[ManifestT], what: What) -> ManifestT:
+def read_fields(path: Path, kind: type[FieldsT], what: str) -> FieldsT:
     """Read a manifest, or that of a part.
 
     Raises:
@@ -83,32 +124,17 @@ def read_manifest(path: Path, kind: type[ManifestT], what: What) -> ManifestT:
         raise InputError(path, first_fault(error), remedy) from error
 
 
-def write_manifest(path: Path, manifest: Fields) -> None:
-    """Replace a manifest as a whole.
+def write_fields(path: Path, fields: Fields) -> None:
+    """Replace a manifest, or that of a part, as a whole.
 
     Raises:
         InputError: It cannot be written.
     """
-    write_atomically(path, [manifest.model_dump_json(indent=1).encode() + b"\n"])
-
-
-def require_finished(folder: Path, manifest: CompleteT | None, what: What, command: str) -> CompleteT:
-    """The manifest that was read in a folder, if it is of something that can be searched.
-
-    Raises:
-        InputError: There is none, or it is half built.
-    """
-    if manifest is None:
-        fault = f"is no {what}" if folder.exists() else "no such folder"
-        raise InputError(folder, fault, f"Build one: {command} --out {folder}")
-    if not manifest.complete:
-        remedy = "Give the command that builds it once more: it goes on"
-        raise InputError(folder, f"this {what} is not finished", remedy)
-    return manifest
+    write_atomically(path, [fields.model_dump_json(indent=1).encode() + b"\n"])
 
 
 @contextlib.contextmanager
-def building(folder: Path, what: What, manifest: str, others: Iterable[str] = ()) -> Iterator[None]:
+def building(folder: Path, kind: type[BuildManifest], others: Iterable[str] = ()) -> Iterator[None]:
     """Hold a folder for one build at a time; it is made if need be.
 
     A folder without the manifest is somebody else's, unless it is empty or has only `others` in it.
@@ -118,11 +144,13 @@ def building(folder: Path, what: What, manifest: str, others: Iterable[str] = ()
     """
     try:
         if folder.exists() and not folder.is_dir():
-            raise InputError(folder, "is a file", f"Name a folder for the {what}")
+            raise InputError(folder, "is a file", f"Name a folder for the {kind.WHAT}")
         entries = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
         foreign = {name for name in entries if not name.startswith(LOCK)}.difference(others)
-        if manifest not in entries and foreign:
-            raise InputError(folder, "is a folder of something else", f"Name a new folder for the {what}")
+        if kind.FILE not in entries and foreign:
+            raise InputError(
+                folder, "is a folder of something else", f"Name a new folder for the {kind.WHAT}"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / LOCK):
             yield

@@ -1,8 +1,11 @@
-"""What a node may ask a corpus of documents, and an index of their vectors."""
+"""Collections of documents: what may be asked of one, and what it finds."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cases.documents import Document
 
@@ -18,6 +21,39 @@ class Hit(NamedTuple):
     rank: int
     score: float
     document: Document
+
+
+class Found(NamedTuple):
+    """The best documents of a query, best first; each of shape (found,).
+
+    Attributes:
+        numbers: Of the documents, in the order of the collection, from 0.
+        scores: Of words, all above 0; of vectors, cosines.
+    """
+
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+    def best(self, k: int) -> Found:
+        """The `k` best; equals stay in their order."""
+        numbers, scores = self
+        if scores.size > k:
+            kept = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+            numbers, scores = numbers[kept], scores[kept]
+        order = np.argsort(-scores, kind="stable")[:k]
+        return Found(numbers[order], scores[order])
+
+    def merge(self, first: int, scores: NDArray[np.float32], k: int, above: float = -np.inf) -> Found:
+        """The `k` best of these and of further documents, numbered from `first` on, with scores `above`."""
+        # A later document has to be better than the least of those that are full already.
+        least = float(self.scores[-1]) if self.scores.size == k else above
+        kept = np.flatnonzero(scores > least)
+        more = Found(kept + first, scores[kept]).best(k)
+        numbers = np.concatenate([self.numbers, more.numbers])
+        return Found(numbers, np.concatenate([self.scores, more.scores])).best(k)
+
+
+NONE = Found(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
 
 
 class DocumentCollection(Protocol):

@@ -132,9 +132,9 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     Example: evigraph index show indexes/pubmed
     """
-    from retrieval.index.manifest import finished_manifest
+    from retrieval.index.manifest import Manifest
 
-    manifest = finished_manifest(folder)
+    manifest = Manifest.read_finished(folder)
     summary = _summary(manifest, folder)
     if as_json:
         print_json({"folder": str(folder), **summary})

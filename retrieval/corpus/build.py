@@ -14,16 +14,14 @@ import numpy as np
 from cases.documents import CitationTable, Document, Skipped, read_citations
 from cases.formats.document_files import ReaderName, find_documents, reader_of
 from cases.texts import hash64, plural
-from retrieval.building import Built, Progress, building, versions, write_manifest
+from retrieval.building import Built, Progress, building, versions
 from retrieval.corpus.finish import finish, scores_name
 from retrieval.corpus.manifest import (
-    MANIFEST,
     Manifest,
     Place,
     Settings,
     Source,
     Tally,
-    read_corpus_manifest,
 )
 from retrieval.corpus.part import PARTS, Part, PartWriter, part_folder
 from retrieval.corpus.postings import K1, B
@@ -73,7 +71,7 @@ def build(
         reader=options.reader,
         citations=file_sha256(options.citations) if options.citations else None,
     )
-    with building(folder, "corpus", MANIFEST, [PARTS]):
+    with building(folder, Manifest, [PARTS]):
         # Leftovers of a build that was killed.
         for left in (folder / PARTS).glob(".*.tmp"):
             shutil.rmtree(left, ignore_errors=True)
@@ -93,7 +91,7 @@ class _Build:
     ) -> None:
         self._folder, self._files, self._options, self._report = folder, files, options, report
         self._sizes = [path.stat().st_size for path in files]
-        self._manifest = read_corpus_manifest(folder) or Manifest(settings=settings)
+        self._manifest = Manifest.read(folder) or Manifest(settings=settings)
         self._parts = _finished_parts(folder)
         self._settings = settings
         self._tally = Tally()
@@ -107,12 +105,12 @@ class _Build:
             if len(manifest.sources) == len(self._files) and manifest.scores == name:
                 return Built(manifest, found, unchanged=True)
         manifest.complete, manifest.settings = False, self._settings
-        self._save()
+        self._manifest.write(self._folder)
         for part in self._parts:
             self._tally.merge(part.manifest.tally)
         self._read(self._parts[-1].manifest.after if self._parts else Place())
         if not self._tally.documents:
-            (self._folder / MANIFEST).unlink()
+            (self._folder / Manifest.FILE).unlink()
             faults = [*self._tally.damaged, *self._tally.faults]
             reason = f"; skipped {faults[0]}" if faults else ""
             raise InputError(
@@ -190,7 +188,7 @@ class _Build:
             path = self._files[number]
             if number == len(self._manifest.sources):
                 self._manifest.sources.append(_source(path))
-                self._save()
+                self._manifest.write(self._folder)
             start = place.records if number == place.source else 0
             meter = Meter()
             items = reader_of(path, self._options.reader)(path, start, meter)
@@ -213,12 +211,9 @@ class _Build:
         manifest.scores, manifest.terms = finished.scores, finished.terms
         manifest.postings, manifest.mean_length = finished.postings, finished.mean_length
         manifest.versions = versions(("bm25s", "PyStemmer", "pyarrow", "numpy"))
-        self._save()
+        self._manifest.write(self._folder)
         for part in self._parts:
             part.drop_scores(but=finished.scores)
-
-    def _save(self) -> None:
-        write_manifest(self._folder / MANIFEST, self._manifest)
 
 
 class _Record(NamedTuple):

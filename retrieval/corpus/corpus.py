@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from bm25s import BM25
@@ -14,36 +13,11 @@ from numpy.typing import NDArray
 
 from cases.documents import Document
 from cases.texts import hash64
-from retrieval.building import require_finished
-from retrieval.corpus.manifest import Manifest, read_corpus_manifest
+from retrieval.corpus.manifest import Manifest
 from retrieval.corpus.part import Part, part_folder
 from retrieval.corpus.postings import K1, B, Hashes, terms
-from retrieval.protocols import Hit
+from retrieval.protocols import NONE, Found, Hit
 from storage.errors import InputError
-
-
-def finished_manifest(folder: Path) -> Manifest:
-    """The manifest of a corpus that can be searched.
-
-    Raises:
-        InputError: There is none.
-    """
-    return require_finished(folder, read_corpus_manifest(folder), "corpus", "evigraph corpus build PATH...")
-
-
-class Found(NamedTuple):
-    """The best documents of a query, best first; each of shape (found,).
-
-    Attributes:
-        numbers: Of the documents, in the order of the corpus, from 0.
-        scores: All above 0.
-    """
-
-    numbers: NDArray[np.int64]
-    scores: NDArray[np.float32]
-
-
-_NONE = Found(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
 
 
 class Corpus:
@@ -67,7 +41,7 @@ class Corpus:
         Raises:
             InputError: There is none at `folder`, it is half built, or a part of it is damaged.
         """
-        manifest = finished_manifest(folder)
+        manifest = Manifest.read_finished(folder)
         try:
             return cls(folder, manifest)
         except (OSError, ValueError) as error:
@@ -104,23 +78,14 @@ class Corpus:
     def find(self, query: Sequence[str], k: int) -> Found:
         """The same for the terms of a query, without the texts of what is found; a repeated term adds up."""
         if not query or k < 1:
-            return _NONE
+            return NONE
         # Sums of floats depend on their order: the same words in another order have the same scores.
         hashes = np.sort(np.array([hash64(term) for term in query], dtype=np.uint64))
-        best = _NONE
+        best = NONE
         for part, first in zip(self._parts, self._firsts.tolist(), strict=False):
-            least = float(best.scores[-1]) if best.scores.size == k else 0.0
             scores = part.scores(hashes)
-            if scores is None:
-                continue
-            # A later document has to be better than the least of those that are full already.
-            numbers = np.flatnonzero(scores > least)
-            found = _best(Found(numbers, scores[numbers]), k)
-            both = (
-                np.concatenate([best.numbers, found.numbers + first]),
-                np.concatenate([best.scores, found.scores]),
-            )
-            best = _best(Found(*both), k)
+            if scores is not None:
+                best = best.merge(first, scores, k, above=0.0)
         return best
 
     def document(self, document_id: str) -> Document | None:
@@ -135,16 +100,6 @@ class Corpus:
         """The document with this number in the order of the corpus, from 0."""
         place = int(np.searchsorted(self._firsts, number, side="right")) - 1
         return self._parts[place].part.texts.read(number - int(self._firsts[place]))
-
-
-def _best(found: Found, k: int) -> Found:
-    """The `k` best, best first; equals stay in their order."""
-    numbers, scores = found
-    if scores.size > k:
-        kept = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-        numbers, scores = numbers[kept], scores[kept]
-    order = np.argsort(-scores, kind="stable")[:k]
-    return Found(numbers[order], scores[order])
 
 
 class _SearchedPart:

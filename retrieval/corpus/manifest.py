@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from cases.documents import Document, Skipped
-from retrieval.building import Fields, read_manifest
+from retrieval.building import BuildManifest, Fields
 
-MANIFEST = "corpus.json"
 PART = "part.json"
 WORDS = "lower case; runs of letters and figures; NLTK's English stop words; Snowball English"
 """Whoever changes how texts become terms changes this too: it tells corpora apart."""
@@ -116,11 +114,10 @@ class PartManifest(Fields):
     after: Place
 
 
-class Manifest(Fields):
+class Manifest(BuildManifest):
     """What the whole corpus holds.
 
     Attributes:
-        complete: Whether it can be searched; False while it is built.
         parts: How many; their folders are numbered from 0.
         scores: Names the files of scores that belong together.
         terms: Different words, those that are left out not counted.
@@ -128,7 +125,10 @@ class Manifest(Fields):
         versions: Of the packages that texts and scores depend on.
     """
 
-    complete: bool = False
+    FILE = "corpus.json"
+    WHAT = "corpus"
+    COMMAND = "evigraph corpus build PATH..."
+
     settings: Settings
     sources: list[Source] = Field(default_factory=list)
     tally: Tally = Tally()
@@ -138,25 +138,6 @@ class Manifest(Fields):
     postings: int = 0
     mean_length: float = 0.0
     versions: dict[str, str] = Field(default_factory=dict)
-
-
-def read_corpus_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a corpus, finished or not; None where `folder` holds none.
-
-    Raises:
-        InputError: It is not of this format.
-    """
-    path = folder / MANIFEST
-    return read_manifest(path, Manifest, "corpus") if path.is_file() else None
-
-
-def read_part(folder: Path) -> PartManifest:
-    """The manifest of a part.
-
-    Raises:
-        InputError: It is missing or damaged.
-    """
-    return read_manifest(folder / PART, PartManifest, "corpus")
 
 
 _WIDTHS = (1, 2, 5, 10, 20, 50, 100)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from cases.documents import Document
 from cases.texts import hash64
-from retrieval.building import write_manifest
-from retrieval.corpus.manifest import PART, PartManifest, Place, Tally, read_part
+from retrieval.building import read_fields, write_fields
+from retrieval.corpus.manifest import PART, PartManifest, Place, Tally
 from retrieval.corpus.postings import Hashes, Postings, PostingsBuilder
 from storage.files import write_atomically
 
@@ -162,7 +162,7 @@ class PartWriter:
         }
         for name, values in arrays.items():
             write_array(self._temporary / f"{name}.npy", values)
-        write_manifest(self._temporary / PART, PartManifest(tally=self.tally, after=after))
+        write_fields(self._temporary / PART, PartManifest(tally=self.tally, after=after))
         self._temporary.rename(self._folder)
 
     def __enter__(self) -> PartWriter:
@@ -193,7 +193,7 @@ class Part:
             InputError: It holds no part.
         """
         self.folder = folder
-        self.manifest: PartManifest = read_part(folder)
+        self.manifest = read_fields(folder / PART, PartManifest, "corpus")
 
     def __len__(self) -> int:
         return self.manifest.tally.documents

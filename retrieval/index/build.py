@@ -15,13 +15,12 @@ import numpy as np
 
 from cases.documents import Document
 from ranking.encoding.vectors import Vectors
-from retrieval.building import Built, Progress, building, versions, write_manifest
+from retrieval.building import Built, Progress, building, versions
 from retrieval.corpus.corpus import Corpus
-from retrieval.embeddings import DEFAULT_EMBEDDING, Embedder, connect_embedder
+from retrieval.embeddings import DEFAULT_EMBEDDING, BatchEmbedder, Embedder, ServerEmbedder, connect_embedder
 from retrieval.index.connect_store import STORES, check_store, connect_store
-from retrieval.index.manifest import MANIFEST, IndexedCorpus, Manifest, read_index_manifest
+from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.store import VectorStore
-from retrieval.index.vectors import VectorSource, encode, passage
 from serving.policy.gate import hold_for
 from storage.errors import InputError
 
@@ -72,7 +71,7 @@ async def build_index(
     check_store(options.store)
     corpus = Corpus.open(corpus_folder)
     embedder = embedder or connect_embedder(options.embedding)
-    with building(folder, "index", MANIFEST):
+    with building(folder, Manifest):
         return await _build(corpus, folder, options, embedder, report)
 
 
@@ -84,19 +83,19 @@ async def _build(
     report: Callable[[Progress], None],
 ) -> Built[Manifest]:
     current = IndexedCorpus.of(corpus)
-    manifest = read_index_manifest(folder)
+    manifest = Manifest.read(folder)
     if manifest is None:
         manifest = await _begun(current, options, embedder)
     else:
-        refuse_others(folder, manifest, current, options, embedder)
+        _refuse_others(folder, manifest, current, options, embedder)
         if manifest.complete and manifest.corpus == current:
             return Built(manifest, manifest.documents, unchanged=True)
     found = manifest.documents
     source = None
     if options.vectors_of is not None:
-        source = VectorSource.open(options.vectors_of, manifest.embedder, manifest.dimensions)
+        source = _open_source(options.vectors_of, manifest)
     manifest.complete, manifest.corpus = False, current
-    write_manifest(folder / MANIFEST, manifest)
+    manifest.write(folder)
     store = connect_store(folder, manifest)
     try:
         if store.count < found:
@@ -111,8 +110,19 @@ async def _build(
             source.close()
     manifest.complete = True
     manifest.versions = versions(_VERSIONS)
-    write_manifest(folder / MANIFEST, manifest)
+    manifest.write(folder)
     return Built(manifest, found, unchanged=False)
+
+
+def _open_source(folder: Path, wanted: Manifest) -> VectorStore:
+    """The store of a finished index whose vectors are the same."""
+    manifest = Manifest.read_finished(folder)
+    for name in ("embedder", "dimensions", "passages"):
+        theirs, ours = getattr(manifest, name), getattr(wanted, name)
+        if theirs != ours:
+            fault = f"was built with {name} {theirs}, and {ours} is asked for"
+            raise InputError(folder, fault, "Leave out --vectors-of")
+    return connect_store(folder, manifest)
 
 
 async def _begun(corpus: IndexedCorpus, options: BuildOptions, embedder: Embedder) -> Manifest:
@@ -127,14 +137,10 @@ async def _begun(corpus: IndexedCorpus, options: BuildOptions, embedder: Embedde
     )
 
 
-def refuse_others(
+def _refuse_others(
     folder: Path, manifest: Manifest, corpus: IndexedCorpus, options: BuildOptions, embedder: Embedder
 ) -> None:
-    """Compare what was built so far with what is asked for.
-
-    Raises:
-        InputError: An index cannot go on from the one to the other.
-    """
+    """Compare what was built so far with what is asked for."""
     pairs = (
         ("embedder", manifest.embedder, embedder.identity),
         ("store", manifest.store, options.store),
@@ -148,6 +154,54 @@ def refuse_others(
         raise InputError(folder, fault, "Build into another folder")
 
 
+_SLICE = 128
+_REQUESTS = 8
+
+
+def passage(document: Document) -> str:
+    """What of a document becomes its vector."""
+    return f"{document.title}. {document.text}" if document.title else document.text
+
+
+async def encode(
+    embedder: Embedder, texts: Sequence[str], report: Callable[[int], None] = lambda done: None
+) -> Vectors:
+    """One vector a text, in their order; shape (texts, dimensions).
+
+    Texts of like length go together, the longest first: padding costs as much as words. A server gets
+    several requests at once.
+
+    Raises:
+        CallError: The embedding's server does not answer.
+    """
+    order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
+    slices = [order[start : start + _SLICE] for start in range(0, len(order), _SLICE)]
+    room = asyncio.Semaphore(_REQUESTS if isinstance(embedder, ServerEmbedder) else 1)
+    done = 0
+
+    async def one(places: Sequence[int]) -> Vectors:
+        nonlocal done
+        some = [texts[place] for place in places]
+        async with room:
+            if isinstance(embedder, BatchEmbedder):
+                vectors = await asyncio.to_thread(embedder.embed_batches, some)
+            else:
+                vectors = await embedder.aembed(some)
+        done += len(some)
+        report(done)
+        return vectors
+
+    tasks = [asyncio.create_task(one(places)) for places in slices]
+    try:
+        sorted_vectors = np.concatenate(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+    vectors = np.empty_like(sorted_vectors)
+    vectors[order] = sorted_vectors
+    return vectors
+
+
 class _Build:
     """One session: reading goes ahead of the encoding, and storing comes after it, each in a thread."""
 
@@ -158,7 +212,7 @@ class _Build:
         manifest: Manifest,
         store: VectorStore,
         embedder: Embedder,
-        source: VectorSource | None,
+        source: VectorStore | None,
         chunk: int,
         report: Callable[[Progress], None],
     ) -> None:
@@ -207,8 +261,8 @@ class _Build:
             return np.empty((0, self._manifest.dimensions), dtype=np.float32)
         if self._source is not None:
             ids = [document.id for document in documents]
-            copies = await asyncio.to_thread(self._source.take, first, ids)
-            if copies is not None:
+            if (await asyncio.to_thread(self._source.stored, first, ids)).all():
+                copies = await asyncio.to_thread(self._source.vectors, first, len(ids))
                 effort.copied = True
                 self._tell(first + len(documents))
                 return copies
@@ -229,7 +283,7 @@ class _Build:
         effort.seconds = self._before.seconds + now - self._begin
         effort.peak_mb = max(effort.peak_mb, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         self._manifest.documents = first + len(documents)
-        write_manifest(self._folder / MANIFEST, self._manifest)
+        self._manifest.write(self._folder)
 
     def _tell(self, done: int) -> None:
         self._report(Progress("encoding", done, self._total, done))

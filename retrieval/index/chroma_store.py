@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ranking.encoding.vectors import Vectors
 from retrieval.index.connect_store import StorePlace
-from retrieval.index.store import NONE, Nearest, VectorStore, by_number, exact, refuse_others, storable
+from retrieval.index.store import VectorStore, by_number, exact, refuse_others, storable
+from retrieval.protocols import NONE, Found
 from storage.errors import InputError
 
 HNSW: CreateHNSWConfiguration = {
@@ -98,7 +99,7 @@ class ChromaStore:
             rows += [by_id[number] for number in numbers]
         return np.asarray(rows, dtype=np.float32)
 
-    def search(self, queries: Vectors, k: int) -> list[Nearest]:
+    def search(self, queries: Vectors, k: int) -> list[Found]:
         """By its index, which misses some; up to `EXACT_UP_TO` vectors exactly."""
         wanted = min(k, self.count)
         if wanted < 1 or not len(queries):
@@ -109,7 +110,7 @@ class ChromaStore:
             return exact([(0, self._few)], queries, k)
         return self.approximate(queries, wanted)
 
-    def approximate(self, queries: Vectors, k: int) -> list[Nearest]:
+    def approximate(self, queries: Vectors, k: int) -> list[Found]:
         """By the index, however few vectors there are; `k` at most all of them."""
         found = self._collection.query(query_embeddings=queries, n_results=k, include=["distances"])
         assert found["distances"] is not None

@@ -11,7 +11,8 @@ import numpy as np
 
 from ranking.encoding.vectors import Vectors
 from retrieval.corpus.corpus import Corpus
-from retrieval.index.store import Nearest, VectorStore, exact
+from retrieval.index.store import VectorStore, exact
+from retrieval.protocols import Found
 
 DEPTHS = (10, 100)
 _ROWS = 4096
@@ -54,7 +55,7 @@ def measure(store: VectorStore, queries: Vectors) -> Recall:
     )
 
 
-def shares(wanted: Sequence[Nearest], found: Sequence[Nearest]) -> dict[int, float]:
+def shares(wanted: Sequence[Found], found: Sequence[Found]) -> dict[int, float]:
     """The mean share of the nearest that was found, by depth.
 
     A document as near as the last of them counts as one of them: which of two equals comes first is no miss.
@@ -65,10 +66,10 @@ def shares(wanted: Sequence[Nearest], found: Sequence[Nearest]) -> dict[int, flo
     }
 
 
-def _share(wanted: Nearest, found: Nearest, depth: int) -> float:
+def _share(wanted: Found, found: Found, depth: int) -> float:
     count = min(depth, wanted.numbers.size)
-    least = wanted.similarities[count - 1]
-    hits = np.isin(found.numbers[:count], wanted.numbers[:count]) | (found.similarities[:count] == least)
+    least = wanted.scores[count - 1]
+    hits = np.isin(found.numbers[:count], wanted.numbers[:count]) | (found.scores[:count] == least)
     return float(np.count_nonzero(hits)) / count
 
 

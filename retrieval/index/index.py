@@ -7,16 +7,14 @@ import hashlib
 import json
 from pathlib import Path
 
-import numpy as np
-
 from cases.texts import plural
 from ranking.encoding.vectors import Vectors
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import Embedder, connect_embedder
 from retrieval.index.connect_store import connect_store
-from retrieval.index.manifest import IndexedCorpus, Manifest, finished_manifest
-from retrieval.index.store import Nearest, VectorStore
-from retrieval.protocols import Hit
+from retrieval.index.manifest import IndexedCorpus, Manifest
+from retrieval.index.store import VectorStore
+from retrieval.protocols import Found, Hit
 from storage.errors import InputError
 
 
@@ -40,7 +38,7 @@ class Index:
                 missing.
             CallError: The server of the vectors does not answer.
         """
-        manifest = finished_manifest(folder)
+        manifest = Manifest.read_finished(folder)
         found = corpus or open_corpus(folder, manifest)
         refuse_other_corpus(folder, manifest, found)
         embedder = connect_embedder(manifest.embedding)
@@ -82,8 +80,8 @@ class Index:
     def close(self) -> None:
         self.store.close()
 
-    def _read(self, found: Nearest) -> list[Hit]:
-        pairs = zip(found.numbers.tolist(), np.asarray(found.similarities).tolist(), strict=True)
+    def _read(self, found: Found) -> list[Hit]:
+        pairs = zip(found.numbers.tolist(), found.scores.tolist(), strict=True)
         return [
             Hit(rank, score, self.corpus.read(number)) for rank, (number, score) in enumerate(pairs, start=1)
         ]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from retrieval.building import Fields, read_manifest, require_finished
+from retrieval.building import BuildManifest, Fields
 from retrieval.corpus.corpus import Corpus
 
-MANIFEST = "index.json"
 PASSAGES = "title, full stop, text"
 """Whoever changes what of a document becomes its vector changes this too: it tells indexes apart."""
 
@@ -69,11 +67,10 @@ class Effort(Fields):
     peak_mb: float = 0.0
 
 
-class Manifest(Fields):
+class Manifest(BuildManifest):
     """The content of `index.json`.
 
     Attributes:
-        complete: Whether it can be searched; False while it is built.
         store: Its name, as `connect_store` has it.
         collection: Name of the collection on a server.
         embedding: Name of the embedder, as it was given.
@@ -83,9 +80,12 @@ class Manifest(Fields):
         versions: Of the packages that vectors and their files depend on.
     """
 
+    FILE = "index.json"
+    WHAT = "index"
+    COMMAND = "evigraph index build CORPUS"
+
     format: Literal[1] = 1
     passages: str = PASSAGES
-    complete: bool = False
     store: str
     collection: str = ""
     embedding: str
@@ -104,22 +104,3 @@ class Manifest(Fields):
         if isinstance(values, dict):
             return {name: value for name, value in values.items() if name != "quantisation"}
         return values
-
-
-def read_index_manifest(folder: Path) -> Manifest | None:
-    """The manifest of an index, finished or not; None where `folder` holds none.
-
-    Raises:
-        InputError: It is not of this format.
-    """
-    path = folder / MANIFEST
-    return read_manifest(path, Manifest, "index") if path.is_file() else None
-
-
-def finished_manifest(folder: Path) -> Manifest:
-    """The manifest of an index that can be searched.
-
-    Raises:
-        InputError: There is none.
-    """
-    return require_finished(folder, read_index_manifest(folder), "index", "evigraph index build CORPUS")

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from cases.texts import hash64
 from ranking.encoding.vectors import Vectors
 from retrieval.index.connect_store import StorePlace
-from retrieval.index.store import NONE, Nearest, VectorStore, exact
+from retrieval.index.store import VectorStore, exact
+from retrieval.protocols import NONE, Found
 from storage.errors import InputError
 
 ROWS = 50_000
@@ -81,7 +82,7 @@ class NumpyStore:
         empty = np.empty((0, self._dimensions), dtype=np.float32)
         return np.concatenate([empty, *self._slices("f32", first, count)])
 
-    def search(self, queries: Vectors, k: int) -> list[Nearest]:
+    def search(self, queries: Vectors, k: int) -> list[Found]:
         return exact(self._blocks(len(queries)), queries, k) if k > 0 else [NONE] * len(queries)
 
     def close(self) -> None:

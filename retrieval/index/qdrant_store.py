@@ -16,7 +16,8 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from ranking.encoding.vectors import Vectors
 from retrieval.index.connect_store import StorePlace, kind_of
-from retrieval.index.store import NONE, Nearest, VectorStore, by_number, refuse_others, storable
+from retrieval.index.store import VectorStore, by_number, refuse_others, storable
+from retrieval.protocols import NONE, Found
 from serving.policy.gate import demand_route
 from serving.protocol.errors import CallError, ModelError, classify, redirected
 from serving.protocol.keys import api_key
@@ -100,7 +101,7 @@ class QdrantStore:
         rows = np.asarray([by_id[number] for number in numbers], dtype=np.float32)
         return rows.reshape(len(numbers), self._dimensions)
 
-    def search(self, queries: Vectors, k: int) -> list[Nearest]:
+    def search(self, queries: Vectors, k: int) -> list[Found]:
         """Local mode is exact; a server's index misses some."""
         if k < 1:
             return [NONE] * len(queries)
@@ -117,7 +118,7 @@ class QdrantStore:
                 )
             points = answer.points
             nearest = by_number([int(point.id) for point in points], [point.score for point in points])
-            found.append(Nearest(nearest.numbers[:k], nearest.similarities[:k]))
+            found.append(Found(nearest.numbers[:k], nearest.scores[:k]))
         return found
 
     def close(self) -> None:

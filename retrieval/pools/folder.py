@@ -53,24 +53,7 @@ def whole_pool(folder: Path) -> Iterator[None]:
         raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
 
 
-class StoredView:
-    """A view as Chroma keeps it in a folder."""
-
-    def __init__(self, folder: Path, collection: chromadb.Collection) -> None:
-        self._folder = folder
-        self._collection = collection
-
-    def get(self, **wanted: Any) -> chromadb.GetResult:
-        """Records that fit, as Chroma gives them.
-
-        Raises:
-            ModelError: They are damaged.
-        """
-        with whole_pool(self._folder):
-            return self._collection.get(**wanted)
-
-
-def open_store(folder: Path) -> tuple[dict[str, Any], dict[View, StoredView]]:
+def open_store(folder: Path) -> tuple[dict[str, Any], dict[View, chromadb.Collection]]:
     """What the manifest of a pool says, and its views.
 
     Raises:
@@ -81,7 +64,7 @@ def open_store(folder: Path) -> tuple[dict[str, Any], dict[View, StoredView]]:
     with whole_pool(folder):
         metadata: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         client = _client(folder / metadata["store"])
-        return metadata, {view: StoredView(folder, client.get_collection(view)) for view in get_args(View)}
+        return metadata, {view: client.get_collection(view) for view in get_args(View)}
 
 
 async def build_pool(

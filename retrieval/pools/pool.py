@@ -12,7 +12,7 @@ from ranking.encoding.vectors import Vectors
 from retrieval.embeddings import Embedder
 from retrieval.pools.compared import View, fingerprint
 from retrieval.pools.folder import CASE_OF_DOCUMENT, open_store, whole_pool
-from retrieval.pools.neighbours import ExactView, Neighbour, Records
+from retrieval.pools.neighbours import ExactView, Neighbour
 from serving.journal.journal import text_hash
 from serving.protocol.errors import ModelError
 
@@ -47,10 +47,11 @@ class DemonstrationPool:
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self.metadata, self._stored = open_store(folder)
         self._demand_embedder()
-        self._views = {
-            view: ExactView(stored.get(include=["embeddings", "metadatas"]))
-            for view, stored in self._stored.items()
-        }
+        with whole_pool(folder):
+            self._views = {
+                view: ExactView(stored.get(include=["embeddings", "metadatas"]))
+                for view, stored in self._stored.items()
+            }
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self.remembered_bytes = REMEMBERED_BYTES
 
@@ -144,16 +145,12 @@ class DemonstrationPool:
 
     def _load_case(self, case_id: str) -> Case:
         for stored in self._stored.values():
-            found = stored.get(ids=[case_id], include=["documents"])
-            if found["documents"]:
-                self._remember_cases(found)
-                return self._cases[case_id]
+            with whole_pool(self.folder):
+                found = stored.get(ids=[case_id], include=["documents"])["documents"]
+                if not found:
+                    continue
+                self._cases[case_id] = CASE_OF_DOCUMENT.validate_json(found[0])
+            if len(self._cases) > _CASES_REMEMBERED:
+                self._cases.popitem(last=False)
+            return self._cases[case_id]
         raise KeyError(case_id)
-
-    def _remember_cases(self, found: Records) -> None:
-        with whole_pool(self.folder):
-            for id_, document in zip(found["ids"], found["documents"], strict=True):
-                self._cases[id_] = CASE_OF_DOCUMENT.validate_json(document)
-                self._cases.move_to_end(id_)
-        while len(self._cases) > _CASES_REMEMBERED:
-            self._cases.popitem(last=False)

@@ -21,6 +21,7 @@ from cli.main import app
 from ranking.errors import RankerError
 from ranking.training.job import WORKPLACE, alone
 from retrieval.building import building
+from retrieval.corpus.manifest import Manifest
 from runs.record.folder import CALLS, RunFolder, RunWriter
 from runs.record.manifest import RunError
 from runs.review.reviews import Reviews, make_review
@@ -162,13 +163,13 @@ def test_builds_and_reviews_where_flock_does_nothing(
     run = Path(shutil.copytree(made / "whole", tmp_path / "run"))
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
     with (
-        building(tmp_path / "corpus", "corpus", "corpus.json"),
+        building(tmp_path / "corpus", Manifest),
         pytest.raises(InputError, match=r"is being built: process \d+ on .* is writing since"),
-        building(tmp_path / "corpus", "corpus", "corpus.json"),
+        building(tmp_path / "corpus", Manifest),
     ):
         pass
     # What the lock left is nothing foreign.
-    with building(tmp_path / "corpus", "corpus", "corpus.json"):
+    with building(tmp_path / "corpus", Manifest):
         pass
     (tmp_path / "ranker" / WORKPLACE).mkdir(parents=True)
     with (

@@ -19,7 +19,7 @@ import pytest
 from retrieval.building import Progress
 from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
-from retrieval.corpus.manifest import read_corpus_manifest
+from retrieval.corpus.manifest import Manifest
 from storage.errors import InputError
 from tests.retrieval.corpus.conftest import SAMPLE, Build, write_documents
 
@@ -85,7 +85,7 @@ def test_a_finished_corpus_is_left_as_it_is(built: Build) -> None:
     left = changed(folder)
     again = build([SAMPLE], folder)
     assert again.unchanged
-    assert again.manifest == read_corpus_manifest(folder)
+    assert again.manifest == Manifest.read(folder)
     assert changed(folder) == left
 
 

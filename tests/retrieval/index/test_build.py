@@ -21,10 +21,9 @@ from retrieval.corpus.build import BuildOptions as CorpusOptions
 from retrieval.corpus.build import build
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import LexicalEmbedder
-from retrieval.index.build import BuildOptions, build_index
+from retrieval.index.build import BuildOptions, build_index, encode, passage
 from retrieval.index.index import Index
-from retrieval.index.manifest import Manifest, read_index_manifest
-from retrieval.index.vectors import encode, passage
+from retrieval.index.manifest import Manifest
 from storage.errors import InputError
 
 SAMPLE = Path(__file__).parents[3] / "cases" / "samples" / "health" / "literature.jsonl"
@@ -32,7 +31,7 @@ OPTIONS = BuildOptions(embedding="lexical:64", chunk=5)
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from retrieval.index.build import BuildOptions, build_index
+from retrieval.index.build import BuildOptions, build_index, encode, passage
 from retrieval.embeddings import LexicalEmbedder
 
 class Killed(LexicalEmbedder):
@@ -113,7 +112,7 @@ def test_what_is_stored_is_not_encoded_again(corpus: Path, tmp_path: Path) -> No
 def test_a_killed_build_goes_on(store: str, corpus: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(corpus), str(tmp_path / "index"), store]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    left = read_index_manifest(tmp_path / "index")
+    left = Manifest.read(tmp_path / "index")
     assert left is not None and not left.complete
     with pytest.raises(InputError, match="is not finished"):
         Index.open(tmp_path / "index")
@@ -253,7 +252,7 @@ def test_vectors_of_others_are_refused(corpus: Path, tmp_path: Path) -> None:
     options = BuildOptions(embedding="lexical:32", vectors_of=tmp_path / "first")
     with pytest.raises(InputError, match="was built with embedder lexical:64, and lexical:32 is asked for"):
         made(corpus, tmp_path / "second", options)
-    assert read_index_manifest(tmp_path / "second") is None
+    assert Manifest.read(tmp_path / "second") is None
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"id": "x", "title": "X", "text": "Y."}) + "\n")
     build([other], tmp_path / "others", CorpusOptions())

@@ -7,11 +7,12 @@ import pytest
 
 from ranking.encoding.vectors import Vectors
 from retrieval.index.figures import measure, shares
-from retrieval.index.store import Nearest, VectorStore
+from retrieval.index.store import VectorStore
+from retrieval.protocols import Found
 
 
-def nearest(numbers: list[int], similarities: list[float]) -> Nearest:
-    return Nearest(np.array(numbers), np.array(similarities, dtype=np.float32))
+def nearest(numbers: list[int], similarities: list[float]) -> Found:
+    return Found(np.array(numbers), np.array(similarities, dtype=np.float32))
 
 
 def test_recall_is_the_share_that_was_found() -> None:

@@ -36,7 +36,7 @@ def test_the_ten_nearest_are_those_of_the_definition(
     found = stores[kind].search(queries, 10)
     assert [one.numbers.tolist() for one in found] == [ranking(vectors, query)[:10] for query in queries]
     best = found[0].numbers[0]
-    assert found[0].similarities[0] == pytest.approx(float(vectors[best] @ queries[0]), abs=2e-6)
+    assert found[0].scores[0] == pytest.approx(float(vectors[best] @ queries[0]), abs=2e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,7 +53,7 @@ def test_equals_come_in_the_order_of_the_corpus(
 ) -> None:
     (found,) = stores[kind].search(vectors[TWINS[2]][None, :], count)
     assert tuple(found.numbers.tolist()) == TWINS[:count]
-    assert found.similarities.tolist() == pytest.approx([1.0] * count, abs=2e-6)
+    assert found.scores.tolist() == pytest.approx([1.0] * count, abs=2e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
