@@ -1,22 +1,25 @@
 """Processor time that a call costs where it goes in a batch, beside the same call online.
 
-Both sides run the same cases against the same server, which has OpenAI's routes for files and batches and
-answers at once; its own time is not counted. A call is one request, or one row of a batch; three votes are
-one call. In batches a case is run again from its start in each round: the figure contains what that costs.
+Both sides run the same cases against the tests' emulator of OpenAI, whose batches have ended at once; its own
+time is not counted. A call is one request, or one row of a batch; three votes are one call. In batches a case
+is run again from its start in each round: the figure contains what that costs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
-from evals.bench.instant_server import MODEL
 from evals.bench.measuring import Times, scratch_folder, turns
-from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
+from evals.bench.workload import ready, run_cases, six_calls, write_cases
 from runs.execute.rounds import BatchOptions
 from runs.record.folder import CASES
 from serving.protocol.limits import Limits
@@ -49,13 +52,13 @@ def measure(options: Options, report: Report) -> Result:
     times = {ONLINE: Times(), BATCHES: Times()}
     calls: dict[str, int] = {}
     results: dict[str, bytes] = {}
-    with scratch_folder() as folder, instant_server() as server:
+    with scratch_folder() as folder, _emulator(folder / "ledger.jsonl") as url:
         cases = write_cases(folder, options.cases)
         # The first one imports what it needs.
         for repeat, side in turns((ONLINE, BATCHES), options.repeats + 1, report):
             out = folder / f"{side.replace(':', '-')}-{repeat}"
             measured = times[side] if repeat else Times()
-            calls[side] = asyncio.run(_run(side, measured, cases, out, server, options))
+            calls[side] = asyncio.run(_run(side, measured, cases, out, url, options))
             results[side] = (out / CASES).read_bytes()
     if calls[ONLINE] != calls[BATCHES]:
         raise BenchError(
@@ -66,17 +69,29 @@ def measure(options: Options, report: Report) -> Result:
     return _result(times[ONLINE], times[BATCHES], calls[ONLINE], options)
 
 
-async def _run(
-    side: str, times: Times, cases: Path, folder: Path, server: ChildServer, options: Options
-) -> int:
+async def _run(side: str, times: Times, cases: Path, folder: Path, url: str, options: Options) -> int:
     """How many calls were made."""
-    assembly = await ready(six_calls(), cases, parse_model_name(f"{side}:{MODEL}@{server.url}"))
+    assembly = await ready(six_calls(), cases, parse_model_name(f"{side}:gpt-4.1@{url}/v1"))
     limits = Limits(options.max_connections, options.max_connections)
     # Without the probes, which only the side online sends.
-    before = server.requests()
+    before = _billed(folder.parent)
     with times.measured():
         await run_cases(assembly, folder, limits, batches=BatchOptions(poll=_POLL_S))
-    return server.requests() - before
+    return _billed(folder.parent) - before
+
+
+@contextmanager
+def _emulator(ledger: Path) -> Iterator[str]:
+    """The address of an emulator in a process of its own."""
+    command = [sys.executable, "-m", "tests.serving.batches.emulator", "openai", "--work", "0"]
+    with subprocess.Popen([*command, "--ledger", ledger], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+def _billed(folder: Path) -> int:
+    return (folder / "ledger.jsonl").read_text("utf-8").count('"billed"')
 
 
 def _result(online: Times, batches: Times, calls: int, options: Options) -> Result:
@@ -86,5 +101,5 @@ def _result(online: Times, batches: Times, calls: int, options: Options) -> Resu
         Part("processor time of a run in batches", "ms a call", ours),
         Part("processor time of the run online", "ms a call", theirs),
         figures={"extra_ms_a_call": fmean(ours) - fmean(theirs)},
-        details={"cases": options.cases, "requests": calls, "max_connections": options.max_connections},
+        details={"requests": calls},
     )

@@ -78,7 +78,7 @@ def measure(options: Options, report: Report) -> Result:
         "evaluation",
         Part("score: evidence and answers", "s", (seconds["score"],)),
         Part("reading the run and its cases", "s", (seconds["read"],)),
-        details={"cases": options.cases, **{f"{name}_seconds": round(s, 2) for name, s in seconds.items()}},
+        details={f"{name}_seconds": round(s, 2) for name, s in seconds.items()},
     )
 
 

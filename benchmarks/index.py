@@ -94,8 +94,6 @@ def measure(options: Options, report: Report) -> Result:
                     asyncio.run(build_index(folder / "corpus", out, given, embedder=embedder))
     details: dict[str, Any] = {
         "documents": len(texts),
-        "embedding": options.embedding,
-        "store": options.store,
         "processor_ratio": round(sum(ours.processor) / max(sum(theirs.processor), 1e-9), 4),
     }
     if options.curve:

@@ -70,7 +70,6 @@ def measure(options: Options, report: Report) -> Result:
         Part("time to copy their files", "s", tuple(copying)),
         figures={"ms_a_case": 1000 * sum(merging) / len(merging) / options.cases},
         details={
-            "cases": options.cases,
             "shards": SHARDS,
             "megabytes": round(size / 2**20, 1),
             "processor_seconds": round(sum(processor) / len(processor), 2),

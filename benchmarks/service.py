@@ -90,15 +90,10 @@ async def _measure(options: Options, report: Report, address: str, token: str) -
         Part("healthz requests", "requests/s", tuple(bare)),
         figures={"submit_p99_ms": _percentile(waits, 0.99) * 1000, "stream_errors": streams["errors"]},
         details={
-            "clients": options.clients,
-            "requests": options.requests,
-            "submissions": options.submissions,
             "submit_median_ms": round(median(waits) * 1000, 2),
             "submit_longest_ms": round(waits[-1] * 1000, 2),
-            "streams": options.streams,
             "stream_events": streams["events"],
             "streams_seconds": round(streams["seconds"], 2),
-            "cases": options.cases,
         },
     )
 

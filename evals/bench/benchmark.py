@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
@@ -159,7 +159,10 @@ def run(
     values = {**(benchmark.tiny if tiny else {}), **given}
     if missing := [field.name for field in _required(benchmark) if field.name not in values]:
         raise BenchError(f"{suite.command} {name} needs {_flag(missing[0])}")
-    return benchmark.measure(benchmark.options(**values), report)
+    options = benchmark.options(**values)
+    result = benchmark.measure(options, report)
+    chosen = {name: value for name, value in asdict(options).items() if isinstance(value, str | int | float)}
+    return replace(result, details={**chosen, **result.details})
 
 
 def option_names(benchmark: Benchmark) -> list[str]:

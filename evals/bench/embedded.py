@@ -174,7 +174,7 @@ def measure(options: Options, report: Report) -> Result:
         "embedded",
         Part("plain transformers", "s", tuple(plain_seconds)),
         Part("embedded engine", "s", tuple(engine_seconds)),
-        details={"model": options.model, "votes": options.votes, **details},
+        details=details,
     )
 
 

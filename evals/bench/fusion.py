@@ -153,7 +153,6 @@ def result(short: Mapping[str, Times], long: Mapping[str, Times], options: Optio
         Part("EarlyFusion, warm", "queries/s", tuple(short["early"].warm)),
         figures={f"{name}_over_early": median(short[name].warm) / early for name in ("mid", "late")},
         details={
-            "queries": options.queries,
             "threads": torch.get_num_threads(),
             "dtype": "float32",
             f"sentences_{options.sentences}": _described(short),

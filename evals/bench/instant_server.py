@@ -3,8 +3,8 @@
     python -m evals.bench.instant_server --port 8000 --seconds 1
 
 It answers every chat completion according to the request's schema or grammar, taking the first choice
-everywhere, after the given delay, however many requests are in progress. A batch has ended as soon as it is
-made. It only imports the standard library, so that it starts at once.
+everywhere, after the given delay, however many requests are in progress. It only imports the standard
+library, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-from evals.bench.instant_batches import BATCH_REQUEST, InstantBatches
 
 MODEL = "instant"
 CONTEXT_LENGTH = 131_072
@@ -86,10 +83,7 @@ def _logprobs(text: str) -> dict[str, Any]:
 
 
 def _response(value: Any) -> bytes:
-    return _whole(json.dumps(value).encode())
-
-
-def _whole(content: bytes) -> bytes:
+    content = json.dumps(value).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     return head.encode() + content
 
@@ -104,30 +98,19 @@ class Replies:
     """Responses by what shapes them, made once: all requests for one note have one reply.
 
     Attributes:
-        requests: Chat completions answered so far, and rows of batches.
-        batches: What was uploaded, and the batches of it.
+        requests: Chat completions answered so far.
     """
 
     requests: int = 0
-    batches: InstantBatches = field(default_factory=InstantBatches)
     _made: dict[str, bytes] = field(default_factory=dict)
 
     def to(self, content: bytes) -> bytes:
-        return self._of(json.loads(content), "online", lambda body: _response(completion(body)))
-
-    def to_row(self, line: bytes) -> bytes:
-        """The line of a result for the line of a request in a batch."""
-        row = json.loads(line)
-        made = self._of(row["body"], "in a batch", lambda body: json.dumps(completion(body)).encode())
-        head = json.dumps({"id": "row", "custom_id": row["custom_id"], "error": None})
-        return b'%s, "response": {"status_code": 200, "body": %s}}\n' % (head[:-1].encode(), made)
-
-    def _of(self, body: dict[str, Any], way: str, make: Callable[[dict[str, Any]], bytes]) -> bytes:
         self.requests += 1
-        shape = json.dumps([way, *(value for name, value in body.items() if name != "messages")])
+        body = json.loads(content)
+        shape = json.dumps([value for name, value in body.items() if name != "messages"])
         made = self._made.get(shape)
         if made is None:
-            made = self._made[shape] = make(body)
+            made = self._made[shape] = _response(completion(body))
         return made
 
 
@@ -157,10 +140,6 @@ class Connection(asyncio.Protocol):
             self._answer(head, content)
 
     def _answer(self, head: bytes, content: bytes) -> None:
-        if batch := BATCH_REQUEST.match(head):
-            made = self._replies.batches.to(batch, content, self._replies.to_row)
-            self._send(_whole(made if isinstance(made, bytes) else json.dumps(made).encode()))
-            return
         if head.startswith(b"GET"):
             counts = b"/requests " in head.partition(b"\r\n")[0]
             self._send(_response({"requests": self._replies.requests}) if counts else _MODELS)

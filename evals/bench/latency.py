@@ -75,10 +75,7 @@ def result(achieved: Sequence[float], requests: int, options: Options) -> Result
     steps = shortest(options.cases, options.max_connections)
     ideal = steps * options.seconds
     details: dict[str, Any] = {
-        "cases": options.cases,
         "requests": requests,
-        "seconds_a_call": options.seconds,
-        "max_connections": options.max_connections,
         "ideal_steps": steps,
         "bound_seconds": bound(options.cases, options.max_connections) * options.seconds,
     }

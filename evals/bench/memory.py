@@ -66,7 +66,6 @@ def result(readings: Sequence[dict[str, Any]], options: Options) -> Result:
         Part(f"resident memory after case {options.first:,}", "MB", (by_cases[options.first],)),
         figure="growth_mb",
         details={
-            "cases": options.cases,
             "readings": list(readings),
             "seconds": round(readings[-1]["seconds"], 1),
         },

@@ -68,7 +68,7 @@ def measure(options: Options, report: Report) -> Result:
         limits = Limits(options.max_connections, options.max_connections)
         cases = write_cases(folder, options.cases)
         live = Live(name, url, cases, demo_recipe(stop_after="evidence"), limits)
-        return result(*asyncio.run(_measure(live, options, folder, report)), options)
+        return result(*asyncio.run(_measure(live, options, folder, report)))
 
 
 async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
@@ -119,15 +119,13 @@ async def ask_serially(url: str, script: Sequence[Restated]) -> list[Sent]:
     return sent
 
 
-def result(serial: Repeats, ours: Repeats, options: Options) -> Result:
+def result(serial: Repeats, ours: Repeats) -> Result:
     """The ratio of the two times, from the requests of the script and ours in each repeat."""
     return Result(
         "naive",
         Part("serial calls with restated prompts", "s", tuple(map(elapsed, serial))),
         Part("batch run, first request to last reply", "s", tuple(map(elapsed, ours))),
         details={
-            "model": options.model,
-            "cases": options.cases,
             "serial_requests": [len(one) for one in serial],
             "ours_requests": [len(one) for one in ours],
             "serial_tokens_written": [written_tokens(one) for one in serial],

@@ -65,7 +65,7 @@ async def _measure(options: Options, folder: Path, server: ChildServer, report: 
                 manifest = await run_cases(assembly, folder / f"run-{repeat}", limits)
             _check(server.requests() - before, len(bodies))
             samples = manifest.sessions[-1].calls
-    return result(ours, bare, len(bodies), samples, options)
+    return result(ours, bare, len(bodies), samples)
 
 
 async def _record(cases: Path, folder: Path, server: ChildServer, limits: Limits) -> list[Body]:
@@ -80,7 +80,7 @@ def _check(sent: int, recorded: int) -> None:
         raise BenchError(f"a run sent {sent} requests where its warm-up sent {recorded}: nothing to compare")
 
 
-def result(ours: Times, bare: Times, requests: int, samples: int, options: Options) -> Result:
+def result(ours: Times, bare: Times, requests: int, samples: int) -> Result:
     """The ratio of processor times per request."""
     calls_per_second = [requests / seconds for seconds in ours.wall]
     return Result(
@@ -88,13 +88,11 @@ def result(ours: Times, bare: Times, requests: int, samples: int, options: Optio
         Part("processor time of a batch run", "ms a request", _each(ours.processor, requests)),
         Part("processor time of OpenAI's client", "ms a request", _each(bare.processor, requests)),
         details={
-            "cases": options.cases,
             "requests": requests,
             "samples": samples,
             "ours_ms_a_sample": round(1000 * sum(ours.processor) / len(ours.processor) / samples, 4),
             "calls_per_second": round(sum(calls_per_second) / len(calls_per_second), 1),
             "bare_calls_per_second": round(len(bare.wall) * requests / sum(bare.wall), 1),
-            "max_connections": options.max_connections,
         },
     )
 

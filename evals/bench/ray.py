@@ -154,12 +154,8 @@ def result(times: dict[str, Times], requests: dict[str, int], options: Options) 
             "extra_ms_a_further_case": 1000 * (extra - extra_of_short) / further,
         },
         details={
-            "cases": options.cases,
             "first_cases": first_cases(options),
             "requests": requests[RAY],
-            "seconds_a_call": options.seconds,
-            "max_connections": options.max_connections,
-            "workers": options.workers,
             "one_process_ms_a_case": round(1000 * _mean(one.processor) / options.cases, 2),
             "ray_ms_a_case": round(1000 * _mean(ray.processor) / options.cases, 2),
             "idle_ms_a_second": round(1000 * _mean(ray.idle), 1),

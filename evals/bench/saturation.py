@@ -40,7 +40,7 @@ def measure(options: Options, report: Report) -> Result:
         limits = Limits(options.max_connections, options.max_connections)
         cases = write_cases(folder, options.cases)
         live = Live(name, url, cases, demo_recipe(), limits)
-        return result(*asyncio.run(_measure(live, options, folder, report)), options)
+        return result(*asyncio.run(_measure(live, options, folder, report)))
 
 
 async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
@@ -57,12 +57,9 @@ async def _measure(live: Live, options: Options, folder: Path, report: Report) -
     return ours, replayed
 
 
-def result(ours: Repeats, replayed: Repeats, options: Options) -> Result:
+def result(ours: Repeats, replayed: Repeats) -> Result:
     """The ratio of the two times, from our requests and the replayed ones in each repeat."""
     details: dict[str, Any] = {
-        "model": options.model,
-        "cases": options.cases,
-        "max_connections": options.max_connections,
         "requests": [len(one) for one in ours],
         "ours_tokens_read": [read_tokens(one) for one in ours],
         "ours_tokens_written": [written_tokens(one) for one in ours],

@@ -44,9 +44,3 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "fusion",
         "embedded",
     }
-
-
-def test_an_unknown_benchmark_is_one_line(tmp_path: Path) -> None:
-    ended = evigraph("bench", "overhed", folder=tmp_path)
-    assert ended.code == 2
-    assert ended.line == "no benchmark 'overhed'; did you mean 'overhead'?"

@@ -39,31 +39,6 @@ def test_n_brings_so_many_choices_and_requests_are_counted() -> None:
         assert server.requests() - before == 1
 
 
-def test_a_batch_has_ended_with_a_line_for_each_row_and_rows_are_counted() -> None:
-    rows = [
-        {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": {"model": MODEL, "n": n}}
-        for name, n in (("first", 1), ("second", 3))
-    ]
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    with instant_server() as server, httpx.Client(base_url=server.url, trust_env=False) as client:
-        before = server.requests()
-        files = {"file": ("rows.jsonl", lines)}
-        uploaded = client.post("/files", files=files, data={"purpose": "batch"}).json()["id"]
-        wanted = {"endpoint": "/v1/chat/completions", "completion_window": "24h", "metadata": {"run": "x"}}
-        made = client.post("/batches", json={"input_file_id": uploaded, **wanted}).json()
-        assert client.get(f"/batches/{made['id']}").json() == made
-        assert client.get("/batches?limit=100").json()["data"] == [made]
-        assert (made["status"], made["metadata"]) == ("completed", {"run": "x"})
-        content = client.get(f"/files/{made['output_file_id']}/content").text
-        answered = [json.loads(line) for line in content.splitlines()]
-        assert [(row["custom_id"], len(row["response"]["body"]["choices"])) for row in answered] == [
-            ("first", 1),
-            ("second", 3),
-        ]
-        assert client.delete(f"/files/{uploaded}").json()["deleted"]
-        assert server.requests() - before == 2
-
-
 def test_every_reply_takes_the_seconds() -> None:
     with instant_server(0.2) as server:
         start = time.perf_counter()

@@ -11,11 +11,8 @@ from evals.bench.live import Sent
 from evals.bench.measuring import Times
 from evals.bench.memory import Options as MemoryOptions
 from evals.bench.memory import result as memory_result
-from evals.bench.naive import Options as NaiveOptions
 from evals.bench.naive import result as naive_result
-from evals.bench.overhead import Options as OverheadOptions
 from evals.bench.overhead import result as overhead_result
-from evals.bench.saturation import Options as SaturationOptions
 from evals.bench.saturation import result as saturation_result
 
 LIGHT = [name for name in BENCHMARKS if name not in {"embedded", "fusion"}]
@@ -40,7 +37,7 @@ def test_a_ratio_is_of_the_means_and_its_spread_of_the_repeats() -> None:
 
 def test_overhead_divides_processor_times_by_requests() -> None:
     ours, bare = Times([0.6, 0.4], [1.0, 1.0]), Times([0.25, 0.25], [0.5, 0.5])
-    given = overhead_result(ours, bare, 100, 200, OverheadOptions())
+    given = overhead_result(ours, bare, 100, 200)
     assert given.numerator.values == (6.0, 4.0)
     assert given.value == pytest.approx(2.0)
     assert given.details["ours_ms_a_sample"] == pytest.approx(2.5)
@@ -60,13 +57,13 @@ def test_latency_refuses_a_run_of_other_calls() -> None:
 
 def test_saturation_divides_times_from_the_first_request_to_the_last_reply() -> None:
     ours, replayed = sent((1.0, 3.0), (2.0, 7.0), tokens=20), sent((0.0, 4.0), tokens=20)
-    given = saturation_result([ours], [replayed], SaturationOptions("m"))
+    given = saturation_result([ours], [replayed])
     assert given.value == pytest.approx(6 / 4)
     assert given.details["ratio_for_each_written_token"] == pytest.approx((6 / 40) / (4 / 20))
 
 
 def test_naive_divides_the_serial_time_by_ours() -> None:
-    given = naive_result([sent((0.0, 12.0))], [sent((0.0, 3.0))], NaiveOptions("m"))
+    given = naive_result([sent((0.0, 12.0))], [sent((0.0, 3.0))])
     assert given.value == pytest.approx(4)
 
 
