@@ -36,13 +36,6 @@ def test_too_few_cases_to_split(folder: Path) -> None:
     assert not (folder / "out" / "calls.sqlite").exists()
 
 
-def test_a_system_without_votes_on_evidence(folder: Path) -> None:
-    ended = optimise(folder, "heids")
-    assert ended.code == 2
-    assert "system 'heids' has no stage in which votes label evidence" in ended.line
-    assert not (folder / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

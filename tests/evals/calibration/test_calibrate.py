@@ -41,6 +41,8 @@ def test_both_sources_are_held_against_each_alone() -> None:
     cases = [replace(case, model=np.zeros(case.essential.size)) for case in world(1, 30, voted=True)]
     made = calibrate(data(cases), None, None)
     rows = {row.name: row.values["f1"].value for row in made.rows}
+    assert [*rows][3:] == ["votes alone", "ranker alone", "votes and ranker"]
+    assert len(table_of(made).rows) == 6
     votes, ranker = made.gains[1:]
     assert (votes.rule, votes.against, ranker.against) == ("votes and ranker", "votes alone", "ranker alone")
     assert votes.f1.value == pytest.approx(rows["votes and ranker"] - rows["votes alone"])
@@ -72,12 +74,6 @@ def test_cases_that_cannot_be_kept_apart_are_refused(names: list[str], fault: st
     cases = [replace(case, fingerprint=name) for case, name in zip(world(1, len(names)), names, strict=True)]
     with pytest.raises(CalibrationError, match=fault):
         calibrate(data(cases), 0.9, None)
-
-
-def test_with_votes_each_source_has_a_row() -> None:
-    made = calibrate(data(world(4, 20, voted=True)), None, None)
-    assert [row.name for row in made.rows][3:] == ["votes alone", "ranker alone", "votes and ranker"]
-    assert len(table_of(made).rows) == 6
 
 
 def test_the_regression_finds_the_slope_of_its_own_labels() -> None:

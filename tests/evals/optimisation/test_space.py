@@ -9,7 +9,10 @@ from evals.errors import OptimisationError
 from evals.optimisation.space import Choices, Given, Space, differences, drawn_orders
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from nodes.core.records import ReplyFormName
+from retrieval.embeddings import connect_embedder
+from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
+from tests.nodes.builders import POOL
 from tests.prompts.versions import ONE_MESSAGE
 
 ORDERS = {"draw 1": ["a", "b", "c"], "draw 2": ["c", "a", "b"]}
@@ -159,7 +162,10 @@ def test_contradicting_values_are_an_error_of_the_recipe(tmp_path: Path) -> None
         made.candidate({**made.own, "demonstrations": 2, "order": "sideways"})
 
 
-async def test_drawn_orders_are_of_labelled_cases_that_are_not_left_out(pool: DemonstrationPool) -> None:
+async def test_drawn_orders_are_of_labelled_cases_that_are_not_left_out(tmp_path: Path) -> None:
+    embedder = connect_embedder("lexical:256")
+    await build_pool(tmp_path / "pool", POOL, embedder)
+    pool = DemonstrationPool(tmp_path / "pool", embedder)
     every = {one.case_id for one in pool.neighbours()}
     left_out = sorted(every)[:1]
     orders = drawn_orders(pool, left_out, 4, 1)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from evals.errors import OptimisationError
 from evals.optimisation.split import CaseFiles, split_cases
 from storage.errors import InputError
 from tests.evals.optimisation.answering import write_inputs
@@ -68,8 +67,3 @@ def test_cases_without_labels(folder: Path) -> None:
 def test_weak_labels_are_counted(folder: Path) -> None:
     weak = rewritten(folder, "weak.jsonl", label_source="weak")
     assert split_cases(weak, 0.5, 1, folder / "parts").weak == 16
-
-
-def test_too_few_for_a_part(folder: Path) -> None:
-    with pytest.raises(OptimisationError, match="leave 1 for the search part, which needs 4"):
-        split_cases(files(folder), 0.95, 1, folder / "parts")

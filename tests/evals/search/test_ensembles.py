@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from evals.search.ensembles import Split, tuned_ensembles
-from evals.search.evaluate import Request, evaluate
 from evals.search.questions import JudgedQuestion, Part
 from evals.search.rankings import Rankings
 from evals.search.report import MAP, NDCG, ensemble_table
 from evals.search.retrievers import Scored
 from storage.errors import InputError
-from tests.evals.search.test_rankings import Silent
 
 
 def in_order(ids: Sequence[str]) -> list[Scored]:
@@ -77,18 +74,3 @@ def _mixed(
 def test_a_split_that_leaves_no_test_is_refused() -> None:
     with pytest.raises(InputError, match="none is left to test"):
         Split.of(rankings("abcd", "abcd").questions, Part(1, 1))
-
-
-async def test_a_report_has_the_ensembles_of_every_reranker(corpus: Path, claims: Path) -> None:
-    request = Request((claims,), corpus, rerankers=("bm25",), depths=(5, 10), tune=Part(1, 2))
-    report = await evaluate(request, Silent)
-    table = report.tables[-1]
-    assert table.name == "ensemble"
-    assert [row.name.split(" x ")[0] for row in table.rows] == ["no reranker (words)", "bm25", "bm25"]
-    tuned = [row.values[f"{MAP} tuning"].interval.value for row in table.rows]
-    assert tuned[2] >= max(tuned[:2])
-
-
-async def test_weights_without_a_reranker_are_refused(corpus: Path, claims: Path) -> None:
-    with pytest.raises(InputError, match="weights are chosen for rerankers"):
-        await evaluate(Request((claims,), corpus, tune=Part(1, 2)), Silent)

@@ -57,10 +57,6 @@ def test_what_is_no_part_is_refused(text: str) -> None:
         Part.parse(text)
 
 
-def test_a_part_is_written_as_it_is_read() -> None:
-    assert str(Part.parse("2/3")) == "2/3"
-
-
 def test_a_part_without_a_question_is_refused() -> None:
     with pytest.raises(InputError, match="part 2/3: it holds none of 1 question"):
         questions_of(questions(1), Part(2, 3))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.search.questions import load_questions, of_recent_years, question_year
+from evals.search.questions import load_questions, question_year
 from storage.errors import InputError
 from tests.evals.search.conftest import write_lines
 from tests.evigraph import write_cases
@@ -75,13 +75,3 @@ def test_the_year_is_that_of_the_object_id(question_id: str, year: int) -> None:
 @pytest.mark.parametrize("question_id", ["q1", "55031181", "5503118z" + "0" * 16, ""])
 def test_an_id_of_another_kind_has_no_year(question_id: str) -> None:
     assert question_year(question_id) is None
-
-
-def test_recent_questions_are_those_of_the_newest_year_and_some_before() -> None:
-    ids = [IDS[2021], "q1", IDS[2015]]
-    assert of_recent_years(ids, 3) == [IDS[2021]]
-    assert of_recent_years(ids, 6) == [IDS[2021], IDS[2015]]
-
-
-def test_without_any_year_nothing_is_recent() -> None:
-    assert of_recent_years(["q1"], 3) == []

@@ -168,8 +168,3 @@ async def test_rerankers_that_say_how_much_they_learned_make_a_curve(corpus: Pat
     equal = replace(report, trained_on={"bm25": 10, "similarity": 10})
     assert [render(its).count("<svg") for its in (report, one, two, equal)] == [2, 2, 3, 2]
     assert "questions learned from" in render(two)
-
-
-async def test_dense_search_without_an_index_is_refused(corpus: Path, claims: Path) -> None:
-    with pytest.raises(InputError, match="dense needs an index of vectors"):
-        await evaluate(Request((claims,), corpus, retriever="dense"), Silent)

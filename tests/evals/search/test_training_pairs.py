@@ -65,12 +65,6 @@ async def test_recall_is_that_of_the_search_whose_finds_are_hard(
     assert words.recall[10] > dense.recall[10] == pytest.approx(1 / 3), "of three, one is among the last ten"
 
 
-async def test_the_same_seed_writes_the_same_file(corpus: Path, claims: Path, tmp_path: Path) -> None:
-    first, _ = await written(corpus, claims, tmp_path / "a.jsonl")
-    assert first == (await written(corpus, claims, tmp_path / "b.jsonl"))[0]
-    assert first != (await written(corpus, claims, tmp_path / "c.jsonl", seed=2))[0]
-
-
 async def test_the_file_is_read_by_what_trains(corpus: Path, claims: Path, tmp_path: Path) -> None:
     await written(corpus, claims, tmp_path / "pairs.jsonl")
     examples = load_examples([tmp_path / "pairs.jsonl"])

@@ -21,6 +21,7 @@ def test_a_dead_collector_ends_the_command_with_a_line_and_leaves_the_file(
     ended = evigraph("export", run.path, "--otlp", url, "--spans", "run.jsonl", folder=tmp_path)
     assert ended.code == 2
     assert ended.line.startswith(f"{url}/v1/traces: nothing takes spans there")
+    assert ended.line.endswith("(0 spans were taken)")
     assert (tmp_path / "run.jsonl").stat().st_size > 0
 
 

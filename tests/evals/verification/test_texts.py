@@ -89,17 +89,15 @@ def test_a_case_that_is_not_in_the_run_is_told(tmp_path: Path) -> None:
         read_run(tmp_path / "run", "8")
 
 
-def test_a_line_with_two_sentences_is_two() -> None:
-    assert split_sentences("Fever is gone. Go home.\n") == ["Fever is gone.", "Go home."]
-
-
-def test_a_line_break_ends_a_sentence() -> None:
-    assert split_sentences("Plan\r\n- aspirin\n\n- rest") == ["Plan", "- aspirin", "- rest"]
-
-
-def test_abbreviations_end_nothing() -> None:
-    assert split_sentences("Pt. takes 5 mg b.i.d. for pain.") == ["Pt. takes 5 mg b.i.d. for pain."]
-
-
-def test_lines_without_a_letter_or_digit_are_left_out() -> None:
-    assert split_sentences("----\n \u2028***\né\n") == ["é"]
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Fever is gone. Go home.\n", ["Fever is gone.", "Go home."]),
+        ("Plan\r\n- aspirin\n\n- rest", ["Plan", "- aspirin", "- rest"]),
+        ("Pt. takes 5 mg b.i.d. for pain.", ["Pt. takes 5 mg b.i.d. for pain."]),
+        ("----\n \u2028***\né\n", ["é"]),
+    ],
+    ids=["two on a line", "line breaks", "abbreviations", "rules"],
+)
+def test_a_text_is_split_into_sentences(text: str, sentences: list[str]) -> None:
+    assert split_sentences(text) == sentences
