@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from evals.analysis.sweep import EvidenceScores, evidence_scores
-from evals.analysis.voted_cases import LabelledVote, VotedCase
+from evals.analysis.voted_cases import VotedCase
 from nodes.evidence.aggregate_votes import scaled_threshold
 
 
@@ -64,21 +66,13 @@ def _right(keyed: Sequence[VotedCase], *, added: bool) -> int:
     return right
 
 
-def _scores(name: str, keyed: Sequence[VotedCase], threshold: int, votes: int) -> EvidenceScores:
-    chosen = [_chosen(case, name, threshold, votes) for case in keyed]
+def _scores(
+    name: Literal["before", "after"], keyed: Sequence[VotedCase], threshold: int, votes: int
+) -> EvidenceScores:
+    chosen = []
+    for case in keyed:
+        least = scaled_threshold(threshold, votes - (case.asked - case.usable), votes)
+        counts = Counter(id_ for vote in case.votes for id_ in getattr(vote, name))
+        counts.update(dict.fromkeys(case.ranked or (), case.ranker_weight))
+        chosen.append(frozenset(id_ for id_ in case.counts if counts[id_] >= least))
     return evidence_scores(name, keyed, chosen)
-
-
-def _chosen(case: VotedCase, name: str, threshold: int, votes: int) -> frozenset[str]:
-    least = scaled_threshold(threshold, votes - (case.asked - case.usable), votes)
-    number = dict.fromkeys(case.counts, 0)
-    for vote in case.votes:
-        for id_ in _labels(vote, name):
-            number[id_] = number.get(id_, 0) + 1
-    for id_ in case.ranked or ():
-        number[id_] = number.get(id_, 0) + case.ranker_weight
-    return frozenset(id_ for id_, its in number.items() if its >= least)
-
-
-def _labels(vote: LabelledVote, name: str) -> frozenset[str]:
-    return vote.before if name == "before" else vote.after

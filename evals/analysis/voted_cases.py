@@ -61,7 +61,10 @@ def read_voted_cases(
     run: RunFolder, gold: Mapping[str, GoldCase], *, with_votes: bool = True
 ) -> list[VotedCase]:
     """The cases of a run that ended with votes; failed ones have none."""
-    votes = _votes(run) if with_votes else {}
+    votes = {
+        case_id: tuple(vote for _, vote in votes_of_pass(lines))
+        for case_id, lines in (run.passes() if with_votes else ())
+    }
     weight = evidence_settings(run).ranker_weight
     return [
         _voted_case(line, gold.get(line["case_id"]), votes.get(line["case_id"], ()), weight)
@@ -84,11 +87,6 @@ def _voted_case(line: Line, gold: GoldCase | None, votes: tuple[LabelledVote, ..
         ranked=frozenset(ranked["essential"]) if ranked else None,
         ranker_weight=weight,
     )
-
-
-def _votes(run: RunFolder) -> dict[str, tuple[LabelledVote, ...]]:
-    """Of each case the votes of its last pass."""
-    return {case_id: tuple(vote for _, vote in votes_of_pass(lines)) for case_id, lines in run.passes()}
 
 
 def votes_of_pass(lines: list[Line]) -> Iterator[tuple[int, LabelledVote]]:

@@ -24,13 +24,8 @@ def turns(sides: Sequence[T], repeats: int, report: Report, of: str = "") -> Ite
     """Every side in every repeat, from 0; the order alternates, so that no side always goes first."""
     for repeat in range(repeats):
         report(f"{of}repeat {repeat + 1} of {repeats}")
-        for side in alternating(sides, repeat):
+        for side in sides if repeat % 2 == 0 else sides[::-1]:
             yield repeat, side
-
-
-def alternating(sides: Sequence[T], repeat: int) -> Sequence[T]:
-    """The sides in their order, or reversed in every second repeat."""
-    return sides if repeat % 2 == 0 else sides[::-1]
 
 
 @dataclass(slots=True)

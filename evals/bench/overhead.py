@@ -49,7 +49,10 @@ async def _measure(options: Options, folder: Path, server: ChildServer, report: 
     cases = write_cases(folder, options.cases)
     limits = Limits(options.max_connections, options.max_connections)
     report("warming up")
-    bodies = await _record(cases, folder / "warm-up", server, limits)
+    tap = Tap()
+    await run_cases(tap.on(await ready(six_calls(), cases, server.model)), folder / "warm-up", limits)
+    # The server's replies, and so the requests, are always the same.
+    bodies = [sent.body for sent in tap.requests]
     ours, bare = Times(), Times()
     samples = 0
     async with open_client(server.url) as client:
@@ -63,21 +66,10 @@ async def _measure(options: Options, folder: Path, server: ChildServer, report: 
             before = server.requests()
             with ours.measured():
                 manifest = await run_cases(assembly, folder / f"run-{repeat}", limits)
-            _check(server.requests() - before, len(bodies))
+            if (sent := server.requests() - before) != len(bodies):
+                raise BenchError(f"a run sent {sent} requests, not the {len(bodies)} of its warm-up")
             samples = manifest.sessions[-1].calls
     return result(ours, bare, len(bodies), samples)
-
-
-async def _record(cases: Path, folder: Path, server: ChildServer, limits: Limits) -> list[Body]:
-    """The bodies of a run's requests; the server's replies, and so the requests, are always the same."""
-    tap = Tap()
-    await run_cases(tap.on(await ready(six_calls(), cases, server.model)), folder, limits)
-    return [sent.body for sent in tap.requests]
-
-
-def _check(sent: int, recorded: int) -> None:
-    if sent != recorded:
-        raise BenchError(f"a run sent {sent} requests where its warm-up sent {recorded}: nothing to compare")
 
 
 def result(ours: Times, bare: Times, requests: int, samples: int) -> Result:

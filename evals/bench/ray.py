@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
-from evals.bench.measuring import alternating, scratch_folder
+from evals.bench.measuring import scratch_folder, turns
 from evals.bench.workload import ChildServer, instant_server, ready, run_cases, six_calls, write_cases
 from runs.on_ray.cases import RayCases, cases_on_ray
 from runs.on_ray.cluster import Cluster, demand_usable
@@ -80,14 +80,12 @@ def measure(options: Options, report: Report) -> Result:
     times = {ONE: Times(), RAY: Times()}
     requests: dict[str, int] = {}
     with scratch_folder() as folder, instant_server(options.seconds) as server:
-        for repeat in range(options.repeats):
-            for side in alternating((ONE, RAY), repeat):
-                report(f"repeat {repeat + 1} of {options.repeats}: {side}")
-                before = server.requests()
-                for number in (first_cases(options), options.cases):
-                    run = folder / f"{side}-{repeat}-{number}"
-                    asyncio.run(_run(side, times[side], options, number, folder, run, server, report))
-                requests[side] = server.requests() - before
+        for repeat, side in turns((ONE, RAY), options.repeats, report):
+            before = server.requests()
+            for number in (first_cases(options), options.cases):
+                run = folder / f"{side}-{repeat}-{number}"
+                asyncio.run(_run(side, times[side], options, number, folder, run, server, report))
+            requests[side] = server.requests() - before
     return result(times, requests, options)
 
 
@@ -138,8 +136,7 @@ def result(times: dict[str, Times], requests: dict[str, int], options: Options) 
     Raises:
         BenchError: One side made other calls than the other.
     """
-    probes = abs(requests[ONE] - requests[RAY])
-    if probes:
+    if probes := abs(requests[ONE] - requests[RAY]):
         raise BenchError(f"one side sent {plural(probes, 'request')} more than the other: nothing to compare")
     one, ray = times[ONE], times[RAY]
     extra = _mean(ray.processor) - _mean(one.processor)

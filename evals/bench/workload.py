@@ -25,7 +25,7 @@ from runs.execute.assemble import Assembly, Request, assemble
 from runs.execute.batch import Options, run_batch
 from runs.execute.rounds import BatchOptions
 from runs.execute.servers import Servers
-from runs.execute.watcher import Progress, Watcher
+from runs.execute.watcher import SilentWatcher, Watcher
 from runs.on_ray.cases import RayCases
 from runs.record.folder import RunWriter
 from runs.record.manifest import Manifest
@@ -41,14 +41,7 @@ SIX_CALLS: dict[str, Any] = {
 """Intent, three votes in one request, three reflections, answer: six requests and eight samples a case."""
 
 
-class Silent:
-    """A watcher that ignores everything."""
-
-    def notify(self, text: str) -> None:
-        """Not shown."""
-
-    def update(self, progress: Progress) -> None:
-        """Not shown."""
+Silent = SilentWatcher
 
 
 def repeated_cases(number: int | None = None) -> list[Case]:
@@ -57,11 +50,8 @@ def repeated_cases(number: int | None = None) -> list[Case]:
         case for name in ("batch.xml", "pool.xml") for case in packaged_cases(name) if isinstance(case, Case)
     ]
     wanted = len(samples) if number is None else number
-    return [_copy(samples[place % len(samples)], 1 + place // len(samples)) for place in range(wanted)]
-
-
-def _copy(case: Case, copy: int) -> Case:
-    return case if copy == 1 else replace(case, id=f"{case.id}-{copy}")
+    copies = [(samples[place % len(samples)], 1 + place // len(samples)) for place in range(wanted)]
+    return [case if copy == 1 else replace(case, id=f"{case.id}-{copy}") for case, copy in copies]
 
 
 def invented_cases(number: int) -> list[Case]:

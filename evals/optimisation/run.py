@@ -38,7 +38,7 @@ from runs.estimate.dry_run import dry_run
 from runs.execute.assemble import Request, connect_roles
 from runs.execute.batch import Options
 from runs.execute.servers import Servers
-from runs.execute.watcher import Progress, Watcher
+from runs.execute.watcher import SilentWatcher, Watcher
 from runs.record.folder import CALLS, RunFolder
 from runs.record.manifest import BudgetCaps
 from serving.backends import demand_allowed
@@ -147,16 +147,6 @@ async def optimise(wanted: Wanted, out: Path, *, stop: asyncio.Event, watcher: W
     keep_beside(out / "cases", wanted.policies)
     with Servers(watcher.notify, stop) as servers:
         return await _Optimisation(wanted, out, split, servers, stop, watcher).run()
-
-
-class _Silent:
-    """Watches dry runs, which say nothing that the run itself does not."""
-
-    def notify(self, text: str) -> None:
-        pass
-
-    def update(self, progress: Progress) -> None:
-        pass
 
 
 @dataclass(slots=True)
@@ -448,7 +438,7 @@ class _Optimisation:
             request = self._request(candidate, self.split.search, _REHEARSED)
             options = Options("run", limits=self.wanted.options.limits)
             found = await dry_run(
-                request, options, stop=asyncio.Event(), watcher=_Silent(), servers=self.servers
+                request, options, stop=asyncio.Event(), watcher=SilentWatcher(), servers=self.servers
             )
             self.estimates[key] = found.tokens / max(1, found.ended)
         return self.estimates[key]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cases.records import Case
 from evals.verification.report import Source, answer_and_note
 from ranking.rankers.ranker import Ranker
 from ranking.verify import Support, verify
@@ -95,12 +94,7 @@ def _answers(folder: RunFolder) -> Iterator[tuple[str, tuple[tuple[str, ...], So
     answers = {line["case_id"]: line.get("answer") for line in folder.cases()}
     for case in recorded_cases(folder.manifest):
         answer = answers.pop(case.id, None)
-        yield case.id, _pair(folder, case, answer)
+        usable = answer and case.sentences
+        yield case.id, answer_and_note(str(folder.path), case.id, answer, case) if usable else None
     for case_id in answers:
         yield case_id, None
-
-
-def _pair(folder: RunFolder, case: Case, answer: str | None) -> tuple[tuple[str, ...], Source] | None:
-    if not answer or not case.sentences:
-        return None
-    return answer_and_note(str(folder.path), case.id, answer, case)

@@ -102,6 +102,16 @@ class Watcher(Protocol):
         """The counts have changed, or a moment has passed."""
 
 
+class SilentWatcher:
+    """Shows nothing."""
+
+    def notify(self, text: str) -> None:
+        pass
+
+    def update(self, progress: Progress) -> None:
+        pass
+
+
 @runtime_checkable
 class NodeWatcher(Protocol):
     """What a watcher may do besides: hear of the nodes of a case while it goes on."""

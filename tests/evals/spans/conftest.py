@@ -20,7 +20,7 @@ from graph.recipe import make_recipe
 from runs.execute.assemble import Request
 from runs.execute.batch import Options
 from runs.execute.sessions import start
-from runs.execute.watcher import Progress
+from runs.execute.watcher import SilentWatcher
 from runs.record.folder import RunFolder
 from serving.protocol.limits import Limits
 from serving.protocol.model_name import assign_roles
@@ -60,12 +60,6 @@ RECIPE = {
 }
 
 
-class Silent:
-    def notify(self, text: str) -> None: ...
-
-    def update(self, progress: Progress) -> None: ...
-
-
 def _case(case_id: str) -> dict[str, object]:
     """Its texts differ from those of other cases, whose replies would be replayed for it otherwise."""
     return {
@@ -91,7 +85,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         assign_roles([f"scripted:{folder / 'script.py'}:reply"], {}),
     )
     options = Options("run", limits=Limits(max_retries=0))
-    return asyncio.run(start(request, folder / "run", options, stop=asyncio.Event(), watcher=Silent()))
+    return asyncio.run(start(request, folder / "run", options, stop=asyncio.Event(), watcher=SilentWatcher()))
 
 
 @dataclass
