@@ -9,7 +9,7 @@ from evals.analysis.report import Analysis
 from evals.analysis.sweep import EvidenceScores
 from evals.pages.page import render_page
 from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, note_at, percent_axes
-from evals.pages.tables import NO_VALUE, PERCENT, Cell, Column, Table
+from evals.pages.tables import NO_VALUE, PERCENT, Cell, Column, Table, columns
 
 _SCORES = (
     Column("precision", short="P"),
@@ -79,8 +79,8 @@ def render_analysis(found: Analysis) -> str:
         found=found,
         scores=score_table,
         curve=precision_recall_plot,
-        counts=vote_counts_plot,
-        confusion=confusion_plot,
+        counts=vote_counts_table,
+        confusion=confusion_table,
     )
 
 
@@ -104,43 +104,22 @@ def precision_recall_plot(by_threshold: Sequence[EvidenceScores], threshold: int
     return made.svg
 
 
-def vote_counts_plot(by_count: Mapping[int, int], votes: int) -> str:
+def vote_counts_table(by_count: Mapping[int, int], votes: int) -> Table:
     """How many sentences have how many essential votes."""
-    with drawing("counts", 5.2, 2.8) as made:
-        axes = made.axes
-        counts = range(votes + 1)
-        axes.bar(counts, [by_count.get(number, 0) for number in counts], color=INK, width=0.7)
-        axes.set_xticks(list(counts))
-        axes.set_xlabel(f"essential votes of {votes}")
-        axes.set_ylabel("sentences")
-    return made.svg
+    counts = range(votes + 1)
+    return Table(
+        columns(f"essential votes of {votes}", *map(str, counts)),
+        [["sentences", *(f"{by_count.get(number, 0):,}" for number in counts)]],
+    )
 
 
-def confusion_plot(confusion: Mapping[tuple[str, str], int]) -> str:
-    """Cases by gold intent (rows) and predicted intent (columns); areas stand for numbers."""
+def confusion_table(confusion: Mapping[tuple[str, str], int]) -> Table:
+    """Cases by gold intent (rows) and predicted intent (columns)."""
     names = sorted({name for pair in confusion for name in pair})
-    place = {name: number for number, name in enumerate(names)}
-    most = max(confusion.values(), default=1)
-    with drawing("confusion", 2.8 + 0.42 * len(names), 2.4 + 0.36 * len(names)) as made:
-        axes = made.axes
-        for (gold, predicted), number in confusion.items():
-            right = gold == predicted
-            axes.scatter(
-                place[predicted],
-                place[gold],
-                s=30 + 190 * number / most,
-                color=UP if right else DOWN,
-                alpha=0.85,
-            )
-            note_at(axes, f"{number:,}", (place[predicted], place[gold]), (9, 0), va="center")
-        axes.set_xticks(range(len(names)), names, rotation=55, ha="right", rotation_mode="anchor")
-        axes.set_yticks(range(len(names)), names)
-        axes.set_xlim(-0.7, len(names) - 0.1)
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.set_xlabel("predicted")
-        axes.set_ylabel("by the key")
-        axes.grid(color=MUTED, alpha=0.25)
-    return made.svg
+    return Table(
+        columns("by the key", *names),
+        [[gold, *(f"{confusion.get((gold, made), 0):,}" for made in names)] for gold in names],
+    )
 
 
 def threshold_plot(rows: Sequence[AttributionScores], threshold: float) -> str:

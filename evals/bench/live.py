@@ -212,16 +212,16 @@ async def ask(session: aiohttp.ClientSession, url: str, body: Body, sent: list[S
     return content
 
 
-async def replay(url: str, recorded: Sequence[Sent], connections: int) -> list[Sent]:
-    """Send recorded requests again in their order, so many at once, with cold caches."""
-    salt = fresh_salt()
+async def replay(url: str, recorded: Sequence[Sent], connections: int, **changed: Any) -> list[Sent]:
+    """Send recorded requests again in order, so many at once, with cold caches and some fields changed."""
+    changed |= fresh_salt()
     places = asyncio.Semaphore(connections)
     sent: list[Sent] = []
     async with bare_client(connections) as session:
 
         async def send(body: Body) -> None:
             async with places:
-                await ask(session, url, body | salt, sent)
+                await ask(session, url, body | changed, sent)
 
         await asyncio.gather(*(send(one.body) for one in recorded))
     return sent
@@ -229,13 +229,5 @@ async def replay(url: str, recorded: Sequence[Sent], connections: int) -> list[S
 
 async def warm_up(url: str, recorded: Sequence[Sent], connections: int) -> None:
     """Let the server compile every grammar before either side needs it, by a prompt of two words."""
-    salt = fresh_salt()
-    places = asyncio.Semaphore(connections)
-    short = {"messages": [{"role": "user", "content": "warm up"}], "max_tokens": 1, "n": 1}
-    async with bare_client(connections) as session:
-
-        async def send(body: Body) -> None:
-            async with places:
-                await ask(session, url, body | short | salt, [])
-
-        await asyncio.gather(*(send(one.body) for one in recorded))
+    prompt = [{"role": "user", "content": "warm up"}]
+    await replay(url, recorded, connections, messages=prompt, max_tokens=1, n=1)
