@@ -14,9 +14,6 @@ from cli.terminal import print_json, print_line
 if TYPE_CHECKING:
     from evals.analysis.attribution import AttributionSweep
     from evals.analysis.report import Analysis
-    from runs.record.folder import RunFolder
-
-_NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
 
 
 def analyse(
@@ -55,14 +52,15 @@ def analyse(
             raise typer.BadParameter("--tune-on chooses a vote threshold, and this run has no votes")
         from evals.analysis.attribution import attribution_sweep
         from evals.analysis.render import render_attribution
-        from evals.scoring.gold import gold_of_run
 
         found = attribution_sweep(folder, gold_of_run(folder, key or (), cases or ()))
         page, show = partial(render_attribution, found), partial(print_attribution, found)
     else:
         from evals.analysis.render import render_analysis
+        from evals.analysis.report import analyse as analyse_votes
 
-        found = _analysis(folder, key, cases, tune_on)
+        gold = gold_of_run(folder, key or (), cases or ())
+        found = analyse_votes(folder, gold, RunFolder(tune_on) if tune_on is not None else None)
         page, show = partial(render_analysis, found), partial(print_analysis, found)
     if html is not None:
         write_page(html, page())
@@ -72,17 +70,3 @@ def analyse(
     show()
     if html is not None:
         print_line(f"page  {html}")
-
-
-def _analysis(
-    folder: RunFolder, key: list[Path] | None, cases: list[Path] | None, tune_on: Path | None
-) -> Analysis:
-    from evals.analysis.report import TuningRun, analyse
-    from evals.scoring.gold import gold_of_run
-    from runs.record.folder import RunFolder
-
-    tuning = None
-    if tune_on is not None:
-        other = RunFolder(tune_on)
-        tuning = TuningRun(other, gold_of_run(other))
-    return analyse(folder, gold_of_run(folder, key or (), cases or ()), tuning)

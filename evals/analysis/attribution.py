@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evals.analysis.percent import scores_in_percent
+from evals.analysis.sweep import scores_in_percent
 from evals.scoring.gold import GoldCase, ScoringError
 from nodes.answer.attribute_answer import cited_at
 from nodes.answer.citations import CitationSettings

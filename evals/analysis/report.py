@@ -8,13 +8,13 @@ from typing import Any
 
 from cases.texts import plural
 from evals.analysis.intents import IntentScores, evidence_by_intent, intent_scores
-from evals.analysis.percent import scores_in_percent, shares_in_percent
 from evals.analysis.reflection import ReflectionChanges, reflection_changes
 from evals.analysis.sweep import (
     EvidenceScores,
     TunedThreshold,
     labelled,
     leave_one_out,
+    scores_in_percent,
     settings,
     sweep,
     tune,
@@ -27,7 +27,7 @@ from evals.analysis.voted_cases import (
     read_voted_cases,
     vote_agreement,
 )
-from evals.scoring.gold import GoldCase, ScoringError
+from evals.scoring.gold import GoldCase, ScoringError, gold_of_run
 from runs.record.folder import RunFolder
 
 
@@ -65,9 +65,11 @@ class Analysis:
         """One object for programs; scores and shares are 0 to 100, the confusion is a list of rows."""
         values: dict[str, Any] = scores_in_percent(asdict(self))
         if self.agreement is not None:
-            shares_in_percent(values["agreement"], ("unanimous", "pairwise"))
+            for name in ("unanimous", "pairwise"):
+                values["agreement"][name] *= 100
         if self.intents is not None:
-            shares_in_percent(values["intents"], ("accuracy", "accuracy_with_secondary", "macro_f1"))
+            for name in ("accuracy", "accuracy_with_secondary", "macro_f1"):
+                values["intents"][name] *= 100
             values["intents"]["confusion"] = [
                 {"gold": gold, "predicted": made, "cases": number}
                 for (gold, made), number in sorted(self.intents.confusion.items())
@@ -75,21 +77,13 @@ class Analysis:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class TuningRun:
-    """Another run, on whose cases the threshold is chosen."""
-
-    run: RunFolder
-    gold: Mapping[str, GoldCase]
-
-
-def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | None = None) -> Analysis:
+def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tune_on: RunFolder | None = None) -> Analysis:
     """Ask everything.
 
-    Without `tuning` the threshold of each case is chosen on all the others.
+    The threshold is chosen on the cases of another run, or that of each case on all the others.
 
     Raises:
-        ScoringError: The run has no votes, or the tuning run cannot choose a threshold for this one.
+        ScoringError: The run has no votes, or the other one cannot choose a threshold for it.
     """
     cases = read_voted_cases(run, gold)
     if not cases:
@@ -111,7 +105,7 @@ def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | No
         adaptive=evidence.adaptive,
         by_threshold=sweep(keyed, votes) if keyed else [],
         by_setting=settings(keyed),
-        tuned=_tuned(keyed, votes, tuning),
+        tuned=_tuned(keyed, votes, tune_on),
         agreement=vote_agreement(cases, votes),
         reflection=(reflection_changes(cases, keyed, threshold, votes) if evidence.reflects else None),
         by_intent=evidence_by_intent(keyed),
@@ -120,23 +114,23 @@ def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tuning: TuningRun | No
     )
 
 
-def _tuned(keyed: list[VotedCase], votes: int, tuning: TuningRun | None) -> TunedThreshold | None:
-    if tuning is None:
+def _tuned(keyed: list[VotedCase], votes: int, tune_on: RunFolder | None) -> TunedThreshold | None:
+    if tune_on is None:
         return leave_one_out(keyed, votes) if len(keyed) > 1 else None
-    others = labelled(read_voted_cases(tuning.run, tuning.gold, with_votes=False))
-    its_votes = evidence_settings(tuning.run).all_votes
+    others = labelled(read_voted_cases(tune_on, gold_of_run(tune_on), with_votes=False))
+    its_votes = evidence_settings(tune_on).all_votes
     if not others or not keyed:
-        place = tuning.run.path if keyed else "this run"
+        place = tune_on.path if keyed else "this run"
         raise ScoringError(f"{place}: no case is labelled by a key, so no threshold can be tuned")
     if its_votes != votes:
         raise ScoringError(
-            f"{tuning.run.path} has {plural(its_votes, 'vote')} a case and this run {votes}; a"
+            f"{tune_on.path} has {plural(its_votes, 'vote')} a case and this run {votes}; a"
             " threshold of one means nothing in the other"
         )
     shared = {case.case_id for case in others} & {case.case_id for case in keyed}
     if shared:
         raise ScoringError(
-            f"{tuning.run.path} has {plural(len(shared), 'case')} of this run (such as"
+            f"{tune_on.path} has {plural(len(shared), 'case')} of this run (such as"
             f" {min(shared)!r}); tune on others"
         )
-    return tuned_elsewhere(keyed, votes, tune(others, votes), str(tuning.run.path))
+    return tuned_elsewhere(keyed, votes, tune(others, votes), str(tune_on.path))

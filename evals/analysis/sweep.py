@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,17 @@ class TunedThreshold:
     thresholds: Mapping[int, int]
     tuned_on: str
     strict_micro: PrecisionRecallF1
+
+
+def scores_in_percent(value: Any) -> Any:
+    """Dictionaries, lists and scalars, with precision, recall and F1 by name and times 100, for programs."""
+    if isinstance(value, PrecisionRecallF1):
+        return value.in_percent()
+    if isinstance(value, Mapping):
+        return {name: scores_in_percent(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [scores_in_percent(one) for one in value]
+    return value
 
 
 def labelled(cases: Sequence[VotedCase]) -> list[VotedCase]:

@@ -182,12 +182,7 @@ class _Optimisation:
         )
 
     async def _space(self) -> Space:
-        """Check, write what is begun, ask for proposals.
-
-        Raises:
-            OptimisationError: The folder is of another optimisation, or the budget is too small.
-            InputError, PromptError, ModelError: As for any run.
-        """
+        """Check, write what is begun, ask for proposals."""
         wanted, split, folder = self.wanted, self.split, self.out / "variants"
         recipe = wanted.given.loaded
         pool = None
@@ -232,11 +227,7 @@ class _Optimisation:
         return tuple(sorted(found))
 
     def _keep_plan(self, pool: DemonstrationPool | None) -> None:
-        """Write what the optimisation is of, or refuse one that is not what was begun here.
-
-        Raises:
-            OptimisationError: Names what has changed.
-        """
+        """Write what the optimisation is of, or refuse one that is not what was begun here."""
         wanted, path = self.wanted, self.out / PLAN
         current = {
             "recipe": wanted.given.loaded.model_dump(mode="json"),

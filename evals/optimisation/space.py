@@ -205,6 +205,7 @@ class Space:
             OptimisationError: The recipe labels no evidence by a model.
         """
         self.given = given
+        self._forms = given.forms()
         self.present = {one.prompt.name: one for one in given.instructions()}
         self.variants = {
             name: {f"variant {number}": text for number, text in enumerate(texts, 1)}
@@ -261,26 +262,19 @@ class Space:
         return ", ".join(differing) or AS_GIVEN
 
     def candidate(self, choices: Choices) -> Recipe:
-        """The recipe of some choices as it is searched: it goes as far as evidence.
-
-        Writes the folder of its prompts where they differ.
+        """The recipe of some choices as it is searched: as far as evidence, its prompts among the variants.
 
         Raises:
             RecipeError: The values contradict one another.
-            InputError: The folder cannot be written.
+            InputError: The folder of its prompts cannot be written.
         """
-        return self._made({**self._changes(choices), **_evidence_only(self.given.loaded)})
+        return self._made({**self._changes(choices, None), **_evidence_only(self.given.loaded)})
 
     def result(self, choices: Choices, folder: Path) -> Recipe:
-        """The recipe that the user gets: it goes as far as the given one.
-
-        Raises:
-            RecipeError: The values contradict one another.
-            InputError: The folder cannot be written.
-        """
+        """The recipe that the user gets: as far as the given one, its own prompts, if any, in a folder."""
         return self._made(self._changes(choices, folder))
 
-    def _changes(self, choices: Choices, folder: Path | None = None) -> dict[str, Any]:
+    def _changes(self, choices: Choices, folder: Path | None) -> dict[str, Any]:
         """Values by dotted field in which the choices differ from the given recipe."""
         loaded = self.given.loaded
         fields = {
@@ -288,7 +282,7 @@ class Space:
             for name in (COUNT, ORDER, REFLECTION)
             if name in choices and choices[name] != self.own.get(name)
         }
-        changed = self.given.forms()[str(choices[REPLY])] | self.given.of_evidence(fields)
+        changed = self._forms[str(choices[REPLY])] | self.given.of_evidence(fields)
         if (ids := self.draws.get(str(choices.get(_CHOSEN)))) is not None:
             changed |= self.given.of_evidence({"demonstrations_from": list(ids[: _count(choices)])})
         if self._held_out:
