@@ -20,7 +20,7 @@ from access.guard import INLINE_STYLE_POLICY
 from access.sessions import Person, session_fact, signed_in
 from access.users import Role
 from cases.formats.plain_jsonl import jsonl
-from evals.verification.report import Report, answer_and_note, render
+from evals.verification import Report, answer_and_note, render
 from ranking.rankers.ranker import Ranker
 from runs.record.audit import record_if_possible
 from runs.record.folder import RunFolder

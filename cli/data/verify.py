@@ -14,7 +14,7 @@ from cli.terminal import print_json, print_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from evals.verification.report import Report, Source
+    from evals.verification import Report, Source
     from ranking.verify import Support, VerifiedLine
 
 _COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsupported": "red"}
@@ -70,7 +70,7 @@ def verify(
     Example: evigraph verify summary.txt note.txt
     """
     from cli.progress import progress
-    from evals.verification.report import Report, render
+    from evals.verification import Report, render
     from ranking.rankers.load import load_ranker, name_with_identity
     from ranking.rankers.ranker import KeepsSources
     from ranking.verify import verify as find_support
@@ -107,7 +107,7 @@ def verify(
 
 
 def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str, ...], Source]:
-    from evals.verification.report import read_lines, read_run, read_source
+    from evals.verification import read_lines, read_run, read_source
     from runs.record.audit import record_if_possible
 
     if note.is_dir():
@@ -136,7 +136,7 @@ def _whole_run(
 ) -> None:
     """Verify every answer, and print the rate and the sentences without support."""
     from cli.progress import progress
-    from evals.verification.whole_run import verify_run
+    from evals.verification import verify_run
     from ranking.rankers.load import load_ranker, name_with_identity
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder

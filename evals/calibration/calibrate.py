@@ -12,8 +12,15 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from cases.texts import plural
-from evals.calibration.candidates import Source, Table, count_rules
-from evals.calibration.choice import choose, choose_by_others, held_out, parts_of
+from evals.calibration.candidates import (
+    Source,
+    Table,
+    choose,
+    choose_by_others,
+    count_rules,
+    held_out,
+    parts_of,
+)
 from evals.calibration.labelled_cases import CalibrationData, LabelledCase
 from evals.calibration.risk import (
     BoundTest,

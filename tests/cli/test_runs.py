@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
-from evals.verification.whole_run import RunVerification, VerifiedAnswer
+from evals.verification import RunVerification, VerifiedAnswer
 from tests.evigraph import edit_manifest, write_cases, write_recipe
 
 

@@ -6,8 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from evals.calibration.candidates import count_rules
-from evals.calibration.choice import MOST_SINGLE_PARTS, PARTS, choose, choose_by_others, held_out, parts_of
+from evals.calibration.candidates import (
+    MOST_SINGLE_PARTS,
+    PARTS,
+    choose,
+    choose_by_others,
+    count_rules,
+    held_out,
+    parts_of,
+)
 from evals.calibration.labelled_cases import LabelledCase
 from tests.evals.calibration.worlds import world
 

@@ -99,7 +99,7 @@ def test_nothing_of_the_tested_cases_shapes_the_rule_or_the_thresholds() -> None
     first = made.bound.test.tested[0].threshold
     aside = made.tested_on
     assert (aside, made.chosen_on) == (80, 80)
-    from evals.calibration.choice import held_out
+    from evals.calibration.candidates import held_out
 
     rows = set(held_out([case.fingerprint for case in cases], 0.5).tolist())
     perfect = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evals.verification.report import Report, render
+from evals.verification import Report, render
 from ranking.verify import Evidence, Verification, VerifiedLine
 
 ATTACK = "<script>alert(1)</script>\"' {{ 7 * 7 }}\x1b[31m\u202e"

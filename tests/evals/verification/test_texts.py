@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.verification.report import read_lines, read_run, read_source, split_sentences
+from evals.verification import read_lines, read_run, read_source, split_sentences
 from runs.record.manifest import RunError
 from storage.errors import InputError
 from tests.evals.scoring.runs import done, failed, make_run

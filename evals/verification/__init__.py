@@ -1,1 +1,0 @@
-"""A verified text as a page and as JSON."""
