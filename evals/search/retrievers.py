@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nodes.retrieval.document_texts import passage
-from ranking.rankers.ensembles import RRF_K, reciprocal_rank_fusion
+from ranking.rankers.ensembles import reciprocal_rank_fusion
 from retrieval.corpus.corpus import Corpus
 from retrieval.protocols import DenseIndex, Hit
 from serving.policy.gate import hold_for
@@ -27,21 +27,26 @@ class Scored(NamedTuple):
 class Retrievers:
     """Words, and with an index vectors and the fusion of both."""
 
-    def __init__(self, corpus: Corpus, index: DenseIndex | None = None, rrf_k: int = RRF_K) -> None:
+    def __init__(self, corpus: Corpus, index: DenseIndex | None = None) -> None:
         self.corpus = corpus
         self.index = index
-        self._k = rrf_k
 
     @classmethod
-    def open(cls, corpus: Path, index: Path | None, rrf_k: int = RRF_K) -> Retrievers:
+    def open(cls, corpus: Path, index: Path | None) -> Retrievers:
         """Open folders.
 
         Raises:
             InputError: A folder holds no finished corpus or index, or they are of different documents.
+            ModelError, WeightsError: The embedder of the index or the package of its store is not there.
         """
         hold_for([corpus] if index is None else [corpus, index])
         opened = Corpus.open(corpus)
-        return cls(opened, None if index is None else open_index(index, opened), rrf_k)
+        if index is None:
+            return cls(opened)
+        # Imports the stores of vectors, which a search by words does without.
+        from retrieval.index.index import Index
+
+        return cls(opened, Index.open(index, opened))
 
     @property
     def names(self) -> tuple[RetrieverName, ...]:
@@ -73,7 +78,7 @@ class Retrievers:
             return {"words": _scored(await by_words)}
         words, dense = map(_scored, await asyncio.gather(by_words, self.index.asearch(query, depth)))
         # In the order of the node, which decides ties.
-        fused = reciprocal_rank_fusion([[one.id for one in ranking] for ranking in (dense, words)], self._k)
+        fused = reciprocal_rank_fusion([[one.id for one in ranking] for ranking in (dense, words)])
         hybrid = [Scored(one.id, one.score) for one in fused[:depth]]
         return {"words": words, "dense": dense, "hybrid": hybrid}
 
@@ -84,19 +89,6 @@ class Retrievers:
 
     def known(self, ids: Sequence[str]) -> list[str]:
         return [id_ for id_ in ids if self.corpus.document(id_) is not None]
-
-
-def open_index(folder: Path, corpus: Corpus) -> DenseIndex:
-    """An index of vectors over a corpus.
-
-    Raises:
-        InputError: There is none, or it is of another corpus.
-        ModelError, WeightsError: Its embedder or the package of its store is not there.
-    """
-    # Imports the stores of vectors, which a search by words does without.
-    from retrieval.index.index import Index
-
-    return Index.open(folder, corpus)
 
 
 def _scored(hits: Sequence[Hit]) -> list[Scored]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +14,6 @@ from evals.search.questions import JudgedQuestion
 from evals.search.retrievers import RetrieverName, Retrievers
 from ranking.measures import recall
 from storage.files import write_atomically
-
-Line = dict[str, object]
 
 HARDEST = 100
 """Places from which one half is drawn; the other half is from those behind them."""
@@ -66,23 +64,31 @@ class PairCounts:
         return {depth: sum(values) / len(values) if values else 0.0 for depth, values in self.recalls.items()}
 
 
-async def training_examples(
+async def write_training_examples(
+    path: Path,
     retrievers: Retrievers,
-    questions: Iterable[JudgedQuestion],
+    questions: Sequence[JudgedQuestion],
     options: PairOptions,
-    counts: PairCounts,
     report: Callable[[int], None],
-) -> AsyncIterator[Line]:
-    """One line a question, in the plain format of labelled sentences; passages in an order of chance."""
+) -> PairCounts:
+    """Write one line a question, in the plain format of labelled sentences; all of the file or nothing.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    counts = PairCounts()
+    lines = []
     for done, question in enumerate(questions, start=1):
         relevant = retrievers.known(question.relevant)
         counts.missing += len(question.relevant) - len(relevant)
         if relevant:
             found = [one.id for one in (await retrievers.search(question.text, LAST))[options.retriever]]
-            yield _line(retrievers, question, relevant, found, options, counts)
+            lines.append(_line(retrievers, question, relevant, found, options, counts))
         else:
             counts.without_relevant += 1
         report(done)
+    write_atomically(path, (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines))
+    return counts
 
 
 def _line(
@@ -92,7 +98,7 @@ def _line(
     found: Sequence[str],
     options: PairOptions,
     counts: PairCounts,
-) -> Line:
+) -> dict[str, object]:
     hard = hard_negatives(
         found, question.relevant, options.negatives, seed=options.seed, question=question.id
     )
@@ -112,24 +118,6 @@ def _line(
         "document_id": f"documents of {question.id}",
         "group": question.id,
     }
-
-
-async def write_training_examples(
-    path: Path,
-    retrievers: Retrievers,
-    questions: Sequence[JudgedQuestion],
-    options: PairOptions,
-    report: Callable[[int], None],
-) -> PairCounts:
-    """Write the file, all of it or nothing.
-
-    Raises:
-        InputError: It cannot be written.
-    """
-    counts = PairCounts()
-    lines = [line async for line in training_examples(retrievers, questions, options, counts, report)]
-    write_atomically(path, (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines))
-    return counts
 
 
 def hard_negatives(
