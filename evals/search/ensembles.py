@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,22 +57,11 @@ class Split:
         return within
 
 
-@dataclass(frozen=True, slots=True)
-class Ensemble:
-    """A reranker and the retriever by weighted scores.
+class Ensemble(NamedTuple):
+    """Weights of a reranker and of the retriever, and a ranking a question, tuning and testing."""
 
-    Attributes:
-        weights: Of the reranker and of the retriever, chosen on the tuning part.
-        found: A ranking a question, tuning and testing.
-    """
-
-    reranker: str
     weights: Weights
     found: Sequence[Sequence[Scored]]
-
-    @property
-    def name(self) -> str:
-        return f"{self.reranker} x {self.weights[0]:g} + retriever x {self.weights[1]:g}"
 
 
 def tuned_ensembles(
@@ -83,24 +73,18 @@ def tuned_ensembles(
     """
     made = {}
     for name in rerankers:
+        pairs = zip(rankings.reranked[name, depth], rankings.retrieved[rankings.source], strict=True)
         judged = [
             JudgedRankings(_ranking(first), _ranking(second[:depth]), frozenset(question.relevant))
-            for question, first, second in zip(
-                rankings.questions,
-                rankings.reranked[name, depth],
-                rankings.retrieved[rankings.source],
-                strict=True,
-            )
+            for question, (first, second) in zip(rankings.questions, pairs, strict=True)
         ]
         tuning = [one for one, within in zip(judged, split.tuning, strict=True) if within]
         weights = tune_weights(tuning, RERANKER_SCORE, RETRIEVER_SCORE, split=str(split.part)).weights
-        made[name] = Ensemble(name, weights, [_combined(one, weights) for one in judged])
+        sums = [
+            weighted_scores(one.first, one.second, weights, RERANKER_SCORE, RETRIEVER_SCORE) for one in judged
+        ]
+        made[name] = Ensemble(weights, [[Scored(*item) for item in found.items()] for found in sums])
     return made
-
-
-def _combined(judged: JudgedRankings, weights: Weights) -> list[Scored]:
-    found = weighted_scores(judged.first, judged.second, weights, RERANKER_SCORE, RETRIEVER_SCORE)
-    return [Scored(id_, score) for id_, score in found.items()]
 
 
 def _ranking(found: Sequence[Scored]) -> Ranking:

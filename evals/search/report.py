@@ -144,7 +144,9 @@ def ensemble_table(
     }
     for name, ensemble in ensembles.items():
         matrices[name] = _matrix(rankings, rankings.reranked[name, depth], RERANKING)
-        matrices[ensemble.name] = _matrix(rankings, ensemble.found, RERANKING)
+        of_reranker, of_retriever = ensemble.weights
+        both = f"{name} x {of_reranker:g} + retriever x {of_retriever:g}"
+        matrices[both] = _matrix(rankings, ensemble.found, RERANKING)
     values: dict[str, dict[str, Value]] = {name: {} for name in matrices}
     for part, tuning in ((TUNING, True), (TEST, False)):
         columns = tuple(f"{measure} {part}" for measure in RERANKING)
