@@ -27,8 +27,9 @@ from unittest import mock
 
 from runs.move.pushed import LIST, PLAN, pull
 from runs.record.audit import AUDIT
-from runs.record.elsewhere import elsewhere, settle
+from runs.record.elsewhere import elsewhere
 from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder
+from runs.record.publishing import settle
 from runs.review.reviews import Reviews
 from runs.upkeep.check import check
 from serving.journal.journal import Journal

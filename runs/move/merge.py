@@ -20,7 +20,6 @@ from cases.selection import Shard, shard_index
 from cases.texts import plural
 from graph.system import find_system
 from runs.record.audit import AUDIT, SHARD_LOGS, record, sent_by
-from runs.record.elsewhere import copy_bytes
 from runs.record.folder import (
     CALLS,
     CASES,
@@ -43,7 +42,7 @@ from runs.record.manifest import (
     recorded_source,
     repair_hint,
 )
-from runs.record.publishing import demand_free, flush, place_beside, publish
+from runs.record.publishing import built_beside, copy_bytes, demand_free, flush
 from runs.record.purged import refuse_purged
 from runs.record.sealed import Damaged
 from runs.record.trace_file import TRACE, TraceFile
@@ -89,7 +88,7 @@ def merge(
             if path.is_dir() and writable(path) and (path / MANIFEST).is_file():
                 stack.enter_context(locked(path))
         shards = _checked(paths, allow_incomplete=allow_incomplete, report=report)
-        build = stack.enter_context(place_beside(out, "merging"))
+        build = stack.enter_context(built_beside(out, "merging"))
         manifest = _manifest(shards, report)
         _merge_lines(shards, manifest, build, step)
         _merge_journals(shards, build, report, step)
@@ -98,7 +97,6 @@ def merge(
             _join(build / name, [shard.run.path / name for shard in shards])
         write_manifest(build, manifest)
         _keep_audits(shards, build)
-        publish(build, out)
     return RunFolder(out)
 
 

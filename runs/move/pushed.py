@@ -25,7 +25,7 @@ from runs.record.folder import CALLS, COPY, RunFolder, locked
 from runs.record.found import find_runs
 from runs.record.index import INDEX
 from runs.record.manifest import RunError, quoted, utc_now
-from runs.record.publishing import copy_journal, demand_free, flush, fold_log, place_beside, publish
+from runs.record.publishing import built_beside, copy_journal, demand_free, flush, fold_log
 from runs.record.purged import purged_of
 from runs.record.sealed import CHECKSUM, Damaged, open_document, seal_document
 from serving.policy.gate import hold_for, take_cases
@@ -171,7 +171,7 @@ def pull(url: str, out: Path, step: Step) -> tuple[RunFolder, Listing]:
         broken = f"; a push has begun and not ended ({PLAN})" if _read(store, PLAN) is not None else ""
         raise RunError(f"{store.url}: no pushed run here ({LIST} is missing){broken}")
     total, done = sum(one.size for one in listing.files.values()), 0
-    with place_beside(out, "pulling") as build:
+    with built_beside(out, "pulling") as build:
         for name, content in listing.files.items():
             step("fetched", done, total)
             target = build / name
@@ -179,7 +179,6 @@ def pull(url: str, out: Path, step: Step) -> tuple[RunFolder, Listing]:
                 private_folder(build / folder)
             _fetch(store, _key(name, content), content, target)
             done += content.size
-        publish(build, out)
     return RunFolder(out), listing
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import orjson
 from pydantic import TypeAdapter
@@ -80,13 +80,6 @@ class Totals:
     calls: int
     input_tokens: int
     output_tokens: int
-
-
-class Span(NamedTuple):
-    """Where a line stands in its file, in bytes."""
-
-    start: int
-    end: int
 
 
 class RunIndex:
@@ -223,11 +216,6 @@ class RunIndex:
         )
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
-    def has_ended(self, case_id: str) -> bool:
-        """Whether the case has a row; at once, unlike the search for the nearest name that `line` makes."""
-        found = self._database.execute("SELECT 1 FROM lines WHERE case_id=?", (case_id,)).fetchone()
-        return found is not None
-
     def forget_cases(self) -> None:
         """The case files have been corrected: read everything anew at the next refresh."""
         with self._writing():
@@ -315,7 +303,7 @@ class RunIndex:
             while start < size and (raw := file.readline()).endswith(b"\n"):
                 end = start + len(raw)
                 try:
-                    self._store_line(self.folder.parse(raw), Span(start, end), revision)
+                    self._store_line(self.folder.parse(raw), Place(start, end), revision)
                 except (Damaged, ValueError, KeyError, TypeError, AttributeError) as error:
                     raise self.folder.damaged_at(start, error) from error
                 start = end
@@ -324,7 +312,7 @@ class RunIndex:
         self._order = None
         return True
 
-    def _store_line(self, line: Line, span: Span, revision: int) -> None:
+    def _store_line(self, line: Line, span: Place, revision: int) -> None:
         case_id, summary, given = line["case_id"], summarise_line(line), given_by(line)
         row = self._database.execute("SELECT essential FROM texts WHERE case_id=?", (case_id,)).fetchone()
         kind, ids = orjson.loads(row[0]) if row and row[0] is not None else (None, [])

@@ -1,20 +1,32 @@
-"""What is built beside its place and takes it once it is whole, and journals as they can be copied."""
+"""The publisher of runs: what is written takes its place whole or not at all, whenever a kill comes.
+
+A new run is built in a folder beside its place, and renamed. Files of a run that is there are first written
+whole into a folder below it, whose new name then makes them count: from then on they only have to be moved,
+and whoever opens the run does that where a kill has come between. In object storage a run is whole once the
+list of its files is there (`runs.move.pushed`).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import IO
 
-from runs.record.folder import locked
-from runs.record.manifest import RunError
+from runs.record.manifest import RunError, quoted
 from serving.journal.files import open_to_read, open_to_write
-from storage.private import flush_folder, private_folder
+from storage.files import write_all
+from storage.locks import FileLock, LockedError
+from storage.private import flush_folder, open_here, private_folder
+
+_BEING_WRITTEN = ".publishing-{}.tmp"
+_WHOLE = ".published-"
+_AT_ONCE = 1 << 20
 
 
 def demand_free(out: Path) -> None:
@@ -28,10 +40,10 @@ def demand_free(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def place_beside(out: Path, doing: str) -> Iterator[Path]:
-    """A folder to build the run in; what a killed process has left there is removed.
+def built_beside(out: Path, doing: str) -> Iterator[Path]:
+    """A folder to build a run in, which takes its place at the end, an empty folder's too.
 
-    `doing`, such as `merging`, is the end of the folder's name.
+    `doing`, such as `merging`, is the end of its name. What a killed process has left there is removed.
 
     Raises:
         RunError: Another process is doing it for the same place.
@@ -40,7 +52,11 @@ def place_beside(out: Path, doing: str) -> Iterator[Path]:
     place = out.absolute()
     build = place.with_name(f".{place.name}.{doing}")
     private_folder(build)
-    with locked(build):
+    try:
+        lock = FileLock(build / ".lock")
+    except LockedError as error:
+        raise RunError(f"{build}: {error}") from None
+    with closing(lock):
         for left in build.iterdir():
             if not left.name.startswith(".lock"):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -49,14 +65,76 @@ def place_beside(out: Path, doing: str) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(build, ignore_errors=True)
             raise
+        for folder, _, _ in os.walk(build, topdown=False):
+            flush_folder(Path(folder))
+        build.rename(out)
+        flush_folder(build.parent)
 
 
-def publish(build: Path, out: Path) -> None:
-    """Let the folder take its place, an empty folder's too."""
-    for folder, _, _ in os.walk(build, topdown=False):
-        flush_folder(Path(folder))
-    build.rename(out)
-    flush_folder(build.parent)
+def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> None:
+    """Let files take the place of those of a run, all or none; one process at a time may.
+
+    `files` are in the order in which they take their place, each with what is copied and how many bytes of
+    it.
+
+    Raises:
+        RunError: What was published before cannot take its place.
+        OSError: A file cannot be read or written; nothing has changed.
+    """
+    settle(run)
+    for left in run.glob(_BEING_WRITTEN.format("*")):
+        shutil.rmtree(left, ignore_errors=True)
+    name = secrets.token_hex(8)
+    staged = run / _BEING_WRITTEN.format(name)
+    staged.mkdir(mode=0o700)
+    try:
+        for number, (file, source, size) in enumerate(files):
+            with open_here(staged / f"{number} {file}", "xb") as target:
+                copy_bytes(source, target, size)
+                os.fsync(target.fileno())
+        flush_folder(staged)
+        staged.rename(run / f"{_WHOLE}{name}")
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    flush_folder(run)
+    settle(run)
+
+
+def copy_bytes(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    """Copy so many bytes, or as many as there are."""
+    while size and (block := source.read(min(size, _AT_ONCE))):
+        size -= len(block)
+        write_all(target, block)
+
+
+def settle(run: Path) -> None:
+    """Let what was published take its place, where a kill has come between; readers may, at any time.
+
+    Raises:
+        RunError: This user cannot.
+    """
+    try:
+        with os.scandir(run) as entries:
+            published = [entry.name for entry in entries if entry.name.startswith(_WHOLE)]
+    except OSError:
+        return
+    for folder in (run / name for name in sorted(published)):
+        try:
+            for file in sorted(folder.iterdir(), key=lambda one: int(one.name.partition(" ")[0])):
+                # Another process may be doing the same.
+                with contextlib.suppress(FileNotFoundError):
+                    file.replace(run / file.name.partition(" ")[2])
+            flush_folder(run)
+            folder.rmdir()
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RunError(
+                f"{run}: its last publication was broken off and cannot be ended here: {reason}; open it once"
+                f" as its owner: evigraph show {quoted(run)}"
+            ) from None
 
 
 def flush(file: IO[bytes]) -> None:

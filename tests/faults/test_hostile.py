@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.hostile import files, requests, servers
-from tools.hostile.batch import table
+from tools.hostile.__main__ import table
 from tools.hostile.judging import UNSAFE, Found, Outcome, judge_command, markup_faults
 from tools.hostile.texts import TEXTS
 from tools.hostile.worker import Ended, Worker

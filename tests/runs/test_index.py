@@ -71,7 +71,6 @@ def test_a_case_is_read_by_its_place(index: RunIndex) -> None:
     assert case.sentences
     with pytest.raises(RunError, match="no case 'nobody' has ended"):
         index.line("nobody")
-    assert [index.has_ended(id_) for id_ in ("k1", "nobody", "")] == [True, False, False]
 
 
 def test_a_refresh_reads_what_is_new(index: RunIndex) -> None:

@@ -23,7 +23,6 @@ from cli.main import app
 from runs.record.folder import CASES, MANIFEST
 from serving.policy import fetched, gate
 from serving.policy.object_store import ObjectStore, Stored
-from serving.policy.policy import NotScanned
 from storage.copies import PREFIX, remove_copies
 from tests.evigraph import COMMAND, ROOT, write_cases, write_recipe
 from tests.evigraph import said as said_by
@@ -189,17 +188,6 @@ def test_a_scan_counts_for_the_object_and_is_asked_for_by_its_url(tmp_path: Path
     cases = f"{url(bucket)}/pool.xml"
     refused = said("run", "tamu", cases, "--model", "openai:gpt-x", "--allow-hosted")
     assert refused.endswith(shlex.join(["evigraph", "scan", cases])) and f"{cases} and 1 more" in refused
-
-
-def test_a_host_that_was_read_from_may_not_be_sent_to_unasked(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(
-        "name: ours\nhosts: ['storage.example.org']\nscan_before_hosted: true\n"
-    )
-    gate.choose(str(tmp_path / "policy.yaml"), allow_hosted=False)
-    gate.take_cases([SAMPLES / "pool.xml"])
-    gate.demand_host("https://storage.example.org", "storage", consent=False)
-    with pytest.raises(NotScanned):
-        gate.demand_host("https://storage.example.org", "storage")
 
 
 @pytest.mark.parametrize(

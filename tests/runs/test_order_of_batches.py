@@ -13,19 +13,15 @@ from graph.recipe import make_recipe
 from runs.execute.assemble import Assembly, Request
 from runs.execute.batch import Options
 from runs.execute.sessions import start
+from runs.record.folder import CASES
 from serving.protocol.model_name import assign_roles
 from tests.serving.fake_server import MODEL, FakeServer
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples" / "batch.xml"
 
 
-@pytest.fixture
-def unordered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Assembly, "case_keys", None)
-
-
-async def run(out: Path, model: str) -> bytes:
-    """The sample cases one after the other, with two demonstrations each; the results."""
+async def run(out: Path, model: str) -> None:
+    """The sample cases one after the other, with two demonstrations each."""
     recipe = make_recipe(
         {
             "system": "tamu",
@@ -38,7 +34,6 @@ async def run(out: Path, model: str) -> bytes:
     request = Request(recipe, "test", (SAMPLES,), (), assign_roles([model], {}))
     options = Options("run", concurrency=1, probe=False)
     await start(request, out, options, stop=asyncio.Event(), watcher=Silent())
-    return (out / "cases.jsonl").read_bytes()
 
 
 def changes(server: FakeServer) -> tuple[int, int]:
@@ -47,14 +42,16 @@ def changes(server: FakeServer) -> tuple[int, int]:
     return len(list(groupby(first))) - 1, len(set(first))
 
 
-async def test_requests_are_grouped_by_their_demonstrations(server: FakeServer, tmp_path: Path) -> None:
-    await run(tmp_path / "run", f"vllm:{MODEL}@{server.url}")
+async def test_requests_are_grouped_by_their_demonstrations(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(tmp_path / "ordered", f"vllm:{MODEL}@{server.url}")
     changed, different = changes(server)
     assert changed == different - 1
-
-
-@pytest.mark.usefixtures("unordered")
-async def test_in_input_order_they_are_not(server: FakeServer, tmp_path: Path) -> None:
-    await run(tmp_path / "run", f"vllm:{MODEL}@{server.url}")
+    server.received.clear()
+    monkeypatch.setattr(Assembly, "case_keys", None)
+    await run(tmp_path / "unordered", f"vllm:{MODEL}@{server.url}")
     changed, different = changes(server)
     assert changed > different - 1
+    results = [(tmp_path / name / CASES).read_bytes() for name in ("ordered", "unordered")]
+    assert results[0] == results[1]

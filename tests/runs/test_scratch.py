@@ -23,9 +23,10 @@ import pytest
 
 from runs.move import scratch as scratch_module
 from runs.move.scratch import Scratch, writing
-from runs.record.elsewhere import MARKER, begin_elsewhere, elsewhere, publish_files, settle
+from runs.record.elsewhere import MARKER, begin_elsewhere, elsewhere
 from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder, take_lock
 from runs.record.manifest import RunError, RunStopped
+from runs.record.publishing import publish_files, settle
 from runs.record.reading import Run
 from runs.upkeep.check import check
 from serving.journal.journal import Journal

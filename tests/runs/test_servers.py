@@ -38,17 +38,19 @@ def run(folder: Path, recipe: Path, *models: str) -> Ended:
     return evigraph(*arguments(recipe, *models), folder=folder)
 
 
-def names(folder: Path) -> set[str]:
-    manifest = json.loads((folder / "run" / "run.json").read_text())
-    return {model["name"] for model in manifest["models"].values()}
-
-
-def test_a_run_starts_one_server_and_ends_it(tmp_path: Path, recipe: Path, stand_in: StandIn) -> None:
+def test_a_run_starts_one_server_and_ends_it_and_a_resume_another(
+    tmp_path: Path, recipe: Path, stand_in: StandIn
+) -> None:
     ended = run(tmp_path, recipe, "vllm:tiny")
     assert (ended.code, ended.summary["done"]) == (0, 2)
     (started,) = stand_in.started()
     assert started.value("--served-model-name") == "tiny"
     assert started.value("--host") == "127.0.0.1"
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert {model["name"] for model in manifest["models"].values()} == {"vllm:tiny"}
+    resumed = evigraph("resume", "run", "--json", folder=tmp_path)
+    assert (resumed.code, resumed.summary["last_session"]["calls"]) == (0, 0)
+    assert len(stand_in.started()) == 2
     assert stand_in.running() == []
 
 
@@ -56,17 +58,6 @@ def test_each_distinct_model_has_its_server(tmp_path: Path, recipe: Path, stand_
     assert run(tmp_path, recipe, "vllm:tiny", "answer=vllm:other").code == 0
     assert {start.value("--served-model-name") for start in stand_in.started()} == {"tiny", "other"}
     assert len({start.port for start in stand_in.started()}) == 2
-    assert stand_in.running() == []
-
-
-def test_the_manifest_names_no_address_and_resume_starts_a_server_again(
-    tmp_path: Path, recipe: Path, stand_in: StandIn
-) -> None:
-    run(tmp_path, recipe, "vllm:tiny")
-    assert names(tmp_path) == {"vllm:tiny"}
-    resumed = evigraph("resume", "run", "--json", folder=tmp_path)
-    assert (resumed.code, resumed.summary["last_session"]["calls"]) == (0, 0)
-    assert len(stand_in.started()) == 2
     assert stand_in.running() == []
 
 
@@ -79,18 +70,15 @@ def test_a_serve_recipe_may_be_named_in_the_environment(
     assert stand_in.started()[0].value("--max-num-seqs") == "4"
 
 
-def test_bad_input_is_refused_before_a_server_starts(tmp_path: Path, recipe: Path, stand_in: StandIn) -> None:
-    (tmp_path / "cases.jsonl").unlink()
-    assert run(tmp_path, recipe, "vllm:tiny").code == 2
-    assert stand_in.started() == []
-
-
-def test_a_folder_that_is_not_empty_is_refused_before_a_server_starts(
+def test_what_can_be_refused_at_once_starts_no_server(
     tmp_path: Path, recipe: Path, stand_in: StandIn
 ) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "something").touch()
     assert "the folder is not empty" in run(tmp_path, recipe, "vllm:tiny").line
+    (tmp_path / "cases.jsonl").unlink()
+    (tmp_path / "run" / "something").unlink()
+    assert run(tmp_path, recipe, "vllm:tiny").code == 2
     assert stand_in.started() == []
 
 
