@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import SUITE
-from cli.measuring.bench import print_list, print_result
-from cli.terminal import print_message
+from cli.measuring.bench import listed, measured
+from cli.terminal import emit, print_message
 from evals.bench.benchmark import BenchError, run
 from storage.errors import InputError
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args(arguments)
     if given.name is None:
-        print_list(SUITE, as_json=given.json)
+        emit(listed(SUITE), as_json=given.json)
         return 0
     options = {name: value for name in SUITE.flags if (value := getattr(given, name)) is not None}
     try:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BenchError, InputError) as error:
         sys.stderr.write(f"benchmarks: {error}\n")
         return 2
-    print_result(result, as_json=given.json)
+    emit(measured(result), as_json=given.json)
     return 0
 
 

@@ -7,9 +7,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from cli.terminal import Result, emit
 
 if TYPE_CHECKING:
     from evals.metrics.text_metric import MetricResources
@@ -23,6 +25,7 @@ _CLUSTER = "Clusters"
 _BATCHES = "Batches (models named batch:...)"
 _SCRATCH = "Scratch disk"
 _METRICS = "Metrics that need weights or a licence"
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,12 +379,18 @@ class MetricFlags:
 
 
 def spread(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose parameters of the classes above are replaced by the flags of their fields."""
+    """A command as typer takes it.
+
+    Its parameters of the classes above are replaced by the flags of their fields. One that returns a `Result`
+    has the flag `--json`, and prints its result.
+    """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {
         name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
     }
-    if not groups:
+    returned = signature.return_annotation
+    has_result = Result in (returned, *get_args(returned))
+    if not groups and not has_result:
         return command
     parameters = []
     for name, one in signature.parameters.items():
@@ -395,14 +404,23 @@ def spread(command: Callable[..., Any]) -> Callable[..., Any]:
             )
             for of in fields(groups[name])
         ]
+    if has_result:
+        parameters.append(
+            inspect.Parameter(
+                "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JsonOption
+            )
+        )
 
     @functools.wraps(command)
-    def spread_out(**given: Any) -> Any:
+    def spread_out(**given: Any) -> None:
+        as_json = given.pop("as_json", False)
         for name, group in groups.items():
             given[name] = made = group(**{of.name: given.pop(of.name) for of in fields(group)})
             if isinstance(made, DataFlags):
                 made.apply()
-        return command(**given)
+        result = command(**given)
+        if isinstance(result, Result):
+            emit(result, as_json=as_json)
 
-    spread_out.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    spread_out.__dict__["__signature__"] = signature.replace(parameters=parameters, return_annotation=None)
     return spread_out

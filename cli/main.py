@@ -96,6 +96,8 @@ class _Commands(Group):
         if isinstance(found, typer.Typer):
             for info in found.registered_commands:
                 _prepare(info)
+            if found.registered_callback is not None and found.registered_callback.callback is not None:
+                found.registered_callback.callback = spread(found.registered_callback.callback)
             around.add_typer(found, name=cmd_name, cls=Group)
         else:
             around.command(cmd_name)(found)

@@ -105,7 +105,6 @@ EmbeddingOption = Annotated[
         "--embedding", help="Embedder that compares demonstrations: embedded:minilm, lexical:1024, ..."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write an HTML page to this file.", metavar="FILE")
 ]

@@ -9,19 +9,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-import typer
-
 from cases.texts import plural
 from cli.progress import Progress, progress
 from cli.summary import cost_in_budget, summarise
-from cli.terminal import duration, messages, print_json, print_message
+from cli.terminal import Result, duration, messages, print_message
 from runs.execute.watcher import Pace
 from runs.execute.watcher import Progress as CaseCounts
 from runs.record.folder import RunFolder
 from runs.upkeep.away import away_batches
 from serving.protocol.model_name import ModelName, Role, assign_roles
 
-Result = TypeVar("Result")
+Made = TypeVar("Made")
 
 
 class BatchWatcher:
@@ -67,7 +65,7 @@ def batch_details(progress: CaseCounts, pace: Pace) -> str:
     return ", ".join(parts)
 
 
-Work = Callable[[asyncio.Event, BatchWatcher], Awaitable[Result]]
+Work = Callable[[asyncio.Event, BatchWatcher], Awaitable[Made]]
 
 
 def chosen_models(run: Path, given: list[str] | None) -> Mapping[Role, ModelName] | None:
@@ -75,14 +73,8 @@ def chosen_models(run: Path, given: list[str] | None) -> Mapping[Role, ModelName
     return assign_roles(given, RunFolder(run).manifest.model_names) if given else None
 
 
-def run_session(work: Work[RunFolder], *, as_json: bool, detached: bool = False) -> None:
-    """Run a batch to its end or to a signal, print what came of it, exit with its code.
-
-    Args:
-        work: Runs it.
-        as_json: Whether programs read what is printed.
-        detached: Whether it may end while batches are away.
-    """
+def run_session(work: Work[RunFolder], *, detached: bool = False) -> Result:
+    """Run a batch to its end or to a signal; if it is detached, it may end while batches are away."""
     watchers: list[BatchWatcher] = []
 
     async def watched(stop: asyncio.Event, watcher: BatchWatcher) -> RunFolder:
@@ -93,17 +85,18 @@ def run_session(work: Work[RunFolder], *, as_json: bool, detached: bool = False)
     summary, cases_run = summarise(folder), watchers[0].cases_run
     if not cases_run and folder.manifest.status == "finished":
         print_message(f"nothing to {folder.manifest.sessions[-1].command}: {_why(folder)}")
-    if as_json:
-        print_json({**summary.as_json(), "cases_run": cases_run})
-    else:
-        summary.print()
-    if interrupted and folder.manifest.status == "interrupted":
-        raise typer.Exit(130)
-    if folder.manifest.status == "interrupted" and detached and away_batches(folder.path).calls:
-        return
-    stopped = folder.manifest.status != "finished" or folder.manifest.sessions[-1].stopped_by is not None
-    if folder.manifest.counts.failed or stopped:
-        raise typer.Exit(1)
+    code = _exit_code(folder, interrupted=interrupted, detached=detached)
+    return Result({**summary.as_json(), "cases_run": cases_run}, summary.print, code)
+
+
+def _exit_code(folder: RunFolder, *, interrupted: bool, detached: bool) -> int:
+    manifest = folder.manifest
+    if interrupted and manifest.status == "interrupted":
+        return 130
+    if manifest.status == "interrupted" and detached and away_batches(folder.path).calls:
+        return 0
+    stopped = manifest.status != "finished" or manifest.sessions[-1].stopped_by is not None
+    return int(stopped or manifest.counts.failed > 0)
 
 
 def _why(folder: RunFolder) -> str:
@@ -117,7 +110,7 @@ def _why(folder: RunFolder) -> str:
     return f"every case has ended ({', '.join(parts)})"
 
 
-def until_signal(work: Work[Result]) -> tuple[Result, bool]:
+def until_signal(work: Work[Made]) -> tuple[Made, bool]:
     """The result of some work, and whether a signal asked it to stop.
 
     The first signal lets the work end in order. Ctrl-C after it ends the process at once, whatever that is
@@ -126,7 +119,7 @@ def until_signal(work: Work[Result]) -> tuple[Result, bool]:
     return asyncio.run(_until_signal(work))
 
 
-async def _until_signal(work: Work[Result]) -> tuple[Result, bool]:
+async def _until_signal(work: Work[Made]) -> tuple[Made, bool]:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     with progress() as shown:

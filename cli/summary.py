@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rich.table import Table
+from rich.text import Text
 
 from cases.texts import plural
-from cli.terminal import duration, output, safe
+from cli.terminal import duration, print_facts, safe
 from evals.scoring.gold import GoldCase, gold_of_run
 from graph.system import System, find_system
 from nodes.evidence.settings import EvidenceSettings
@@ -121,62 +121,57 @@ class Summary:
 
     def print(self) -> None:
         """For people."""
+        print_facts(self._facts())
+
+    def _facts(self) -> Iterator[tuple[str, Text | str]]:
         manifest = self.folder.manifest
         last = self._last
-        table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_column(style="bold")
-        table.add_column(overflow="fold")
-        failed = ", ".join(f"{count} {name}" for name, count in manifest.counts.errors.items())
         counts = manifest.counts
+        failed = ", ".join(f"{count} {name}" for name, count in counts.errors.items())
         left = manifest.inputs.cases - counts.done - counts.failed - counts.waiting
-        table.add_row(
+        yield (
             "cases",
-            f"{manifest.counts.done} done, {manifest.counts.failed} failed"
+            f"{counts.done} done, {counts.failed} failed"
             + (f" ({failed})" if failed else "")
             + (f", {counts.waiting} waiting for a person" if counts.waiting else "")
             + (f", {left} not run" if left else ""),
         )
         if self.impaired.keys() - {"degraded"}:
-            table.add_row("impaired", safe(self._impaired(), "yellow"))
+            yield "impaired", safe(self._impaired(), "yellow")
         for name, text in self.quality.rows().items():
-            table.add_row(name, safe(text, "yellow" if name == "degraded" else ""))
-        names = dict.fromkeys(model.name for model in manifest.models.values())
-        table.add_row("models", safe(", ".join(names)))
-        for name, text in self._usage_rows():
-            table.add_row(name, safe(text))
+            yield name, safe(text, "yellow" if name == "degraded" else "")
+        yield "models", ", ".join(dict.fromkeys(model.name for model in manifest.models.values()))
+        yield from self._usage_rows()
         if self.votes.adaptive:
-            table.add_row("votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved")
+            yield "votes", f"{self.votes.asked:,} asked, {self.votes.saved:,} saved"
         if self.used.cost is not None:
-            table.add_row("cost", cost_in_budget(self.used.cost, manifest.budget.max_cost))
+            yield "cost", cost_in_budget(self.used.cost, manifest.budget.max_cost)
         if self.unreadable is not None:
-            table.add_row("correct", safe(self.unreadable, "yellow"))
+            yield "correct", safe(self.unreadable, "yellow")
         if last.stopped_by is not None and manifest.status != "finished":
-            table.add_row("stopped", safe(last.stopped_by, "yellow"))
-        table.add_row("time", "-" if manifest.seconds is None else duration(manifest.seconds))
+            yield "stopped", safe(last.stopped_by, "yellow")
+        yield "time", "-" if manifest.seconds is None else duration(manifest.seconds)
         if manifest.later_sessions and last.elapsed is not None:
             cost = "" if last.cost is None else f", cost {last.cost:.4g}"
-            table.add_row(
+            yield (
                 "of these",
                 f"{last.command}: {plural(last.calls, 'call')} made, {last.replayed:,} replayed,"
                 f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.elapsed)}",
             )
         for name, found in self.answers.items():
-            table.add_row(name, safe(", ".join(f"{count:,} {words}" for words, count in found.items())))
+            yield name, ", ".join(f"{count:,} {words}" for words, count in found.items())
         if self.strict_micro is not None and self.lenient_micro is not None:
             strict, lenient = self.strict_micro, self.lenient_micro
-            table.add_row(
+            yield (
                 "evidence",
                 f"against the key of {plural(self.scored_cases, 'case')}{self._weak()}, micro:"
                 f" strict P {100 * strict.precision:.1f} R {100 * strict.recall:.1f}"
                 f" F1 {100 * strict.f1:.1f}, lenient F1 {100 * lenient.f1:.1f}",
             )
         if self.reviewed_cases:
-            table.add_row(
-                "reviewed", f"{plural(self.reviewed_cases, 'case')} not scored: a reviewer's labels"
-            )
-        table.add_row("run", safe(str(self.folder.path)))
-        table.add_row("next", safe("\n".join(self.next_commands())))
-        output().print(table)
+            yield "reviewed", f"{plural(self.reviewed_cases, 'case')} not scored: a reviewer's labels"
+        yield "run", str(self.folder.path)
+        yield "next", "\n".join(self.next_commands())
 
     def _usage_rows(self) -> Iterator[tuple[str, str]]:
         """Calls and tokens, and parts of requests that models do not take."""

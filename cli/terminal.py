@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -126,8 +129,66 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
+def print_rows(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Text | str]],
+    *,
+    right: Sequence[str] = (),
+    title: str = "",
+) -> None:
+    """Print a table whose long cells are folded; a cell is a text, or one with a style.
+
+    Args:
+        heads: Of the columns.
+        rows: As many cells as there are columns.
+        right: Heads of right-aligned columns.
+        title: Above the table.
+    """
+    shown = RichTable(title=safe(title) if title else None, title_justify="left", box=None, pad_edge=False)
+    for head in heads:
+        shown.add_column(safe(head), justify="right" if head in right else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(cell if isinstance(cell, Text) else safe(cell) for cell in row))
+    output().print(shown)
+
+
+def print_facts(facts: Iterable[tuple[str, Text | str]]) -> None:
+    """Print names and what is known under them, a line each."""
+    shown = RichTable.grid(padding=(0, 2))
+    shown.add_column(style="bold")
+    shown.add_column(overflow="fold")
+    for name, value in facts:
+        shown.add_row(safe(name), value if isinstance(value, Text) else safe(value))
+    output().print(shown)
+
+
 def print_json(value: Any) -> None:
     """One JSON object on standard output; what could drive a terminal is escaped in its strings."""
     import json
 
     sys.stdout.write(printable_json(with_urls(json.dumps(value, ensure_ascii=False))) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command came to.
+
+    Attributes:
+        content: The object that `--json` prints, or what makes it.
+        show: Prints the result for people.
+        code: What the process exits with.
+    """
+
+    content: Any
+    show: Callable[[], object]
+    code: int = 0
+
+
+def emit(result: Result, *, as_json: bool) -> None:
+    """Print a result in one of its two forms, and exit with its code."""
+    if as_json:
+        print_json(result.content() if callable(result.content) else result.content)
+    else:
+        result.show()
+    if result.code:
+        raise typer.Exit(result.code)

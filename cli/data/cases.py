@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOption, PartOption
-from cli.terminal import plural, print_json, print_line, print_message
+from cli.options import PartOption
+from cli.terminal import Result, plural, print_line, print_message
 
 if TYPE_CHECKING:
     from cases.records import Case
@@ -47,8 +47,7 @@ def import_(
     ] = "utf-8",
     show: Annotated[int, typer.Option(min=0, help="Show the sentences of so many cases.")] = 1,
     rows: Annotated[int, typer.Option(min=1, help="Most sentences shown of a case.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Make cases of notes: text files, or a table with the columns id, question, narrative and note.
 
     Each note is split into numbered sentences, and the first case is shown as it would run. The question on
@@ -83,32 +82,31 @@ def import_(
             keep_beside(out.parent, policies)
         write_jsonl(out, found.cases)
     sentences = sum(len(case.sentences) for case in found.cases)
-    if as_json:
-        print_json(
-            {
-                "file": str(out) if out else None,
-                "cases": len(found.cases),
-                "sentences": sentences,
-                "unused_columns": {str(path): names for path, names in found.unused.items()},
-            }
+
+    def print_found() -> None:
+        for case in found.cases[:show]:
+            _print_case(case, rows)
+        for path, names in found.unused.items():
+            print_line(f"{path}: not read: {plural(len(names), 'column')} ({', '.join(names)})", "yellow")
+        print_line(
+            f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"
+            + (f", in {out}" if out else ", not written"),
+            soft_wrap=True,
         )
-        return
-    for case in found.cases[:show]:
-        _print_case(case, rows)
-    for path, names in found.unused.items():
-        print_line(f"{path}: not read: {plural(len(names), 'column')} ({', '.join(names)})", "yellow")
-    print_line(
-        f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"
-        + (f", in {out}" if out else ", not written"),
-        soft_wrap=True,
-    )
-    named = f"evigraph run tamu {shlex.quote(str(out))} --model STRING"
-    again = "the same with --out cases.jsonl"
-    print_line(f"next: {named if out else again}", soft_wrap=True)
+        named = f"evigraph run tamu {shlex.quote(str(out))} --model STRING"
+        again = "the same with --out cases.jsonl"
+        print_line(f"next: {named if out else again}", soft_wrap=True)
+
+    content = {
+        "file": str(out) if out else None,
+        "cases": len(found.cases),
+        "sentences": sentences,
+        "unused_columns": {str(path): names for path, names in found.unused.items()},
+    }
+    return Result(content, print_found)
 
 
 def _print_case(case: Case, rows: int) -> None:
-    """Its question and its first sentences with their numbers."""
     print_line(f"case {case.id}: {case.question or '(in the words of the patient)'}", "bold")
     width = len(str(min(rows, len(case.sentences))))
     for sentence in case.sentences[:rows]:
@@ -134,8 +132,7 @@ def scifact(
     part: PartOption = None,
     limit: SampleOption = None,
     seed: SeedOption = 42,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Write claims of SciFact as cases: claims are asked, abstracts are notes, rationales are essential.
 
     One case for each claim and each abstract with evidence. No two parts share a claim or an abstract, so
@@ -160,13 +157,14 @@ def scifact(
     write_jsonl(out, made)
     sentences = sum(len(case.sentences) for case in made)
     essential = sum(label == "essential" for case in made for label in (case.gold.labels or {}).values())
-    if as_json:
-        print_json({"file": str(out), "cases": len(made), "sentences": sentences, "essential": essential})
-        return
-    print_line(
-        f"{plural(len(made), 'case')} with {plural(sentences, 'sentence')}, {essential:,} essential, in {out}"
-    )
-    print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+
+    def print_made() -> None:
+        cases = f"{plural(len(made), 'case')} with {plural(sentences, 'sentence')}"
+        print_line(f"{cases}, {essential:,} essential, in {out}")
+        print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+
+    content = {"file": str(out), "cases": len(made), "sentences": sentences, "essential": essential}
+    return Result(content, print_made)
 
 
 @cases.command("pubmedqa")
@@ -175,8 +173,7 @@ def pubmedqa(
     out: OutOption,
     limit: SampleOption = None,
     seed: SeedOption = 42,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Write questions of PubMedQA as yes/no questions of BioASQ, with their contexts as snippets.
 
     Questions that are answered `maybe` are left out, and long answers become ideal ones. For the graph
@@ -198,11 +195,13 @@ def pubmedqa(
     made = [found.questions[id_] for id_ in chosen]
     write_atomically(out, [json_bytes({"questions": made}, indent=1)])
     yes = sum(question["exact_answer"] == "yes" for question in made)
-    if as_json:
-        left_out = {"undecided": found.undecided, "without_context": found.unsupported}
-        print_json({"file": str(out), "questions": len(made), "yes": yes, "left_out": left_out})
-        return
-    print_line(f"{plural(len(made), 'question')}, {yes:,} answered yes, in {out}")
-    if left := found.undecided + found.unsupported:
-        print_line(f"left out: {left:,} answered maybe or not at all, or without a context")
-    print_line(f"next: evigraph run bioasq {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+    left_out = {"undecided": found.undecided, "without_context": found.unsupported}
+
+    def print_made() -> None:
+        print_line(f"{plural(len(made), 'question')}, {yes:,} answered yes, in {out}")
+        if left := sum(left_out.values()):
+            print_line(f"left out: {left:,} answered maybe or not at all, or without a context")
+        print_line(f"next: evigraph run bioasq {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+
+    content = {"file": str(out), "questions": len(made), "yes": yes, "left_out": left_out}
+    return Result(content, print_made)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from cli.options import JsonOption
-from cli.terminal import messages, output, plural, print_json, print_line, safe
+from cli.terminal import Result, plural, print_facts, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
+    from collections.abc import Callable, Sequence
 
     from cli.progress import Progress
     from retrieval.building import Progress as Step
+    from retrieval.corpus.corpus import Corpus
     from retrieval.corpus.manifest import Manifest
+    from retrieval.protocols import Hit
 
 corpus = typer.Typer(
     no_args_is_help=True, help="Corpora of published documents on disk, searched by their words."
@@ -54,8 +53,7 @@ def build(
     reader: Annotated[
         Literal["pubmed", "jsonl"] | None, typer.Option(help="How files are read. (default: by their names)")
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Build a corpus of dated documents, or continue one that was interrupted.
 
     A build that was killed continues after its last finished part when the command is given again. Files
@@ -70,17 +68,18 @@ def build(
     options = BuildOptions(min_df=min_df, part_size=part_size, citations=citations, reader=reader)
     with progress() as shown:
         built = build_corpus(paths, out, options, report=build_report(shown))
-    _print_faults(messages(), built.manifest, out)
-    if as_json:
-        state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
-        print_json({**state, **_summary(built.manifest, out)})
-        return
-    if built.unchanged:
-        print_line("unchanged: this corpus is finished, and its files are as they were")
-    elif built.found:
-        print_line(f"continued after {plural(built.found, 'document')}")
-    print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
-    print_line(f'next: evigraph corpus search {out} "QUESTION"', soft_wrap=True)
+    _print_faults(built.manifest, out)
+
+    def print_built() -> None:
+        if built.unchanged:
+            print_line("unchanged: this corpus is finished, and its files are as they were")
+        elif built.found:
+            print_line(f"continued after {plural(built.found, 'document')}")
+        print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
+        print_line(f'next: evigraph corpus search {out} "QUESTION"', soft_wrap=True)
+
+    state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
+    return Result({**state, **_summary(built.manifest, out)}, print_built)
 
 
 def build_report(shown: Progress) -> Callable[[Step], None]:
@@ -104,8 +103,7 @@ def search(
     folder: FolderArgument,
     query: Annotated[str, typer.Argument(help="A question, or words.")],
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many documents.")] = 10,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Show which documents of a corpus share the most informative words with a text.
 
     Example: evigraph corpus search corpora/pubmed "Does ginger help against nausea?" -k 5
@@ -115,61 +113,58 @@ def search(
     from retrieval.corpus.corpus import Corpus
 
     hits = Corpus.open(folder).search(query, count)
-    if as_json:
-        found = [{"rank": hit.rank, "score": hit.score, **asdict(hit.document)} for hit in hits]
-        print_json({"query": query, "documents": found})
-        return
+    found = [{"rank": hit.rank, "score": hit.score, **asdict(hit.document)} for hit in hits]
+    return Result({"query": query, "documents": found}, partial(print_hits, hits, "score"))
+
+
+def print_hits(hits: Sequence[Hit], score: str) -> None:
+    """Print documents that a search found; `score` is what their scores are called."""
     if not hits:
         print_line("no document shares a word with this text, stop words aside")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("rank", "score", "year", "cited"):
-        table.add_column(name, justify="right")
-    for name in ("id", "title", "kind of study", "source"):
-        table.add_column(name)
-    for hit in hits:
-        document = hit.document
-        table.add_row(
+    numbers = ("rank", score, "year", "cited")
+    rows = [
+        (
             str(hit.rank),
-            f"{hit.score:.2f}",
-            "-" if document.year is None else str(document.year),
-            "-" if document.citations is None else f"{document.citations:,}",
-            safe(document.id),
-            safe(document.title or document.text[:60]),
-            safe(", ".join(document.study_types)),
-            safe(document.source),
+            f"{hit.score:.3f}",
+            "-" if hit.document.year is None else str(hit.document.year),
+            "-" if hit.document.citations is None else f"{hit.document.citations:,}",
+            hit.document.id,
+            hit.document.title or hit.document.text[:60],
+            ", ".join(hit.document.study_types),
+            hit.document.source,
         )
-    output().print(table)
+        for hit in hits
+    ]
+    print_rows((*numbers, "id", "title", "kind of study", "source"), rows, right=numbers)
 
 
 @corpus.command("show")
-def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
+def show(folder: FolderArgument) -> Result:
     """Show what a corpus holds: documents, years, what was skipped, sizes.
 
     Example: evigraph corpus show corpora/pubmed
     """
     from retrieval.corpus.corpus import Corpus
-    from retrieval.corpus.manifest import spans
 
     opened = Corpus.open(folder)
+    content = {"folder": str(folder), "identity": opened.identity, **_summary(opened.manifest, folder)}
+    return Result(content, partial(_print_corpus, opened, folder))
+
+
+def _print_corpus(opened: Corpus, folder: Path) -> None:
+    from retrieval.corpus.manifest import spans
+
     manifest = opened.manifest
-    if as_json:
-        print_json({"folder": str(folder), "identity": opened.identity, **_summary(manifest, folder)})
-        return
-    console = output()
     print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in _rows(manifest, folder):
-        table.add_row(name, safe(value))
-    table.add_row("identity", opened.identity)
-    console.print(table)
+    print_facts([*_rows(manifest, folder), ("identity", opened.identity)])
     found = spans(manifest.tally.years)
     most = max((span.documents for span in found), default=0)
     for span in found:
         label = str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
         bar = "#" * round(_BAR * span.documents / most)
         print_line(f"{label:9}  {span.documents:>10,}  {bar}".rstrip())
-    _print_faults(messages(), manifest, folder)
+    _print_faults(manifest, folder)
 
 
 def _what(manifest: Manifest) -> str:
@@ -216,15 +211,14 @@ def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
     }
 
 
-def _print_faults(console: Console, manifest: Manifest, folder: Path) -> None:
-
+def _print_faults(manifest: Manifest, folder: Path) -> None:
     tally = manifest.tally
     total = sum(tally.skipped.values())
     if not total:
         return
     for fault in (*tally.damaged, *tally.faults[:_FAULTS_SHOWN]):
-        console.print(safe(f"skipped: {fault}"), soft_wrap=True)
+        print_message(f"skipped: {fault}", soft_wrap=True)
     counts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
     kept = len(tally.faults)
     more = f"; the first {kept} are in {folder}/corpus.json" if kept > _FAULTS_SHOWN else ""
-    console.print(safe(f"{plural(total, 'record')} skipped: {counts}{more}"), soft_wrap=True)
+    print_message(f"{plural(total, 'record')} skipped: {counts}{more}", soft_wrap=True)

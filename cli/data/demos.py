@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.table import Table
 
 from cli.flags import DataFlags
 from cli.options import (
     EffortOption,
     EmbeddingOption,
-    JsonOption,
     ModelOption,
     NewKeyOption,
     input_path,
@@ -20,7 +18,7 @@ from cli.options import (
     run_folder,
 )
 from cli.set_values import effort_values
-from cli.terminal import output, plural, print_json, print_line, print_message, safe
+from cli.terminal import Result, plural, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
     from retrieval.pools.neighbours import Neighbour
@@ -111,10 +109,7 @@ def add(
     from runs.execute.demonstrations import add_reviewed
     from runs.record.audit import record_if_possible
 
-    def report(text: str) -> None:
-        print_message(text)
-
-    built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=report))
+    built = asyncio.run(add_reviewed(pool, from_reviews, to, embedding=embedding, report=print_message))
     for run in from_reviews:
         record_if_possible(run, "exported", what="reviewed cases", to=str(to))
     print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
@@ -163,8 +158,7 @@ def list_demonstrations(
     embedding: EmbeddingOption = "embedded:minilm",
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """List the demonstrations of a pool with their intents.
 
     Example: evigraph demos list pool
@@ -172,7 +166,7 @@ def list_demonstrations(
     import asyncio
 
     opened = asyncio.run(_open(pool, embedding))
-    _print(opened.neighbours(), as_json=as_json, with_distance=False)
+    return _result(opened.neighbours(), with_distance=False)
 
 
 @demos.command("query")
@@ -184,8 +178,7 @@ def query(
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many demonstrations.")] = 5,
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Show which demonstrations are nearest to a text.
 
     Example: evigraph demos query "Why was a drain placed instead of surgery?"
@@ -196,7 +189,7 @@ def query(
         opened = await _open(pool, embedding)
         return await opened.nearest("answer" if intent else "evidence", text, count, intent=intent)
 
-    _print(asyncio.run(find()), as_json=as_json, with_distance=True)
+    return _result(asyncio.run(find()), with_distance=True)
 
 
 def _some(case_ids: tuple[str, ...]) -> str:
@@ -209,20 +202,21 @@ async def _open(pool: Path | None, embedding: str) -> DemonstrationPool:
     from serving.policy.gate import hold_for
 
     hold_for([] if pool is None else [pool])
-    return await open_pool(pool, embedding, lambda text: print_message(text))
+    return await open_pool(pool, embedding, print_message)
 
 
-def _print(found: list[Neighbour], *, as_json: bool, with_distance: bool) -> None:
+def _result(found: list[Neighbour], *, with_distance: bool) -> Result:
     from dataclasses import asdict
 
-    if as_json:
-        print_json({"demonstrations": [asdict(one) for one in found]})
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("case", *(["distance"] if with_distance else []), "intent", "secondary intent", "source"):
-        table.add_column(name)
-    for one in found:
-        distance = [f"{one.distance:.4f}"] if with_distance else []
-        intents = [one.intent or "-", one.secondary_intent or "-"]
-        table.add_row(safe(one.case_id), *distance, *intents, one.source)
-    output().print(table)
+    heads = ["case", *(["distance"] if with_distance else []), "intent", "secondary intent", "source"]
+    rows = [
+        [
+            one.case_id,
+            *([f"{one.distance:.4f}"] if with_distance else []),
+            one.intent or "-",
+            one.secondary_intent or "-",
+            one.source,
+        ]
+        for one in found
+    ]
+    return Result({"demonstrations": [asdict(one) for one in found]}, lambda: print_rows(heads, rows))

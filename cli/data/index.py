@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from cli.data.corpus import build_report, size
+from cli.data.corpus import build_report, print_hits, size
 from cli.flags import DataFlags
-from cli.options import JsonOption
-from cli.terminal import output, plural, print_json, print_line, safe
+from cli.terminal import Result, plural, print_facts, print_line
 from retrieval.index.connect_store import store_help
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def build(
     ] = None,
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Build an index of vectors over a corpus, or continue one that was interrupted.
 
     A build that was killed continues when the command is given again: what is stored is not encoded again.
@@ -74,16 +72,17 @@ def build(
     options = BuildOptions(store=store, embedding=embedding, vectors_of=vectors_of)
     with progress() as shown:
         built = asyncio.run(build_index(corpus, out, options, report=build_report(shown)))
-    if as_json:
-        state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
-        print_json({**state, **_summary(built.manifest, out)})
-        return
-    if built.unchanged:
-        print_line("unchanged: this index is finished, and its corpus is as it was")
-    elif built.found:
-        print_line(f"continued after {plural(built.found, 'document')}")
-    print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
-    print_line(f'next: evigraph index search {out} "QUESTION"', soft_wrap=True)
+
+    def print_built() -> None:
+        if built.unchanged:
+            print_line("unchanged: this index is finished, and its corpus is as it was")
+        elif built.found:
+            print_line(f"continued after {plural(built.found, 'document')}")
+        print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
+        print_line(f'next: evigraph index search {out} "QUESTION"', soft_wrap=True)
+
+    state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
+    return Result({**state, **_summary(built.manifest, out)}, print_built)
 
 
 @index.command("search")
@@ -94,8 +93,7 @@ def search(
     corpus: CorpusOption = None,
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Show which documents are nearest to a text.
 
     Example: evigraph index search indexes/pubmed "Does ginger help against nausea?" -k 5
@@ -108,26 +106,12 @@ def search(
         hits = asyncio.run(opened.asearch(query, count))
     finally:
         opened.close()
-    if as_json:
-        found = [{"rank": hit.rank, "score": round(hit.score, 6), **asdict(hit.document)} for hit in hits]
-        print_json({"query": query, "documents": found})
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("rank", "cosine", "year"):
-        table.add_column(name, justify="right")
-    for name in ("id", "title", "source"):
-        table.add_column(name)
-    for hit in hits:
-        document = hit.document
-        year = "-" if document.year is None else str(document.year)
-        title = document.title or document.text[:60]
-        row = (f"{hit.score:.3f}", year, document.id, title, document.source)
-        table.add_row(str(hit.rank), *map(safe, row))
-    output().print(table)
+    found = [{"rank": hit.rank, "score": round(hit.score, 6), **asdict(hit.document)} for hit in hits]
+    return Result({"query": query, "documents": found}, partial(print_hits, hits, "cosine"))
 
 
 @index.command("show")
-def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
+def show(folder: FolderArgument) -> Result:
     """Show what an index holds: documents, embedder, store, what its build took.
 
     Example: evigraph index show indexes/pubmed
@@ -136,9 +120,6 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     manifest = Manifest.read_finished(folder)
     summary = _summary(manifest, folder)
-    if as_json:
-        print_json({"folder": str(folder), **summary})
-        return
     effort = manifest.effort
     rate = f", {effort.documents / effort.seconds:,.1f} a second" if effort.seconds else ""
     rows = (
@@ -151,12 +132,12 @@ def show(folder: FolderArgument, as_json: JsonOption = False) -> None:
         ("memory of the build", f"{effort.peak_mb:,.0f} MB"),
         ("a query", "not measured" if manifest.query_ms is None else f"{manifest.query_ms:,.2f} ms"),
     )
-    console = output()
-    print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in rows:
-        table.add_row(name, safe(value))
-    console.print(table)
+
+    def print_index() -> None:
+        print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
+        print_facts(rows)
+
+    return Result({"folder": str(folder), **summary}, print_index)
 
 
 @index.command("recall")
@@ -166,8 +147,7 @@ def recall(
     corpus: CorpusOption = None,
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Measure how many of the nearest documents an index finds, against a comparison with every vector.
 
     The queries are titles of documents spread over the corpus.
@@ -184,16 +164,16 @@ def recall(
         found = measure(opened.store, vectors)
     finally:
         opened.close()
-    if as_json:
-        print_json({"folder": str(folder), **found._asdict()})
-        return
-    print_line(
-        f"{plural(found.queries, 'title')}, {plural(len(opened), 'document')}, store {opened.manifest.store}"
-    )
-    for depth, share in found.recall.items():
-        print_line(f"recall@{depth} {share:.4f}")
-    print_line(f"a query: median {found.query_ms:,.2f} ms, p95 {found.query_p95_ms:,.2f} ms")
-    print_line(f"processor time of a query: p95 {found.processor_p95_ms:,.2f} ms")
+
+    def print_recall() -> None:
+        searched = f"{plural(found.queries, 'title')}, {plural(len(opened), 'document')}"
+        print_line(f"{searched}, store {opened.manifest.store}")
+        for depth, share in found.recall.items():
+            print_line(f"recall@{depth} {share:.4f}")
+        print_line(f"a query: median {found.query_ms:,.2f} ms, p95 {found.query_p95_ms:,.2f} ms")
+        print_line(f"processor time of a query: p95 {found.processor_p95_ms:,.2f} ms")
+
+    return Result({"folder": str(folder), **found._asdict()}, print_recall)
 
 
 def span(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,14 +11,13 @@ import typer
 from cases.texts import plural
 from cli.flags import DataFlags
 from cli.options import (
-    JsonOption,
     PartOption,
     QuestionLimitOption,
     QuestionsArgument,
     SearchedCorpusOption,
     VectorIndexOption,
 )
-from cli.terminal import print_json, print_line
+from cli.terminal import Result, print_line
 
 if TYPE_CHECKING:
     from evals.search.training_pairs import PairCounts
@@ -47,8 +47,7 @@ def pairs(
     seed: Annotated[int, typer.Option(help="Seed of the choice of documents.")] = 42,
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Make training examples for a reranker: relevant documents, and hard negatives that a search finds.
 
     A question is one line: its relevant documents, also those that the search misses, and irrelevant ones,
@@ -71,26 +70,21 @@ def pairs(
         counts = asyncio.run(
             write_training_examples(out, retrievers, loaded.questions, options, shown.advance)
         )
-    if as_json:
-        print_json(
-            {
-                "file": str(out),
-                "retriever": options.retriever,
-                "questions": counts.questions,
-                "left_out": counts.without_relevant + loaded.unjudged,
-                "positives": counts.positives,
-                "negatives": counts.negatives,
-                "missing": counts.missing,
-                "not_found": counts.not_found,
-                "recall": {str(depth): value for depth, value in counts.recall.items()},
-            }
-        )
-        return
-    _print(out, options.retriever, counts, loaded.unjudged)
+    content = {
+        "file": str(out),
+        "retriever": options.retriever,
+        "questions": counts.questions,
+        "left_out": counts.without_relevant + loaded.unjudged,
+        "positives": counts.positives,
+        "negatives": counts.negatives,
+        "missing": counts.missing,
+        "not_found": counts.not_found,
+        "recall": {str(depth): value for depth, value in counts.recall.items()},
+    }
+    return Result(content, partial(_print, out, options.retriever, counts, loaded.unjudged))
 
 
 def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None:
-
     print_line(
         f"{plural(counts.questions, 'question')} with {counts.positives:,} relevant and"
         f" {counts.negatives:,} hard irrelevant documents, in {out}",

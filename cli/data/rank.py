@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from cli.options import ExampleFormat, ExamplesArgument, FormatOption, JsonOption, KeyOption
-from cli.terminal import output, plural, print_json, print_line, print_message, print_table, safe
+from cli.options import ExampleFormat, ExamplesArgument, FormatOption, KeyOption
+from cli.terminal import Result, plural, print_line, print_message, print_rows, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cases.submissions.task import Fault
     from cli.progress import Progress
     from evals.rankings.scores import RankingScores
     from ranking.cutoffs import Cutoff
@@ -64,8 +62,7 @@ def rank(
             "--by-cutoff", help="Score fixed sizes and truncations of the same rankings as well, in a table."
         ),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Rank the sentences of each example for its query, select some, and score the selection.
 
     Scores need labels by people in the data. Brackets are 95 % intervals by bootstrap over examples. With
@@ -106,16 +103,22 @@ def rank(
             file.close()
     faults = write_ranked(submission, kept, examples) if submission else []
     cutoffs = score_by_cutoff(kept) if by_cutoff and scores.values else []
-    if as_json:
-        fields = _fields(loaded.identity, rule, split, scores, out, None if faults else submission)
-        print_json({**fields, "by_cutoff": cutoff_objects(cutoffs)} if by_cutoff else fields)
-    else:
-        _print(loaded.identity, rule, scores, out, None if faults else submission)
+    for fault in faults:
+        line = " ".join(f"{fault.severity}: {fault.line}. {fault.remedy}".split())
+        print_message(line, "red", soft_wrap=True)
+    if faults:
+        print_message("no submission written", "red")
+    written = None if faults else submission
+
+    def print_ranked() -> None:
+        _print(loaded.identity, rule, scores, out, written)
         if cutoffs:
             print_line()
             print_table(cutoff_table(cutoffs))
-    if faults:
-        _refuse(faults)
+
+    fields = _fields(loaded.identity, rule, split, scores, out, written)
+    content = {**fields, "by_cutoff": cutoff_objects(cutoffs)} if by_cutoff else fields
+    return Result(content, print_ranked, int(bool(faults)))
 
 
 def cutoff_rule(text: str) -> Cutoff:
@@ -197,7 +200,15 @@ def _print(
     if scores.weak:
         print_line(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow")
     if scores.values:
-        _print_values(scores)
+        values = [
+            (
+                name.replace("_", " "),
+                f"{its.value:.2f}",
+                "" if its.method == "none" else f"[{its.low:.2f}, {its.high:.2f}]",
+            )
+            for name, its in scores.values.items()
+        ]
+        print_rows((plural(scores.scored, "example"), "", "95 %"), values, right=("",))
     else:
         print_line("no scores: no example is labelled by people")
     for path in (out, submission):
@@ -205,24 +216,3 @@ def _print(
             print_line(str(path), soft_wrap=True)
     if out is None and submission is None and not scores.values:
         print_line("nothing saved: --out FILE writes what is selected")
-
-
-def _print_values(scores: RankingScores) -> None:
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(plural(scores.scored, "example"))
-    table.add_column("", justify="right")
-    table.add_column("95 %")
-    for name, its in scores.values.items():
-        bracket = "" if its.method == "none" else f"[{its.low:.2f}, {its.high:.2f}]"
-        table.add_row(name.replace("_", " "), f"{its.value:.2f}", safe(bracket))
-    output().print(table)
-
-
-def _refuse(faults: list[Fault]) -> None:
-
-    for fault in faults:
-        line = " ".join(f"{fault.severity}: {fault.line}. {fault.remedy}".split())
-        print_message(line, "red", soft_wrap=True)
-    print_message("no submission written", "red")
-    raise typer.Exit(1)

@@ -11,14 +11,13 @@ from cases.texts import plural
 from cli.flags import DataFlags
 from cli.options import (
     HtmlOption,
-    JsonOption,
     PartOption,
     QuestionLimitOption,
     QuestionsArgument,
     SearchedCorpusOption,
     VectorIndexOption,
 )
-from cli.terminal import print_json, print_line
+from cli.terminal import Result, print_line, print_table
 
 if TYPE_CHECKING:
     from evals.search.report import SearchReport
@@ -68,8 +67,7 @@ def rankings(
     html: HtmlOption = None,
     *,
     data: DataFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Measure how well documents are retrieved and reranked, against those known to be relevant.
 
     Later rows of a table are tested against its first. Brackets are 95 % intervals by bootstrap over
@@ -103,15 +101,16 @@ def rankings(
     report = asyncio.run(evaluate(request, progress))
     if html is not None:
         write_page(html, render(report))
-    if as_json:
-        print_json(report_object(report))
-        return
-    _print(report)
-    for name, path in (("runs", runs), ("page", html)):
-        if path is not None:
-            print_line(f"{name}  {path}", soft_wrap=True)
-    if html is None:
-        print_line("next: the same command with --html FILE writes a page with plots")
+
+    def print_report() -> None:
+        _print(report)
+        for name, path in (("runs", runs), ("page", html)):
+            if path is not None:
+                print_line(f"{name}  {path}", soft_wrap=True)
+        if html is None:
+            print_line("next: the same command with --html FILE writes a page with plots")
+
+    return Result(report_object(report), print_report)
 
 
 def _depths(text: str, deepest: int) -> tuple[int, ...]:
@@ -126,7 +125,6 @@ def _depths(text: str, deepest: int) -> tuple[int, ...]:
 
 
 def _print(report: SearchReport) -> None:
-    from cli.terminal import print_table
     from evals.search.report import table_of
 
     part = "" if report.part is None else f"part {report.part}: "

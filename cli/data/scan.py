@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption, LimitOption, NewKeyOption, input_path
-from cli.terminal import plural, print_json, print_line
+from cli.options import LimitOption, NewKeyOption, input_path
+from cli.terminal import Result, plural, print_line
 
 
 def scan(
@@ -23,8 +23,7 @@ def scan(
     limit: LimitOption = None,
     rows: Annotated[int, typer.Option(min=0, help="Most findings to list.")] = 50,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with 1 where something was found.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Look for what may identify a person in cases: names with titles, dates, phone numbers, ids, e-mail.
 
     Findings are places, not texts. This is a warning and never a promise: patterns miss names without a
@@ -49,17 +48,8 @@ def scan(
     if limit is None and digests(source) == before:
         keep(found, before)
     kinds = Counter(one.kind for one in found.findings)
-    if as_json:
-        print_json(
-            {
-                "cases": found.cases,
-                "cases_with_findings": len({one.case_id for one in found.findings}),
-                "kinds": dict(kinds.most_common()),
-                "findings": [one._asdict() for one in found.findings],
-                "unreadable": list(found.unreadable),
-            }
-        )
-    else:
+
+    def print_findings() -> None:
         for one in found.findings[:rows]:
             print_line(f"{one.kind:<14} case {one.case_id}, {one.field}, characters {one.start} to {one.end}")
         if len(found.findings) > rows:
@@ -68,5 +58,12 @@ def scan(
         unread = f"; {plural(len(found.unreadable), 'case')} could not be read" if found.unreadable else ""
         print_line(f"{plural(found.cases, 'case')}: {counts} found by patterns{unread}", soft_wrap=True)
         print_line("a warning, no promise: names without a title and much else are not found")
-    if fail and found.findings:
-        raise typer.Exit(1)
+
+    content = {
+        "cases": found.cases,
+        "cases_with_findings": len({one.case_id for one in found.findings}),
+        "kinds": dict(kinds.most_common()),
+        "findings": [one._asdict() for one in found.findings],
+        "unreadable": list(found.unreadable),
+    }
+    return Result(content, print_findings, int(fail and bool(found.findings)))

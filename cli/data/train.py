@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption, local_path
-from cli.terminal import plural, print_json, print_line, print_message
+from cli.options import local_path
+from cli.terminal import Result, plural, print_line, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,8 +85,7 @@ def train(
         Path | None,
         typer.Option(help="Folder of an interrupted training; nothing else is needed.", metavar="FOLDER"),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Train a ranker of evidence on labelled sentences.
 
     Part of the examples is held out for early stopping, for tuning the cut-off and for the reported figures.
@@ -98,8 +97,7 @@ def train(
     if recipe == "logistic":
         given = {"encoder": encoder, "epochs": epochs, "seed": seed, "held_out": held_out}
         _refuse_options(**given, pretrain=pretrain, resume=resume)
-        _train_logistic(_wanted(data), reader, out or _new_folder(recipe), limit, as_json=as_json)
-        return
+        return _train_logistic(_wanted(data), reader, out or _new_folder(recipe), limit)
 
     from ranking.training.job import load_data, read_job
     from ranking.training.recipe import override
@@ -134,7 +132,7 @@ def train(
             print_message(f"evigraph: {interrupted}", soft_wrap=True)
             raise typer.Exit(130) from None
     _draw_curve(folder)
-    _print(folder, manifest, as_json=as_json)
+    return _trained(folder, manifest)
 
 
 def _changes(
@@ -213,9 +211,7 @@ def _refuse_options(**given: object) -> None:
             )
 
 
-def _train_logistic(
-    data: list[Path], reader: str | None, folder: Path, limit: int | None, *, as_json: bool
-) -> None:
+def _train_logistic(data: list[Path], reader: str | None, folder: Path, limit: int | None) -> Result:
     """The cheapest ranker: fitted in one go on all labelled examples."""
     from ranking.errors import RankerError
     from ranking.rankers.logistic import CHECKPOINT, fit_logistic
@@ -229,23 +225,18 @@ def _train_logistic(
     ranker = fit_logistic(examples, data=", ".join(path.name for path in data))
     ranker.save(folder)
     f1, count = ranker.weights.out_of_fold_f1, ranker.weights.learned_from.examples
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "name": ranker.identity,
-                "out_of_fold_micro_f1": f1,
-                "cutoff": ranker.cutoff.model_dump(mode="json"),
-                "train_examples": count,
-            }
-        )
-        return
-    print_line(
+    content = {
+        "folder": str(folder),
+        "name": ranker.identity,
+        "out_of_fold_micro_f1": f1,
+        "cutoff": ranker.cutoff.model_dump(mode="json"),
+        "train_examples": count,
+    }
+    line = (
         f"{ranker.identity}: fitted on {plural(count, 'example')}; micro F1 {f1} on examples left out"
-        f" in turn. It"
-        f" is in {folder}; next: evigraph rank {folder}",
-        soft_wrap=True,
+        f" in turn. It is in {folder}; next: evigraph rank {folder}"
     )
+    return Result(content, lambda: print_line(line, soft_wrap=True))
 
 
 class _TrainingWatcher:
@@ -293,28 +284,22 @@ def _stop_on_signal(shown: Progress) -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def _print(folder: Path, manifest: RankerManifest, *, as_json: bool) -> None:
-
+def _trained(folder: Path, manifest: RankerManifest) -> Result:
     held_out = manifest.held_out
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "name": manifest.name,
-                "epoch": held_out.epoch,
-                "average_precision": held_out.average_precision,
-                "micro_f1": held_out.micro_f1,
-                "cutoff": manifest.cutoff.model_dump(mode="json"),
-                "held_out_examples": manifest.split.examples,
-                "train_examples": manifest.data.examples,
-            }
-        )
-        return
-    print_line(
+    content = {
+        "folder": str(folder),
+        "name": manifest.name,
+        "epoch": held_out.epoch,
+        "average_precision": held_out.average_precision,
+        "micro_f1": held_out.micro_f1,
+        "cutoff": manifest.cutoff.model_dump(mode="json"),
+        "held_out_examples": manifest.split.examples,
+        "train_examples": manifest.data.examples,
+    }
+    line = (
         f"{manifest.name}: trained on {plural(manifest.data.examples, 'example')}, best epoch"
-        f" {held_out.epoch};"
-        f" on {plural(manifest.split.examples, 'held-out example')} average precision"
+        f" {held_out.epoch}; on {plural(manifest.split.examples, 'held-out example')} average precision"
         f" {held_out.average_precision:.3f}, micro F1 {held_out.micro_f1:.3f} ({manifest.cutoff.rule},"
-        f" leave-one-out). It is in {folder}; next: evigraph rank {folder}",
-        soft_wrap=True,
+        f" leave-one-out). It is in {folder}; next: evigraph rank {folder}"
     )
+    return Result(content, lambda: print_line(line, soft_wrap=True))

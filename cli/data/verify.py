@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cases.texts import plural
-from cli.options import HtmlOption, JsonOption, run_folder
-from cli.terminal import print_json, print_line
+from cli.options import HtmlOption, run_folder
+from cli.terminal import Result, output, print_line, safe
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,8 +60,7 @@ def verify(
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Store the vectors of the source for the next time.")
     ] = True,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Find the sentences of a source that support each line of a generated text.
 
     Of a run without --case, all answers are verified, and the share of their sentences with support is given.
@@ -78,8 +78,9 @@ def verify(
     from weights.registry import cache_root
 
     if note.is_dir() and case is None and source is None:
-        _whole_run(note, ranker, min_probability, rows, html, strict=strict, as_json=as_json)
-        return
+        if html is not None:
+            raise typer.BadParameter("a page shows one case: give --case ID", param_hint="--html")
+        return _whole_run(note, ranker, min_probability, rows, strict=strict)
     lines, against = _texts(note, source, case)
     with progress("sentences encoded", len(against.sentences)) as shown:
         loaded = load_ranker(ranker)
@@ -98,12 +99,9 @@ def verify(
     )
     if html is not None:
         write_atomically(html, [render(report).encode("utf-8", "replace")])
-    if as_json:
-        print_json({**report.as_json(), "html": str(html) if html else None})
-    else:
-        _print(report, rows, html)
-    if strict and found.count("unsupported"):
-        raise typer.Exit(1)
+    content = {**report.as_json(), "html": str(html) if html else None}
+    failed = strict and found.count("unsupported")
+    return Result(content, partial(_print, report, rows, html), int(bool(failed)))
 
 
 def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str, ...], Source]:
@@ -124,25 +122,14 @@ def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str
     return read_lines(note), read_source(source, case)
 
 
-def _whole_run(
-    run: Path,
-    ranker: str,
-    min_probability: float | None,
-    rows: int,
-    html: Path | None,
-    *,
-    strict: bool,
-    as_json: bool,
-) -> None:
-    """Verify every answer, and print the rate and the sentences without support."""
+def _whole_run(run: Path, ranker: str, min_probability: float | None, rows: int, *, strict: bool) -> Result:
+    """Verify every answer; the rate, and the sentences without support."""
     from cli.progress import progress
     from evals.verification import verify_run
     from ranking.rankers.load import load_ranker, name_with_identity
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
 
-    if html is not None:
-        raise typer.BadParameter("a page shows one case: give --case ID", param_hint="--html")
     folder = RunFolder(run)
     with progress("cases", folder.manifest.inputs.cases) as shown:
         loaded = load_ranker(ranker)
@@ -150,9 +137,8 @@ def _whole_run(
     name = name_with_identity(ranker, loaded.identity)
     # It quotes sentences of answers.
     record_if_possible(run, "opened", cases=len(found.answers), command="verify")
-    if as_json:
-        print_json({"run": str(run), "ranker": name, **found.as_json()})
-    else:
+
+    def print_found() -> None:
         bare = [(one.case_id, text) for one in found.answers for text in one.unsupported]
         for case_id, text in bare[:rows]:
             print_line(f"{case_id}  unsupported  {text}", _COLOURS["unsupported"])
@@ -168,16 +154,15 @@ def _whole_run(
             print_line(_NO_PROBABILITIES, "yellow", soft_wrap=True)
         elif found.rate is not None:
             print_line(f"supported: {found.rate:.1f} % of the sentences (by {name})", "bold", soft_wrap=True)
-    if strict and found.count("unsupported"):
-        raise typer.Exit(1)
+
+    failed = strict and found.count("unsupported")
+    return Result({"run": str(run), "ranker": name, **found.as_json()}, print_found, int(bool(failed)))
 
 
 def _print(report: Report, rows: int, html: Path | None) -> None:
     """Each line with its support, under it the sentences, and at the end the counts."""
     from rich.padding import Padding
     from rich.table import Table
-
-    from cli.terminal import output, safe
 
     console, found = output(), report.verification
     for number, line in enumerate(found.lines, start=1):
@@ -212,8 +197,6 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
 
 def _evidence(report: Report, line: VerifiedLine, rows: int) -> Table:
     from rich.table import Table
-
-    from cli.terminal import safe
 
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", min_width=4)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from cli.options import JsonOption, RunFolderArgument
-from cli.terminal import plural, print_json, print_line, print_table
+from cli.options import RunFolderArgument
+from cli.terminal import Result, plural, print_line, print_rows
 
 if TYPE_CHECKING:
     from runs.record.audit import AuditLine
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 _WHO = ("at", "event", "person", "user", "machine")
 
 
-def audit(run: RunFolderArgument, as_json: JsonOption = False) -> None:
+def audit(run: RunFolderArgument) -> Result:
     """Print who did what with a run.
 
     The log says who started, resumed and retried the run, how many requests and bytes went to which hosts,
@@ -32,37 +30,25 @@ def audit(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     kept = list(kept_logs(run, lines))
     faults = [(f"{run / AUDIT}: line {line.number}", line.fault) for line in lines if line.fault]
     faults += [(str(path), fault) for path, _, fault in kept if fault]
-    if as_json:
-        print_json(
-            {
-                "run": str(run),
-                **(
-                    {
-                        "logs_of_shards": [
-                            {"log": str(path), "lines": number, "fault": fault}
-                            for path, number, fault in kept
-                        ]
-                    }
-                    if kept
-                    else {}
-                ),
-                "lines": [{"line": one.number, **(one.fields or {}), "fault": one.fault} for one in lines],
-            }
-        )
-    else:
+
+    def print_log() -> None:
         _print(lines)
         for place, fault in faults:
             print_line(f"{place}: {fault}", "yellow", soft_wrap=True)
         if kept:
             total = sum(number for _, number, _ in kept)
             print_line(f"{plural(total, 'line')} in the logs of {plural(len(kept), 'shard')}")
-    if faults:
-        raise typer.Exit(1)
+
+    shards = [{"log": str(path), "lines": number, "fault": fault} for path, number, fault in kept]
+    content = {
+        "run": str(run),
+        **({"logs_of_shards": shards} if shards else {}),
+        "lines": [{"line": one.number, **(one.fields or {}), "fault": one.fault} for one in lines],
+    }
+    return Result(content, print_log, int(bool(faults)))
 
 
 def _print(lines: list[AuditLine]) -> None:
-    from evals.pages.tables import Column, Table
-
     rows = []
     for line in lines:
         fields = line.fields or {}
@@ -77,8 +63,7 @@ def _print(lines: list[AuditLine]) -> None:
                 _words({name: value for name, value in fields.items() if name not in _WHO}),
             ]
         )
-    columns = [Column("line", "number"), *(Column(name, "text") for name in ("UTC", "who", "account"))]
-    print_table(Table([*columns, Column("event", "text"), Column("what", "text")], rows))
+    print_rows(("line", "UTC", "who", "account", "event", "what"), rows, right=("line",))
 
 
 def _words(facts: dict[str, Any]) -> str:

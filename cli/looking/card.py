@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption, RunFolderArgument
-from cli.terminal import print_json, print_line
+from cli.options import RunFolderArgument
+from cli.terminal import Result, print_line
 
 
 def card(
@@ -17,8 +17,7 @@ def card(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the Markdown to this file.", metavar="FILE")
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Report a run by the items of TRIPOD-LLM, as far as the run knows them, in Markdown.
 
     Models with revisions, prompts with hashes, data, settings, failures, compute and scores with intervals
@@ -31,11 +30,14 @@ def card(
     from storage.files import write_atomically
 
     made = make_card(RunFolder(run))
-    if as_json:
-        print_json(made.as_json())
-    elif out is not None:
+    if out is not None:
         write_atomically(out, [made.as_markdown().encode()])
+
+    def print_card() -> None:
+        if out is None:
+            sys.stdout.write(made.as_markdown())
+            return
         known = sum(bool(one.known) for one in made.items)
         print_line(f"{out}: {known} of {len(made.items)} items filled in, the others are for the author")
-    else:
-        sys.stdout.write(made.as_markdown())
+
+    return Result(made.as_json(), print_card)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cases.texts import printable
-from cli.options import CasesOption, JsonOption, KeyOption, run_folder
-from cli.terminal import plural, print_json, print_line, print_message
+from cli.options import CasesOption, KeyOption, run_folder
+from cli.terminal import Result, plural, print_line, print_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from evals.scoring.gold import GoldCase
     from runs.record.folder import RunFolder
 
 _SPANS = "OpenTelemetry spans"
@@ -62,8 +63,7 @@ def export(
             rich_help_panel=_SPANS,
         ),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Write runs as Parquet tables, or as OpenTelemetry spans; no text of a case without --payloads.
 
     Tables: runs, cases, sentences, votes, calls. Spans: a trace for each pass of a case.
@@ -79,77 +79,67 @@ def export(
         raise typer.BadParameter("it belongs to --otlp or --spans", param_hint="--payloads")
     wants_tables = not of_spans or out is not None or inspect or with_csv
     folders = [RunFolder(path) for path in runs]
-    summary: dict[str, object] = {}
+    summary: dict[str, Any] = {}
+    lines: list[str] = []
     if wants_tables:
         folder = out or (runs[0] / "frames" if len(runs) == 1 else Path("out") / "frames")
-        summary |= _export_tables(
-            folders,
-            folder,
-            key=key or (),
-            cases=cases or (),
-            inspect=inspect,
-            with_csv=with_csv,
-            quiet=as_json,
-        )
-    complete = True
+        gold = [_gold(run, key or (), cases or ()) for run in folders]
+        summary |= _export_tables(folders, gold, folder, lines, inspect=inspect, with_csv=with_csv)
     if of_spans:
-        exported = _export_spans(folders, otlp, spans, payloads=payloads, quiet=as_json)
-        complete = not exported["refused"]
-        summary |= {"spans": exported}
+        summary["spans"] = _export_spans(folders, otlp, spans, lines, payloads=payloads)
     what = [name for name, wanted in (("tables", wants_tables), ("spans", of_spans)) if wanted]
     to = host_of(otlp) if otlp is not None else str(spans or out or "frames")
     for run in runs:
         record_if_possible(run, "exported", what=what, to=to, payloads=payloads)
-    if as_json:
-        print_json(summary)
-    if not complete:
-        raise typer.Exit(1)
+
+    def print_lines() -> None:
+        for line in lines:
+            print_line(line)
+
+    return Result(summary, print_lines, int(of_spans and summary["spans"]["refused"] > 0))
+
+
+def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
+    from evals.scoring.gold import gold_of_run
+    from storage.errors import InputError
+
+    try:
+        return gold_of_run(run, keys, cases)
+    except InputError as error:
+        if keys or cases:
+            raise
+        # The inputs may have moved since; everything but the key's columns is in the run.
+        print_message(f"without a key: {error}")
+        return {}
 
 
 def _export_tables(
     runs: Sequence[RunFolder],
+    gold: Sequence[Mapping[str, GoldCase]],
     folder: Path,
+    lines: list[str],
     *,
-    key: Sequence[Path],
-    cases: Sequence[Path],
     inspect: bool,
     with_csv: bool,
-    quiet: bool,
-) -> dict[str, object]:
-    """Write the tables and, if wanted, Inspect's logs; the summary for `--json`."""
+) -> dict[str, Any]:
+    """Write the tables and, if wanted, Inspect's logs; what was written, with lines for people."""
     from evals.frames.inspect_log import write_inspect_log
     from evals.frames.tables import NamedRun, export
-    from evals.scoring.gold import gold_of_run
-    from storage.errors import InputError
 
-    named = []
-    for run in runs:
-        try:
-            gold = gold_of_run(run, key, cases)
-        except InputError as error:
-            if key or cases:
-                raise
-            # The inputs may have moved since; everything but the key's columns is in the run.
-            print_message(f"without a key: {error}")
-            gold = {}
-        named.append(NamedRun(printable(str(run.path)), run, gold))
+    named = [NamedRun(printable(str(run.path)), run, of_run) for run, of_run in zip(runs, gold, strict=True)]
     rows = export(named, folder, with_csv=with_csv)
-    logs = [write_inspect_log(one, folder) for one in named] if inspect else []
-    if not quiet:
-        for name, count in rows.items():
-            print_line(
-                f"{folder / name}.parquet  {plural(count, 'row')}{f', and {name}.csv' if with_csv else ''}"
-            )
-        for path in logs:
-            print_line(str(path))
-        print_line(f"read: pyarrow.parquet.read_table({str(folder / 'cases.parquet')!r})")
-    return {"folder": str(folder), "rows": rows, "inspect_logs": [str(path) for path in logs]}
+    logs = [str(write_inspect_log(one, folder)) for one in named] if inspect else []
+    for name, count in rows.items():
+        also = f", and {name}.csv" if with_csv else ""
+        lines.append(f"{folder / name}.parquet  {plural(count, 'row')}{also}")
+    lines += [*logs, f"read: pyarrow.parquet.read_table({str(folder / 'cases.parquet')!r})"]
+    return {"folder": str(folder), "rows": rows, "inspect_logs": logs}
 
 
 def _export_spans(
-    runs: Sequence[RunFolder], otlp: str | None, file: Path | None, *, payloads: bool, quiet: bool
+    runs: Sequence[RunFolder], otlp: str | None, file: Path | None, lines: list[str], *, payloads: bool
 ) -> dict[str, Any]:
-    """Write spans to a file, send them to a collector, or both; the summary for `--json`."""
+    """Write spans to a file, send them to a collector, or both; what was written, with lines for people."""
     from cli.progress import progress
     from evals.spans.collector import write_spans
     from evals.spans.otlp import require_otel
@@ -162,14 +152,14 @@ def _export_spans(
         with progress("cases", total) as shown:
             summary["written"] = write_spans(runs, file, payloads=payloads, report=shown.advance)
         summary["file"] = str(file)
-        if not quiet:
-            print_line(f"{file}  {plural(summary['written'], 'span')}")
+        lines.append(f"{file}  {plural(summary['written'], 'span')}")
     if otlp is not None:
-        summary |= _send(runs, otlp, total, payloads=payloads, quiet=quiet)
+        summary |= _send(runs, otlp, total, payloads=payloads)
+        lines.append(f"{summary['otlp']} took {plural(summary['taken'], 'span')}")
     return summary
 
 
-def _send(runs: Sequence[RunFolder], otlp: str, total: int, *, payloads: bool, quiet: bool) -> dict[str, Any]:
+def _send(runs: Sequence[RunFolder], otlp: str, total: int, *, payloads: bool) -> dict[str, Any]:
     from cli.progress import progress
     from evals.spans.collector import HEADERS_VARIABLE, Collector, send_spans
 
@@ -179,8 +169,6 @@ def _send(runs: Sequence[RunFolder], otlp: str, total: int, *, payloads: bool, q
             print_message(f"with headers of {HEADERS_VARIABLE}: {named}")
         with progress("cases", total) as shown:
             taken, refused = send_spans(runs, collector, payloads=payloads, report=shown.advance)
-    if not quiet:
-        print_line(f"{collector.name} took {plural(taken, 'span')}")
     count = sum(refusal.spans for refusal in refused)
     if count:
         why = next((refusal.message for refusal in refused if refusal.message), "it does not say why")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from cli.options import JsonOption, PromptSetOption
-from cli.terminal import output, print_json, print_line, print_message
+from cli.options import PromptSetOption
+from cli.terminal import Result, print_line, print_message, print_rows
 
 prompts = typer.Typer(no_args_is_help=True, help="List prompts, show one, or copy some to change them.")
 
@@ -18,7 +17,7 @@ _NameArgument = Annotated[str, typer.Argument(help="A prompt.", metavar="NAME")]
 
 
 @prompts.command("list")
-def list_(*, as_json: JsonOption = False) -> None:
+def list_() -> Result:
     """List all prompts, the systems that use them, and the packaged versions that have them.
 
     Example: evigraph prompts list
@@ -32,21 +31,18 @@ def list_(*, as_json: JsonOption = False) -> None:
             users.setdefault(name, []).append(system)
     own = {version: own_prompts(version) for version in packaged_versions()}
     versions = {name: [version for version in own if name in own[version]] for name in users}
-    if as_json:
-        rows = [{"name": name, "systems": users[name], "versions": versions[name]} for name in users]
-        print_json({"prompts": rows})
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("prompt", "systems", "versions"):
-        table.add_column(title, no_wrap=title == "prompt", overflow="fold")
-    for name, of in users.items():
-        table.add_row(name, ", ".join(of), ", ".join(versions[name]))
-    output().print(table)
-    print_line("next: evigraph prompts show NAME")
+
+    def print_prompts() -> None:
+        rows = [(name, ", ".join(of), ", ".join(versions[name])) for name, of in users.items()]
+        print_rows(("prompt", "systems", "versions"), rows)
+        print_line("next: evigraph prompts show NAME")
+
+    rows = [{"name": name, "systems": users[name], "versions": versions[name]} for name in users]
+    return Result({"prompts": rows}, print_prompts)
 
 
 @prompts.command("show")
-def show(name: _NameArgument, prompt_set: PromptSetOption = None, *, as_json: JsonOption = False) -> None:
+def show(name: _NameArgument, prompt_set: PromptSetOption = None) -> Result:
     """Print a prompt's file, and on standard error the version that it is from.
 
     Example: evigraph prompts show label_evidence
@@ -56,11 +52,12 @@ def show(name: _NameArgument, prompt_set: PromptSetOption = None, *, as_json: Js
 
     source = demand_prompt(find_sources(prompt_set or DEFAULT), name)
     text = source.file.read_text("utf-8")
-    if as_json:
-        print_json({"name": name, "version": source.version, "text": text})
-        return
-    sys.stdout.write(printable(text))
-    print_message(f"prompt {name} of {source.version}")
+
+    def print_prompt() -> None:
+        sys.stdout.write(printable(text))
+        print_message(f"prompt {name} of {source.version}")
+
+    return Result({"name": name, "version": source.version, "text": text}, print_prompt)
 
 
 @prompts.command("copy")

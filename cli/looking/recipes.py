@@ -9,11 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
-from rich.table import Table
 
 from cases.texts import printable
-from cli.options import JsonOption
-from cli.terminal import output, print_json, print_line, safe
+from cli.terminal import Result, print_line, print_rows
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,8 +44,7 @@ def recipes(
     fields: Annotated[
         bool, typer.Option("--fields", help="Explain every field that a recipe of this system can set.")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """List the packaged recipes, print one with its comments, or explain its fields.
 
     A recipe names a system and sets what its nodes read. To change one, write it to a file and name that by
@@ -58,17 +55,22 @@ def recipes(
     from graph.recipe import RECIPES, load_recipe
 
     if name is None:
-        _list(as_json=as_json)
-        return
-    recipe, text = load_recipe(name), RECIPES.read(name).text
-    if as_json:
-        explained = [asdict(field) for field in explain(recipe)]
-        print_json({**_summary(RECIPES.read(name)), "text": text, "fields": explained})
-    elif fields:
-        output().print(_table(list(explain(recipe))))
-    else:
-        # YAML has three ends of a line, and a terminal returns to its beginning at one of them.
-        sys.stdout.write(printable(text.replace("\r\n", "\n").replace("\r", "\n")))
+        return _list()
+    explained, text = list(explain(load_recipe(name))), RECIPES.read(name).text
+
+    def print_recipe() -> None:
+        if fields:
+            _print_fields(explained)
+        else:
+            # YAML has three ends of a line, and a terminal returns to its beginning at one of them.
+            sys.stdout.write(printable(text.replace("\r\n", "\n").replace("\r", "\n")))
+
+    content = {
+        **_summary(RECIPES.read(name)),
+        "text": text,
+        "fields": [asdict(field) for field in explained],
+    }
+    return Result(content, print_recipe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +157,17 @@ def _documented(model: type[BaseModel], name: str) -> str:
     return ""
 
 
-def _list(*, as_json: bool) -> None:
-
+def _list() -> Result:
     from graph.recipe import RECIPES
 
     found = [_summary(RECIPES.read(name)) for name in RECIPES.packaged_names()]
-    if as_json:
-        print_json({"recipes": found})
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("recipe", "system", "what it is"):
-        table.add_column(title, no_wrap=title != "what it is", overflow="fold")
-    for one in found:
-        table.add_row(one["name"], one["system"], one["summary"])
-    output().print(table)
-    print_line("next: evigraph recipes NAME prints one, with --fields what each field means")
+
+    def print_recipes() -> None:
+        rows = [(one["name"], one["system"], one["summary"]) for one in found]
+        print_rows(("recipe", "system", "what it is"), rows)
+        print_line("next: evigraph recipes NAME prints one, with --fields what each field means")
+
+    return Result({"recipes": found}, print_recipes)
 
 
 def _summary(recipe: Definition) -> dict[str, str]:
@@ -182,14 +180,12 @@ def _summary(recipe: Definition) -> dict[str, str]:
     return {"name": recipe.origin, "system": recipe.values["system"], "summary": summary}
 
 
-def _table(fields: list[ExplainedField]) -> Any:
+def _print_fields(fields: list[ExplainedField]) -> None:
     import json
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for title in ("field", "type", "default", "meaning"):
-        table.add_column(title, overflow="fold", ratio=None if title == "field" else 1)
+    rows = []
     for field in fields:
         default = "required" if field.required else json.dumps(field.default)
         here = "" if field.value == field.default else f" (here {json.dumps(field.value)})"
-        table.add_row(field.name, safe(field.type), safe(default + here), safe(field.meaning))
-    return table
+        rows.append((field.name, field.type, default + here, field.meaning))
+    print_rows(("field", "type", "default", "meaning"), rows)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from cli.flags import DataFlags
-from cli.options import JsonOption, RunFolderArgument
-from cli.terminal import duration, output, plural, print_json, print_line, safe
+from cli.options import RunFolderArgument
+from cli.terminal import Result, duration, plural, print_line, print_rows, safe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.text import Text
 
 runs = typer.Typer(invoke_without_command=True, help="List runs; tag, note, push and pull them.")
 
@@ -24,8 +29,7 @@ def list_(
     context: typer.Context,
     root: Annotated[Path, typer.Option("--root", help="Folder that holds the runs.")] = Path("out"),
     rows: Annotated[int, typer.Option(min=1, help="Most runs to list.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result | None:
     """List the runs below a folder, the last written first. `last` names the first one in every command.
 
     The score is that of the page of runs, on the scale of `evigraph score`: the strict micro F1 of evidence
@@ -34,24 +38,15 @@ def list_(
     Example: evigraph runs tag last baseline
     """
     if context.invoked_subcommand is not None:
-        return
+        return None
     from runs.record.found import own_runs
     from storage.errors import InputError
 
     if not root.is_dir():
         raise InputError(root, "no such folder", "Runs are made by: evigraph run, evigraph ask")
     found = own_runs(root)
-    shown = list(_described(found[:rows]))
-    if as_json:
-        print_json({"root": str(root), "runs": shown, "more": max(0, len(found) - rows)})
-        return
-    if not shown:
-        print_line(f"{root}: no run here or below")
-        return
-    _print(shown)
-    if len(found) > rows:
-        print_line(f"... and {len(found) - rows:,} more: --rows {len(found)}")
-    print_line("next: evigraph show last")
+    shown, more = list(_described(found[:rows])), max(0, len(found) - rows)
+    return Result({"root": str(root), "runs": shown, "more": more}, partial(_print, root, shown, more))
 
 
 @runs.command("tag")
@@ -200,16 +195,14 @@ def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
             yield {"path": str(path), "fault": str(error)}
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run", overflow="fold")
-    table.add_column("status", no_wrap=True)
-    for name in ("cases", "score", "tokens", "time"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("remarks", overflow="fold")
-    for row in rows:
+def _print(root: Path, runs: list[dict[str, Any]], more: int) -> None:
+    if not runs:
+        print_line(f"{root}: no run here or below")
+        return
+    shown: list[Sequence[Text | str]] = []
+    for row in runs:
         if row["fault"]:
-            table.add_row(safe(row["path"]), safe("unreadable", "red"), "", "", "", "", safe(row["fault"]))
+            shown.append((row["path"], safe("unreadable", "red"), "", "", "", "", row["fault"]))
             continue
         failed = row["failed"]
         cases = f"{row['done']:,}/{row['total']:,}" + (f", {failed:,} failed" if failed else "")
@@ -217,13 +210,19 @@ def _print(rows: list[dict[str, Any]]) -> None:
         remarks = ["purged"] * (row["purged"] is not None) + [f"[{tag}]" for tag in row["tags"]]
         remarks += [row["note"]] if row["note"] else []
         remarks += [f"{name}: {text};" for name, text in row["shown_replies"].items()]
-        table.add_row(
-            safe(row["path"]),
-            safe(row["status"], "" if row["status"] == "finished" and not failed else "yellow"),
-            cases,
-            row["shown_score"],
-            f"{row['tokens']:,}",
-            "-" if seconds is None else duration(seconds),
-            safe(" ".join(remarks)),
+        shown.append(
+            (
+                row["path"],
+                safe(row["status"], "" if row["status"] == "finished" and not failed else "yellow"),
+                cases,
+                row["shown_score"],
+                f"{row['tokens']:,}",
+                "-" if seconds is None else duration(seconds),
+                " ".join(remarks),
+            )
         )
-    output().print(table)
+    numbers = ("cases", "score", "tokens", "time")
+    print_rows(("run", "status", *numbers, "remarks"), shown, right=numbers)
+    if more:
+        print_line(f"... and {more:,} more: --rows {len(runs) + more}")
+    print_line("next: evigraph show last")

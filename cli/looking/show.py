@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from cli.options import CaseArgument, JsonOption, RunFolderArgument
-from cli.terminal import output, print_json, print_line, safe
+from cli.options import CaseArgument, RunFolderArgument
+from cli.terminal import Result, output, print_line, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from runs.record.folder import Line, RunFolder
 
@@ -30,8 +31,7 @@ def show(
     calls: Annotated[
         bool, typer.Option("--calls", help="With CASE: every prompt and reply as well.")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Show a run's cases, or what every node decided on one case.
 
     Example: evigraph show out/2026-11-21T10-15-tamu-ab12 101
@@ -42,25 +42,20 @@ def show(
 
     folder = RunFolder(run)
     if case is None:
-        listed = _print_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, as_json=as_json)
-        if as_json:
-            # Its rows have the answers.
-            record_if_possible(run, "opened", cases=listed, command="show")
-        return
-    folder.require_case(case)
+        return _of_run(folder, only_failed=failed, only_impaired=impaired, rows=rows)
+    line = folder.require_case(case)
     record_if_possible(run, "opened", case=case, command="show")
-    if as_json:
-        print_json({"case": folder.require_case(case), "trace": folder.trace(case)})
-    else:
-        show_case(folder, case, with_calls=calls)
+    return Result(
+        lambda: {"case": line, "trace": folder.trace(case)},
+        lambda: show_case(folder, case, with_calls=calls),
+    )
 
 
-def _print_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, as_json: bool) -> int:
-    """Print up to `rows` cases, and the summary; how many were printed."""
-    from itertools import islice
-
+def _of_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int) -> Result:
+    """Up to `rows` cases, and the summary."""
     from cli.summary import summarise
     from graph.system import find_system
+    from runs.record.audit import record_if_possible
     from runs.record.folder import is_impaired
     from runs.record.purged import purged_of
 
@@ -73,10 +68,28 @@ def _print_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, row
     shown = list(islice(lines, rows))
     summary = summarise(folder)
     purged = purged_of(folder.path)
-    if as_json:
+
+    def content() -> dict[str, Any]:
+        # Its rows have the answers.
+        record_if_possible(folder.path, "opened", cases=len(shown), command="show")
         also = {} if purged is None else {"purged": {"at": purged.at, "cases": len(purged.cases)}}
-        print_json({**summary.as_json(), **also, "rows": shown})
-        return len(shown)
+        return {**summary.as_json(), **also, "rows": shown}
+
+    def print_run() -> None:
+        _print_cases(folder, shown)
+        if rest := sum(1 for _ in lines):
+            print_line(f"... and {rest} more: --rows {rows + rest} shows all")
+        print_line()
+        if purged is not None:
+            print_line(purged.words, "yellow")
+        summary.print()
+
+    return Result(content, print_run)
+
+
+def _print_cases(folder: RunFolder, shown: Sequence[Line]) -> None:
+    from graph.system import find_system
+
     console = output()
     declared = {name: column.cell for name, column in find_system(folder.manifest.system).columns.items()}
     columns = _COLUMNS | {name: cell for name, cell in declared.items() if name not in _COLUMNS}
@@ -96,14 +109,6 @@ def _print_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, row
         status = safe(line["status"], _COLOURS[line["status"]])
         table.add_row(safe(line["case_id"]), status, *cells, safe(_notes(line)))
     console.print(table)
-    rest = sum(1 for _ in lines)
-    if rest:
-        print_line(f"... and {rest} more: --rows {rows + rest} shows all")
-    print_line()
-    if purged is not None:
-        print_line(purged.words, "yellow")
-    summary.print()
-    return len(shown)
 
 
 def _notes(line: Line) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from cases.records import Case
@@ -13,12 +12,11 @@ from cases.texts import plural
 from cli.looking.show_fork import list_forks
 from cli.looking.show_question import print_question, question_rows
 from cli.looking.show_verdict import print_evidence, verdict_rows
-from cli.running.print_reviews import review_command
-from cli.terminal import duration, output, safe
+from cli.terminal import duration, output, print_facts, print_rows, safe
 from graph.system import find_node
 from runs.record.folder import CALLS, Line, RunFolder
-from runs.record.manifest import WAITING, recorded_cases
-from runs.review.reviewers import ReviewedRun
+from runs.record.manifest import WAITING, quoted, recorded_cases
+from runs.review.reviewers import ReviewedRun, Standing
 from serving.journal.journal import Journal
 from storage.errors import InputError
 
@@ -47,12 +45,19 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
     if case is not None and line["labels"]:
         _sentences(console, case, line)
     if line.get("evidence_passages"):
-        print_evidence(console, line)
+        print_evidence(line)
     print_question(console, line, case, trace[:-1])
     if line.get("alignment"):
         _alignment(console, case, line)
     _end(console, folder, case, line, trace)
     list_forks(console, folder, case_id)
+
+
+def review_command(folder: RunFolder, case_id: str, standing: Standing | None, reviewer: str = "NAME") -> str:
+    """The command that shows a case to a reviewer: blind until all have labelled an assigned case."""
+    command = f"evigraph review {quoted(folder.path)} {quoted(case_id)}"
+    hidden = standing is not None and standing.missing
+    return f"{command} --blind --by {quoted(reviewer)}" if hidden else command
 
 
 def _find(folder: RunFolder, case_id: str) -> Case | None:
@@ -65,17 +70,13 @@ def _find(folder: RunFolder, case_id: str) -> Case | None:
 
 
 def _texts(console: Console, case: Case) -> None:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-    if case.narrative:
-        grid.add_row("patient", safe(" ".join(case.narrative.split())[:1500]))
-    grid.add_row("question", safe(case.question or "(none)"))
+    facts = [("patient", " ".join(case.narrative.split())[:1500])] if case.narrative else []
+    facts.append(("question", case.question or "(none)"))
     if case.biomedical is not None:
-        grid.add_row("type", safe(case.biomedical.type or "(none)"))
+        facts.append(("type", case.biomedical.type or "(none)"))
     if case.as_of is not None:
-        grid.add_row("as of", str(case.as_of))
-    console.print(grid)
+        facts.append(("as of", str(case.as_of)))
+    print_facts(facts)
     console.print()
 
 
@@ -146,26 +147,20 @@ def _calls(console: Console, step: Line, journal: Journal) -> None:
 def _sentences(console: Console, case: Case, line: Line) -> None:
     labels = case.gold.labels or {}
     retrieved = {one["id"]: place for place, one in enumerate(line.get("retrieved") or (), start=1)}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("id", justify="right")
-    table.add_column("votes")
-    table.add_column("label")
     sure, counts, scored = line.get("label_confidence"), line.get("vote_counts"), line.get("ranker_scores")
-    if sure:
-        table.add_column("P(essential)", justify="right")
-    if scored:
-        table.add_column("ranker", justify="right")
-    if retrieved:
-        table.add_column("found", justify="right")
-    if labels:
-        table.add_column("weak key" if case.gold.label_source == "weak" else "key")
-    table.add_column("sentence", overflow="fold")
+    optional = {
+        "P(essential)": sure,
+        "ranker": scored,
+        "found": retrieved,
+        "weak key" if case.gold.label_source == "weak" else "key": labels,
+    }
+    heads = ("id", "votes", "label", *(name for name, there in optional.items() if there), "sentence")
+    rows: list[list[Text | str]] = []
     shown = [one for one in case.sentences if len(case.sentences) <= _LONG_NOTE or _matters(one.id, line)]
     for sentence in shown:
         label = line["labels"][sentence.id]
         votes = f"{counts[sentence.id]}/{line['usable_votes']}" if counts else "-"
-        row: list[str | Text] = [safe(sentence.id), votes]
-        row.append(safe(label, _LABEL_COLOURS.get(label, "dim")))
+        row: list[Text | str] = [sentence.id, votes, safe(label, _LABEL_COLOURS.get(label, "dim"))]
         if sure:
             share = sure.get(sentence.id)
             row.append("-" if share is None else f"{_bar(share)} {share:.2f}")
@@ -176,10 +171,9 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
         if labels:
             key = labels.get(sentence.id, "")
             row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))
-        row.append(safe(sentence.text))
-        table.add_row(*row)
+        rows.append([*row, sentence.text])
     console.print()
-    console.print(table)
+    print_rows(heads, rows, right=("id", "P(essential)", "ranker", "found"))
     if len(shown) < len(case.sentences):
         console.print(
             f"(not shown: {plural(len(case.sentences) - len(shown), 'sentence')} that nothing came of)"
@@ -205,20 +199,16 @@ def _alignment(console: Console, case: Case | None, line: Line) -> None:
     """Each sentence of the aligned answer beside what supports it; the key's citations where it has some."""
     known = {one.id: one.citations for one in (case.gold.answer_sentences if case else None) or ()}
     of_clinician = line["aligned_answer"] == "clinician"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("answer", justify="right")
-    table.add_column("supported by")
-    if of_clinician:
-        table.add_column("key")
-    table.add_column(f"sentence ({line['aligned_answer']})", overflow="fold")
+    rows = []
     for sentence in line["answer_sentences"]:
-        row = [safe(sentence["id"]), safe(_ids(line["alignment"][sentence["id"]]))]
+        row = [sentence["id"], _ids(line["alignment"][sentence["id"]])]
         if of_clinician:
             cited = known.get(sentence["id"])
-            row.append(safe("" if cited is None else _ids(list(cited))))
-        table.add_row(*row, safe(sentence["text"]))
+            row.append("" if cited is None else _ids(list(cited)))
+        rows.append([*row, sentence["text"]])
+    heads = ("answer", "supported by", *(["key"] if of_clinician else []))
     console.print()
-    console.print(table)
+    print_rows((*heads, f"sentence ({line['aligned_answer']})"), rows, right=("answer",))
 
 
 def _end(console: Console, folder: RunFolder, case: Case | None, line: Line, trace: list[Line]) -> None:
@@ -230,24 +220,20 @@ def _end(console: Console, folder: RunFolder, case: Case | None, line: Line, tra
         how = " --essential IDS" if standing.missing else " --by NAME --confirm (or --essential IDS)"
         command = review_command(folder, line["case_id"], standing) + how
         console.print(safe(f"waits for a person: {command}", "yellow"), soft_wrap=True)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
+    facts: list[tuple[str, Text | str]] = []
     if line.get("interpreted_question"):
-        grid.add_row("interpreted", safe(line["interpreted_question"]))
+        facts.append(("interpreted", line["interpreted_question"]))
     if line.get("answer"):
-        grid.add_row("answer", safe(line["answer"]))
+        facts.append(("answer", line["answer"]))
         if line.get("answer_evidence") is not None:
-            grid.add_row("built on", safe(_ids(line["answer_evidence"])))
+            facts.append(("built on", _ids(line["answer_evidence"])))
     if line.get("verdict"):
-        for name, value in verdict_rows(line):
-            grid.add_row(name, value)
-    for name, value in question_rows(line, case, trace[:-1]):
-        grid.add_row(name, value)
+        facts += verdict_rows(line)
+    facts += question_rows(line, case, trace[:-1])
     if case is not None and case.gold.verdict:
-        grid.add_row("key", safe(case.gold.verdict))
+        facts.append(("key", case.gold.verdict))
     if case is not None and case.gold.answer:
-        grid.add_row("reference", safe(case.gold.answer))
+        facts.append(("reference", case.gold.answer))
     if trace:
-        grid.add_row("time", duration(trace[-1]["seconds"]))
-    console.print(grid)
+        facts.append(("time", duration(trace[-1]["seconds"])))
+    print_facts(facts)

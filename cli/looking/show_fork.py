@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from cases.texts import plural
-from cli.terminal import output, safe
+from cli.terminal import print_facts, safe
 from evals.compare.changes import CaseChange, case_change
 from evals.compare.outcomes import CaseOutcome, read_outcome
 from runs.fork.forks import forks
@@ -73,30 +73,26 @@ class ForkSummary:
     def print(self) -> None:
         """For people."""
         session, forked = self.session, self.forked_from
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="bold")
-        grid.add_column(overflow="fold")
-        grid.add_row("fork", safe(f"case {forked.case_id} from {forked.node}, step {forked.step}"))
-        grid.add_row("changed", safe("\n".join(_changes(forked))))
-        grid.add_row(
-            "steps",
-            f"{self.inherited} inherited, {self.new} new: {plural(session.calls, 'call')},"
-            f" {plural(session.input_tokens, 'token')} read, {session.output_tokens:,} written",
-        )
+        facts: list[tuple[str, Text | str]] = [
+            ("fork", f"case {forked.case_id} from {forked.node}, step {forked.step}"),
+            ("changed", "\n".join(_changes(forked))),
+            (
+                "steps",
+                f"{self.inherited} inherited, {self.new} new: {plural(session.calls, 'call')},"
+                f" {plural(session.input_tokens, 'token')} read, {session.output_tokens:,} written",
+            ),
+        ]
         if session.cost is not None:
-            grid.add_row("cost", f"{session.cost:.4g}")
+            facts.append(("cost", f"{session.cost:.4g}"))
         if self.after.error:
-            grid.add_row("failed", safe(self.after.error, "red"))
-        grid.add_row("labels", safe(self._labels()))
-        grid.add_row("route", safe(self._route()))
+            facts.append(("failed", safe(self.after.error, "red")))
+        facts += [("labels", self._labels()), ("route", self._route())]
         if self.before.answer == self.after.answer:
-            grid.add_row("answer", "unchanged" if self.before.answer else "none")
+            facts.append(("answer", "unchanged" if self.before.answer else "none"))
         else:
-            grid.add_row("before", safe(self.before.answer or "(no answer)"))
-            grid.add_row("after", safe(self.after.answer or "(no answer)"))
-        grid.add_row("run", safe(str(self.fork.path)))
-        grid.add_row("next", safe("\n".join(self.next_commands())))
-        output().print(grid)
+            facts.append(("before", self.before.answer or "(no answer)"))
+            facts.append(("after", self.after.answer or "(no answer)"))
+        print_facts([*facts, ("run", str(self.fork.path)), ("next", "\n".join(self.next_commands()))])
 
     def _labels(self) -> str:
         if not self.change.same_sentences:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from cases.records import Case
 from cases.texts import plural
-from cli.terminal import safe
+from cli.terminal import print_rows, safe
 from runs.record.folder import Line
 from viewer.case_parts.question import read_question
 
@@ -23,27 +22,32 @@ def print_question(console: Console, line: Line, case: Case | None, steps: Seque
     if shown is None:
         return
     if shown.ranking:
-        table = _table("rank", "document", "score", "experts")
-        for one in shown.ranking:
-            score = "-" if one.score is None else f"{one.score:.4g}"
-            table.add_row(str(one.rank), safe(one.id), score, safe(*_CHOSEN[one.relevant]))
+        ranked = [
+            (
+                str(one.rank),
+                one.id,
+                "-" if one.score is None else f"{one.score:.4g}",
+                safe(*_CHOSEN[one.relevant]),
+            )
+            for one in shown.ranking
+        ]
         console.print()
-        console.print(table)
+        print_rows(("rank", "document", "score", "experts"), ranked, right=("rank", "score"))
         if shown.missed:
             console.print(f"(not in the ranking: {plural(shown.missed, 'document')} that experts chose)")
     if shown.documents:
-        table = _table("document", "experts", "place", "snippet")
-        for document in shown.documents:
-            for number, snippet in enumerate(document.snippets):
-                first = number == 0
-                table.add_row(
-                    safe(document.id if first else ""),
-                    safe(*_CHOSEN[document.relevant if first else None]),
-                    safe(snippet.place),
-                    safe(snippet.text or ""),
-                )
+        snippets = [
+            (
+                document.id if number == 0 else "",
+                safe(*_CHOSEN[document.relevant if number == 0 else None]),
+                snippet.place,
+                snippet.text or "",
+            )
+            for document in shown.documents
+            for number, snippet in enumerate(document.snippets)
+        ]
         console.print()
-        console.print(table)
+        print_rows(("document", "experts", "place", "snippet"), snippets)
 
 
 def question_rows(line: Line, case: Case | None, steps: Sequence[Line]) -> list[tuple[str, Text]]:
@@ -62,10 +66,3 @@ def question_rows(line: Line, case: Case | None, steps: Sequence[Line]) -> list[
         rows.append(("exact key", safe("\n".join(shown.key))))
     rows += [("ideal key", safe(text)) for text in shown.ideal_answers]
     return rows
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, overflow="fold", justify="right" if name in ("rank", "score") else "left")
-    return table

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from cli.terminal import safe
+from cli.terminal import print_line, print_rows, safe
 from nodes.reading.aggregate_verdict import verdict_in_words
 from runs.record.folder import Line
 
@@ -16,26 +12,20 @@ _COLOURS = {"supports": "green", "refutes": "red", "neutral": "dim", None: "yell
 _UNREAD = "not read"
 
 
-def print_evidence(console: Console, line: Line) -> None:
+def print_evidence(line: Line) -> None:
     """Print one row for each passage, in the order of reading."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "year", "cited"):
-        table.add_column(name, justify="right")
-    table.add_column("reading")
-    sure = any(one["probability"] is not None for one in line["evidence_passages"])
-    if sure:
-        table.add_column("P", justify="right")
-    table.add_column("source", overflow="fold", max_width=30)
-    table.add_column("passage", overflow="fold")
-    for one in line["evidence_passages"]:
-        row: list[str | Text] = [one["id"], _known(one["year"]), _known(one["citations"])]
+    passages = line["evidence_passages"]
+    sure = any(one["probability"] is not None for one in passages)
+    rows: list[list[Text | str]] = []
+    for one in passages:
+        row: list[Text | str] = [one["id"], _known(one["year"]), _known(one["citations"])]
         row.append(safe(one["reading"] or _UNREAD, _COLOURS[one["reading"]]))
         if sure:
-            row.append("-" if one["probability"] is None else f"{one['probability']:.2f}")
-        row += [safe(origin(one)), safe(one["text"])]
-        table.add_row(*row)
-    console.print()
-    console.print(table)
+            row.append(_known(one["probability"], ".2f"))
+        rows.append([*row, f"{one['source']} {one['document']}".strip(), one["text"]])
+    heads = ("id", "year", "cited", "reading", *(["P"] if sure else []), "source", "passage")
+    print_line()
+    print_rows(heads, rows, right=("id", "year", "cited", "P"))
 
 
 def verdict_rows(line: Line) -> list[tuple[str, Text]]:
@@ -63,13 +53,8 @@ def verdict_rows(line: Line) -> list[tuple[str, Text]]:
     return rows
 
 
-def origin(passage: dict[str, Any]) -> str:
-    """Where a passage is from: journal or data set, and document id."""
-    return f"{passage['source']} {passage['document']}".strip()
-
-
-def _known(number: int | None) -> str:
-    return "-" if number is None else str(number)
+def _known(number: float | None, form: str = "") -> str:
+    return "-" if number is None else format(number, form)
 
 
 def _groups(groups: dict[str, dict[str, int]]) -> str:

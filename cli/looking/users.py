@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.options import JsonOption
-from cli.terminal import print_json, print_line, print_message, print_table
+from cli.terminal import Result, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,8 +43,7 @@ def add(
         bool, typer.Option("--renew", help="A new token for a user; the old one opens nothing any more.")
     ] = False,
     file: FileOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Let somebody sign in, and print their token: this once, as only its hash is stored.
 
     Example: evigraph users add ana --role review --days 90
@@ -56,53 +54,51 @@ def add(
 
     known = _known(file)
     made, token = known.add(name, role, datetime.now(UTC), days=days, renew=renew)
-    if as_json:
-        print_json({"file": str(known.path), **_fields(made), "token": token})
-        return
-    print_line(token, soft_wrap=True)
-    until = f" until {made.expires[:10]}" if made.expires is not None else ""
-    print_message(
-        f"the token of {made.name} ({made.role}){until}; it is shown this once. They sign in at:"
-        f" evigraph view RUN --users {quoted(known.path)}",
-        soft_wrap=True,
-    )
+
+    def print_token() -> None:
+        print_line(token, soft_wrap=True)
+        until = f" until {made.expires[:10]}" if made.expires is not None else ""
+        print_message(
+            f"the token of {made.name} ({made.role}){until}; it is shown this once. They sign in at:"
+            f" evigraph view RUN --users {quoted(known.path)}",
+            soft_wrap=True,
+        )
+
+    return Result({"file": str(known.path), **_fields(made), "token": token}, print_token)
 
 
 @users.command("list")
-def list_users(file: FileOption = None, as_json: JsonOption = False) -> None:
+def list_users(file: FileOption = None) -> Result:
     """List who may sign in.
 
     Example: evigraph users list
     """
     from datetime import UTC, datetime
 
-    from evals.pages.tables import Column, Table
-
     known = _known(file)
     everybody = known.all()
-    if as_json:
-        print_json({"file": str(known.path), "users": [_fields(one) for one in everybody]})
-        return
-    now = datetime.now(UTC)
-    rows = [[one.name, one.role, one.added[:10], _until(one, now)] for one in everybody]
-    if rows:
-        print_table(Table([Column(title, "text") for title in ("name", "role", "token of", "expires")], rows))
-    else:
-        print_line(f"{known.path}: no users", soft_wrap=True)
+
+    def print_users() -> None:
+        now = datetime.now(UTC)
+        rows = [(one.name, one.role, one.added[:10], _until(one, now)) for one in everybody]
+        if rows:
+            print_rows(("name", "role", "token of", "expires"), rows)
+        else:
+            print_line(f"{known.path}: no users", soft_wrap=True)
+
+    return Result({"file": str(known.path), "users": [_fields(one) for one in everybody]}, print_users)
 
 
 @users.command()
-def remove(name: NameArgument, file: FileOption = None, as_json: JsonOption = False) -> None:
+def remove(name: NameArgument, file: FileOption = None) -> Result:
     """Let somebody sign in no longer; their sessions end at once, and their reviews stay.
 
     Example: evigraph users remove ana
     """
     known = _known(file)
     gone = known.remove(name)
-    if as_json:
-        print_json({"file": str(known.path), "removed": gone.name})
-    else:
-        print_line(f"{gone.name} is removed from {known.path}", soft_wrap=True)
+    line = f"{gone.name} is removed from {known.path}"
+    return Result({"file": str(known.path), "removed": gone.name}, lambda: print_line(line, soft_wrap=True))
 
 
 def _known(file: Path | None) -> Users:

@@ -130,7 +130,7 @@ def view(
             # Its policy binds from here on; a damaged run is refused on its own page.
             with contextlib.suppress(RunError):
                 RunFolder(path)
-    library = Library(roots, lambda text: print_message(text))
+    library = Library(roots, print_message)
     bound = listen(host, port)
     if beyond:
         print_message(_warning(host, with_users=known is not None, encrypted=certificate is not None), "bold")

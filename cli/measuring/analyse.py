@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, RunFolderArgument
-from cli.terminal import print_json, print_line
+from cli.options import CasesOption, HtmlOption, KeyOption, RunFolderArgument
+from cli.terminal import Result, print_line
 
 if TYPE_CHECKING:
     from evals.analysis.attribution import AttributionSweep
@@ -29,8 +29,7 @@ def analyse(
         ),
     ] = None,
     html: HtmlOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Analyse the votes of a finished run: thresholds, agreement, reflection, intents. Calls no model.
 
     For a run whose answers were attributed afterwards it analyses citations: thresholds and weights.
@@ -64,9 +63,10 @@ def analyse(
         page, show = partial(render_analysis, found), partial(print_analysis, found)
     if html is not None:
         write_page(html, page())
-    if as_json:
-        print_json(found.as_json())
-        return
-    show()
-    if html is not None:
-        print_line(f"page  {html}")
+
+    def print_found() -> None:
+        show()
+        if html is not None:
+            print_line(f"page  {html}")
+
+    return Result(found.as_json, print_found)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from cli.options import JsonOption
-from cli.terminal import output, print_json, print_message, safe
+from cli.terminal import Result as Printed
+from cli.terminal import output, print_message, print_rows, safe
 
 if TYPE_CHECKING:
     from evals.bench.benchmark import Result, Suite
@@ -33,8 +34,7 @@ def bench(
         bool,
         typer.Option("--tiny", help="The smallest run: it shows that everything works and measures nothing."),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Printed:
     """Measure this installation; each figure compares two sides within one run of the command.
 
     Close other programs, or read the spread. Each benchmark takes some of the options and refuses the
@@ -45,8 +45,7 @@ def bench(
     from evals.bench.benchmark import INSTALLATION, run
 
     if list_all:
-        print_list(INSTALLATION, as_json=as_json)
-        return
+        return listed(INSTALLATION)
     if name is None:
         raise typer.BadParameter("name a benchmark, or list them: evigraph bench --list")
     options = {
@@ -57,26 +56,23 @@ def bench(
         "seconds": seconds,
     }
     given = {option: value for option, value in options.items() if value is not None}
-    result = run(name, given, tiny=tiny, report=lambda text: print_message(text))
-    print_result(result, as_json=as_json)
+    return measured(run(name, given, tiny=tiny, report=print_message))
 
 
-def print_list(suite: Suite, *, as_json: bool) -> None:
-    """Print the benchmarks of a suite."""
-    if as_json:
-        print_json({"benchmarks": suite.benchmarks})
-        return
-    table = Table("benchmark", "what it measures", box=None, pad_edge=False, header_style="bold")
-    for name, summary in suite.benchmarks.items():
-        table.add_row(name, summary)
-    output().print(table)
+def listed(suite: Suite) -> Printed:
+    """The benchmarks of a suite."""
+    rows = suite.benchmarks.items()
+    return Printed(
+        {"benchmarks": suite.benchmarks}, lambda: print_rows(("benchmark", "what it measures"), rows)
+    )
 
 
-def print_result(result: Result, *, as_json: bool) -> None:
-    """Print a result as a table, or as one JSON object."""
-    if as_json:
-        print_json(result.as_json())
-        return
+def measured(result: Result) -> Printed:
+    """What a benchmark found."""
+    return Printed(result.as_json, partial(_print, result))
+
+
+def _print(result: Result) -> None:
     table = Table(title=result.benchmark, title_justify="left", box=None, pad_edge=False, show_header=False)
     for part in (result.numerator, result.denominator):
         table.add_row(safe(part.name), f"{part.value:,.4g} {part.unit}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.options import JsonOption, KeyOption, input_path, run_folder
-from cli.terminal import messages, output, plural, print_json, print_table, safe
+from cli.options import KeyOption, input_path, run_folder
+from cli.terminal import Result, plural, print_line, print_message, print_table
 
 if TYPE_CHECKING:
     from cli.progress import Progress
@@ -77,8 +78,7 @@ def calibrate(
         Path | None,
         typer.Option(help="With --risk: write an SVG plot of coverage and risk.", metavar="FILE"),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Choose how votes and a ranker's scores become labels, on labelled cases. Calls no model.
 
     Weight of the ranker, vote threshold, cut-off and share of sentences are chosen together, and scored on
@@ -103,7 +103,7 @@ def calibrate(
                 from evals.errors import CalibrationError
 
                 raise CalibrationError(f"{found.origin}: no bound can be shown: {note}")
-            messages().print(safe(f"warning: {note}", "yellow"), soft_wrap=True)
+            print_message(f"warning: {note}", "yellow", soft_wrap=True)
         made = calibrate_data(
             found, test, wish, start=lambda task, total: shown.start(task, total), advance=shown.advance
         )
@@ -113,10 +113,7 @@ def calibrate(
         from storage.files import write_atomically
 
         write_atomically(curve, [curve_svg(made.bound).encode()])
-    if as_json:
-        print_json(as_object(made, None if out is None else str(out)))
-        return
-    _print(made, out, curve)
+    return Result(as_object(made, None if out is None else str(out)), partial(_print, made, out, curve))
 
 
 def _refuse_contradictions(
@@ -169,56 +166,47 @@ def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
     from evals.calibration.render import SHARE, table_of
     from evals.pages.tables import p_text
 
-    console, data = output(), made.data
+    data = made.data
     left = "".join(f"; left out: {count:,} {reason}" for reason, count in data.left_out.items())
     sentences = sum(case.essential.size for case in data.cases)
-    console.print(
-        safe(
-            f"{data.origin}: {plural(len(data.cases), 'labelled case')},"
-            f" {plural(sentences, 'sentence')}{left}"
-        ),
-        soft_wrap=True,
-    )
-    console.print(safe(f"rule  {made.rule}"), soft_wrap=True)
+    labelled = f"{plural(len(data.cases), 'labelled case')}, {plural(sentences, 'sentence')}"
+    print_line(f"{data.origin}: {labelled}{left}", soft_wrap=True)
+    print_line(f"rule  {made.rule}", soft_wrap=True)
     print_table(table_of(made), title=f"on {plural(made.tested_on, 'case')} not chosen on: {made.split}")
     for gain in made.gains:
         difference = f"{SHARE.number(gain.f1.value, signed=True)} {SHARE.bracket(gain.f1, signed=True)}"
         line = f"{gain.rule} against {gain.against}: F1 {difference}, p {p_text(gain.p_value, equals=True)}"
-        console.print(safe(line), soft_wrap=True)
-    console.print(
-        safe(
-            f"on the {plural(made.chosen_on, 'case')} of the choice itself: F1"
-            f" {SHARE.number(made.in_sample)}, optimism {SHARE.number(made.optimism, signed=True)}"
-        ),
+        print_line(line, soft_wrap=True)
+    print_line(
+        f"on the {plural(made.chosen_on, 'case')} of the choice itself: F1"
+        f" {SHARE.number(made.in_sample)}, optimism {SHARE.number(made.optimism, signed=True)}",
         soft_wrap=True,
     )
     if len(made.picks) > 1:
         named = "; ".join(f"{rule} ({count:,})" for rule, count in list(made.picks.items())[:3])
-        console.print(safe(f"chosen without the case in hand: {named}"), soft_wrap=True)
+        print_line(f"chosen without the case in hand: {named}", soft_wrap=True)
     if data.cost:
         calls, tokens = data.cost["calls"], data.cost["tokens"]
-        console.print(f"the run took {calls:.1f} calls and {tokens:,.0f} tokens a case; a ranker takes none")
+        print_line(f"the run took {calls:.1f} calls and {tokens:,.0f} tokens a case; a ranker takes none")
     if made.bound is not None:
         _print_bound(made.bound)
     if curve is not None:
-        console.print(safe(f"curve  {curve}"), soft_wrap=True)
+        print_line(f"curve  {curve}", soft_wrap=True)
     if out is None:
-        console.print("nothing saved: --out FILE writes the recipe")
+        print_line("nothing saved: --out FILE writes the recipe")
         return
-    console.print(safe(f"recipe  {out}"), soft_wrap=True)
-    console.print(safe(f"next: evigraph run {data.recipe.system} CASES --recipe {out}"), soft_wrap=True)
+    print_line(f"recipe  {out}", soft_wrap=True)
+    print_line(f"next: evigraph run {data.recipe.system} CASES --recipe {out}", soft_wrap=True)
 
 
 def _print_bound(bound: BoundReport) -> None:
     from evals.calibration.risk import LOSS_WORDS
 
     wish, proven = bound.wish, bound.proven
-    output().print(
-        safe(
-            f"bound  {LOSS_WORDS[wish.loss]} of answered cases at most {wish.risk:g}, with probability"
-            f" {wish.confidence:g}: {proven.answered} of {bound.cases} tested cases are answered without a"
-            f" person (confidence from {proven.threshold:g}, mean loss {proven.loss:.3f}, p ="
-            f" {proven.p_value:.3f}); the others wait for review"
-        ),
+    print_line(
+        f"bound  {LOSS_WORDS[wish.loss]} of answered cases at most {wish.risk:g}, with probability"
+        f" {wish.confidence:g}: {proven.answered} of {bound.cases} tested cases are answered without a"
+        f" person (confidence from {proven.threshold:g}, mean loss {proven.loss:.3f}, p ="
+        f" {proven.p_value:.3f}); the others wait for review",
         soft_wrap=True,
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.flags import MetricFlags
-from cli.options import CasesOption, HtmlOption, JsonOption, KeyOption, run_folder
-from cli.terminal import print_json, print_message
+from cli.options import CasesOption, HtmlOption, KeyOption, run_folder
+from cli.terminal import Result, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,8 +44,7 @@ def compare(
     ] = True,
     *,
     metrics: MetricFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Compare two runs on the same cases: scores with intervals, changed labels, answers and routes.
 
     Differences are B minus A, on the cases that are done in both. Without --key and --cases those of RUN_A
@@ -75,10 +74,8 @@ def compare(
         _write_page(html, comparison, rows, texts)
         for path in (run_a, run_b) if texts else ():
             record_if_possible(path, "exported", what="answers that differ", to=str(html))
-    if as_json:
-        print_json(comparison.as_json() | {"html": None if html is None else str(html)})
-    else:
-        print_comparison(comparison, rows=rows, page=html)
+    content = comparison.as_json() | {"html": None if html is None else str(html)}
+    return Result(content, lambda: print_comparison(comparison, rows=rows, page=html))
 
 
 def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:

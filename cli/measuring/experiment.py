@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,6 @@ import typer
 from cli.flags import MetricFlags, SessionFlags
 from cli.options import (
     EffortOption,
-    JsonOption,
     LimitOption,
     ModelOption,
     NewKeyOption,
@@ -18,7 +18,7 @@ from cli.options import (
     local_path,
 )
 from cli.set_values import effort_values
-from cli.terminal import print_json, print_line
+from cli.terminal import Result, print_line, print_table
 
 if TYPE_CHECKING:
     from asyncio import Event
@@ -78,8 +78,7 @@ def experiment(
     *,
     flags: SessionFlags,
     metrics: MetricFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Run a grid of recipes or rankers over one data set and write the tables of a paper, with intervals.
 
     A cell is a run folder, or a ranker that is trained once per seed. All runs share one journal, so a
@@ -114,23 +113,18 @@ def experiment(
 
     (cells, failed), interrupted = until_signal(work)
     made = report(loaded, cells, folder, metrics.resources, rankers)
-    if as_json:
-        print_json(_as_object(planned, cells, rankers, made) | ({"failed": failed} if failed else {}))
-    else:
-        _print(planned, cells, failed, made)
     finished = len(cells.reported) + len(cells.tuning) == len(planned)
     finished = finished and (rankers is None or not rankers.unfinished)
-    if interrupted and not finished:
-        raise typer.Exit(130)
-    if not finished or any(run.manifest.counts.failed for run in cells.reported.values()):
-        raise typer.Exit(1)
+    incomplete = not finished or any(run.manifest.counts.failed for run in cells.reported.values())
+    code = 130 if interrupted and not finished else int(incomplete)
+    content = _as_object(planned, cells, rankers, made) | ({"failed": failed} if failed else {})
+    return Result(content, partial(_print, planned, cells, failed, made), code)
 
 
 def _print(
     planned: Sequence[PlannedCell], cells: Cells, failed: dict[str, str], made: ExperimentReport
 ) -> None:
     """What each cell took, the headline of each table, and where the tables are."""
-    from cli.terminal import print_table
     from evals.experiments.render import table_of, title_of
     from evals.pages.tables import Table, columns
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.flags import BatchFlags
-from cli.options import EffortOption, JsonOption, ModelOption, NewKeyOption, input_path, local_path
+from cli.options import EffortOption, ModelOption, NewKeyOption, input_path, local_path
 from cli.set_values import effort_values
-from cli.terminal import print_json
+from cli.terminal import Result, print_line, print_table
 
 if TYPE_CHECKING:
     from evals.optimisation.run import Outcome
@@ -81,8 +82,7 @@ def optimise(
     ] = None,
     *,
     flags: BatchFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Search for better instructions, demonstrations and settings of evidence, and judge them on other cases.
 
     A model proposes instructions; optuna chooses among them, demonstrations, form of reply and reflection.
@@ -121,14 +121,8 @@ def optimise(
     folder = out or Path("out") / f"optimise-{Path(recipe).stem}"
     outcome, _ = until_signal(lambda stop, watcher: search(wanted, folder, stop=stop, watcher=watcher))
     write_report(outcome, folder)
-    if as_json:
-        print_json(as_object(outcome, folder))
-    else:
-        _print(outcome, folder)
-    if outcome.ended_by == "stop":
-        raise typer.Exit(130)
-    if not outcome.is_complete:
-        raise typer.Exit(1)
+    code = 130 if outcome.ended_by == "stop" else int(not outcome.is_complete)
+    return Result(as_object(outcome, folder), partial(_print, outcome, folder), code)
 
 
 def _test(text: str, keys: list[Path] | None) -> float | CaseFiles:
@@ -152,12 +146,10 @@ def _test(text: str, keys: list[Path] | None) -> float | CaseFiles:
 
 def _print(outcome: Outcome, folder: Path) -> None:
     """The table of candidates, the verdict, what was spent, where the result is."""
-    from cli.terminal import output, print_table, safe
     from evals.optimisation.report import PAGE, RECIPE, heading, trial_table, verdict
 
-    console = output()
     print_table(trial_table(outcome))
-    console.print()
+    print_line()
     lines = [heading(outcome), *outcome.notes, verdict(outcome)]
     recipe, system = folder / RECIPE, outcome.wanted.given.loaded.system
     if outcome.best is not None:
@@ -166,4 +158,4 @@ def _print(outcome: Outcome, folder: Path) -> None:
     if outcome.best is not None:
         lines.append(f"next    evigraph run {system} CASES... --recipe {recipe} --model STRING")
     for line in lines:
-        console.print(safe(line), soft_wrap=True)
+        print_line(line, soft_wrap=True)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from cli.flags import MetricFlags
-from cli.options import CasesOption, JsonOption, KeyOption, TaskOption, run_folder
+from cli.options import CasesOption, KeyOption, TaskOption, run_folder
 from cli.set_values import pairs
-from cli.terminal import print_json, print_line, print_message
+from cli.terminal import Result, print_line, print_message
 
 if TYPE_CHECKING:
     from cases.submissions.bioasq import BioasqTask
     from evals.bioasq.parts import Definitions
-    from evals.scoring.scored_tasks import ScoredTask
     from runs.record.purged import Purged
+
+
+class _Scored(NamedTuple):
+    """The scores for programs and for people, and the values of each group by name."""
+
+    content: dict[str, Any]
+    show: Callable[[], object]
+    values: Sequence[Mapping[str, float]]
 
 
 def score(
@@ -70,8 +77,7 @@ def score(
             metavar="METRIC=VALUE",
         ),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
 
     A run is scored on every task that it answers and its key labels; a submission on one. What needs
@@ -98,63 +104,35 @@ def score(
     wanted = _least_values(fail_under or ())
     is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
     if is_run and (purged := purged_of(predictions)) is not None and not (key or cases or task or case_ids):
-        _print_kept(predictions, purged, as_json=as_json)
-        _demand(wanted, [one.get("values", {}) for group in purged.scores.values() for one in group])
-        return
-    for_bioasq = partial(
-        _score_bioasq,
-        predictions,
-        [*(cases or ()), *(key or ())],
-        case_ids=case_ids,
-        definitions=Definitions(bioasq_compat, map_divisor, rouge_su4),
-        is_run=is_run,
-        as_json=as_json,
-    )
+        found = _kept(predictions, purged)
+        return Result(found.content, found.show, _code(wanted, found.values))
+    bioasq_task: BioasqTask | None = None
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
-            _demand(wanted, for_bioasq(task))
-            return
-    if task is None and _is_bioasq(predictions, is_run=is_run):
-        _demand(wanted, for_bioasq(None))
-        return
-    if is_run and task is None and gives_verdicts(RunFolder(predictions)):
+            bioasq_task = task
+    if bioasq_task is not None or (task is None and _is_bioasq(predictions, is_run=is_run)):
+        definitions = Definitions(bioasq_compat, map_divisor, rouge_su4)
+        questions = [*(cases or ()), *(key or ())]
+        found = _score_bioasq(predictions, questions, bioasq_task, case_ids, definitions, is_run=is_run)
+    elif is_run and task is None and gives_verdicts(RunFolder(predictions)):
         verdicts = score_verdicts(RunFolder(predictions), cases or (), case_ids)
-        if as_json:
-            print_json({"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]})
-        else:
-            print_verdicts(str(predictions), verdicts)
-        _demand(wanted, [{name: value.value for name, value in one.values.items()} for one in verdicts])
-        return
-    scored: list[ScoredTask]
-    if is_run:
-        scored = score_run(
-            RunFolder(predictions),
-            keys=key or (),
-            case_files=cases or (),
-            task=task,
-            case_ids=case_ids,
-            resources=metrics.resources,
+        found = _Scored(
+            {"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]},
+            partial(print_verdicts, str(predictions), verdicts),
+            [{name: value.value for name, value in one.values.items()} for one in verdicts],
         )
     else:
-        if not key and not cases:
+        if not is_run and not key and not cases:
             raise typer.BadParameter("give its key: --key KEY, or --cases FILE with one beside")
-        scored = score_submission(
-            predictions,
-            keys=key or (),
-            case_files=cases or (),
-            task=task,
-            case_ids=case_ids,
-            resources=metrics.resources,
+        how: dict[str, Any] = {"keys": key or (), "case_files": cases or (), "task": task}
+        how |= {"case_ids": case_ids, "resources": metrics.resources}
+        scored = score_run(RunFolder(predictions), **how) if is_run else score_submission(predictions, **how)
+        found = _Scored(
+            {"predictions": str(predictions), "tasks": [one.as_json() for one in scored]},
+            partial(print_scores, str(predictions), scored),
+            [one.values for one in scored],
         )
-    if as_json:
-        content: dict[str, Any] = {
-            "predictions": str(predictions),
-            "tasks": [one.as_json() for one in scored],
-        }
-        print_json(content)
-    else:
-        print_scores(str(predictions), scored)
-    _demand(wanted, [one.values for one in scored])
+    return Result(found.content, found.show, _code(wanted, found.values))
 
 
 def _least_values(texts: Sequence[str]) -> dict[str, float]:
@@ -172,8 +150,8 @@ def _least_values(texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _demand(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -> None:
-    """Exit with 1, and say why, unless each value is there and large enough."""
+def _code(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -> int:
+    """0 if each wanted value is there and large enough; else 1, and why is printed."""
     import difflib
 
     known = sorted({name for values in found for name in values})
@@ -189,23 +167,27 @@ def _demand(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -
         print_message(
             f"--fail-under {name}={least:g}: " + (f"it is {min(values):.2f}" if values else missing), "red"
         )
-    if short:
-        raise typer.Exit(1)
+    return int(short)
 
 
-def _print_kept(path: Path, purged: Purged, *, as_json: bool) -> None:
+def _kept(path: Path, purged: Purged) -> _Scored:
     """The scores of a purged run, as they were before."""
     from evals.run_scores import flat_scores
     from evals.scoring.gold import ScoringError
 
     if not purged.scores:
         raise ScoringError(f"{path}: {purged.words}, and no scores were kept")
-    if as_json:
-        print_json({"predictions": str(path), "purged": purged.at, **purged.scores})
-        return
-    print_line(f"{path}: {purged.words}; these are the scores of before", soft_wrap=True)
-    for name, value in flat_scores(purged.scores):
-        print_line(f"{name:<46} {value}")
+
+    def print_kept() -> None:
+        print_line(f"{path}: {purged.words}; these are the scores of before", soft_wrap=True)
+        for name, value in flat_scores(purged.scores):
+            print_line(f"{name:<46} {value}")
+
+    return _Scored(
+        {"predictions": str(path), "purged": purged.at, **purged.scores},
+        print_kept,
+        [one.get("values", {}) for group in purged.scores.values() for one in group],
+    )
 
 
 def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:
@@ -220,13 +202,12 @@ def _score_bioasq(
     predictions: Path,
     questions: Sequence[Path],
     task: BioasqTask | None,
-    *,
     case_ids: str | None,
     definitions: Definitions,
+    *,
     is_run: bool,
-    as_json: bool,
-) -> list[Mapping[str, float]]:
-    """Score a run or a submission, on one phase or on what there is; the values by group."""
+) -> _Scored:
+    """Score a run or a submission, on one phase or on what there is."""
     from cli.measuring.print_scores import print_bioasq
     from evals.bioasq.scores import score_file, score_run
     from runs.record.folder import RunFolder
@@ -237,11 +218,7 @@ def _score_bioasq(
         scored = score_file(predictions, questions, case_ids, definitions, task)
     else:
         raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
-    if as_json:
-        print_json(dict(predictions=str(predictions), bioasq=[one.as_json() for one in scored]))
-    else:
-        print_bioasq(str(predictions), scored)
-    return [
+    values = [
         {
             ".".join([one.part, *([] if name == "all" else [name]), metric]): value.value
             for metric, value in group.values.items()
@@ -249,3 +226,5 @@ def _score_bioasq(
         for one in scored
         for name, group in one.groups.items()
     ]
+    content = {"predictions": str(predictions), "bioasq": [one.as_json() for one in scored]}
+    return _Scored(content, lambda: print_bioasq(str(predictions), scored), values)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import JsonOption, RunFolderArgument, TaskName
-from cli.terminal import print_json, print_line, print_message
+from cli.options import RunFolderArgument, TaskName
+from cli.terminal import Result, print_line, print_message
 
 if TYPE_CHECKING:
     from cases.submissions.task import Words
@@ -46,8 +46,7 @@ def submit(
             " without an answer (BioASQ).",
         ),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Write a run's submission to ArchEHR-QA or BioASQ, if its rules allow it.
 
     It is first checked against the run's own cases. A case that failed, or a fault that the scorer refuses,
@@ -80,20 +79,10 @@ def submit(
         record_if_possible(run, "exported", what=f"submission {task}", to=str(target))
     following = _next(folder, target, task) if not ready.refused else []
     _report(ready, submission.words)
-    cases = submission.words.case[1]
-    if as_json:
-        print_json(
-            {
-                "run": str(run),
-                "task": task,
-                "file": None if ready.refused else str(target),
-                cases: len(ready.entries),
-                "filled": list(ready.filled),
-                "faults": fault_fields(ready.faults),
-                "next": following,
-            }
-        )
-    elif not ready.refused:
+
+    def print_written() -> None:
+        if ready.refused:
+            return
         filled = f", {len(ready.filled)} of them empty" if ready.filled and task in ARCHEHR else ""
         print_line(
             f"{len(ready.entries)} {submission.words.case[len(ready.entries) != 1]}{filled} in {target}",
@@ -101,8 +90,17 @@ def submit(
         )
         for number, command in enumerate(following):
             print_line(f"{'     ' if number else 'next:'} {command}", soft_wrap=True)
-    if ready.refused:
-        raise typer.Exit(1)
+
+    content = {
+        "run": str(run),
+        "task": task,
+        "file": None if ready.refused else str(target),
+        submission.words.case[1]: len(ready.entries),
+        "filled": list(ready.filled),
+        "faults": fault_fields(ready.faults),
+        "next": following,
+    }
+    return Result(content, print_written, int(bool(ready.refused)))
 
 
 def _report(ready: RunSubmission, words: Words) -> None:

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cli.options import CasesOption, JsonOption, KeyOption, TaskOption
-from cli.terminal import output, print_json, print_line, safe
+from cli.options import CasesOption, KeyOption, TaskOption
+from cli.terminal import Result, output, print_line, safe
 
 if TYPE_CHECKING:
     from cases.submissions.task import Fault, TaskName
@@ -26,8 +26,7 @@ def validate(
     key: KeyOption = None,
     cases: CasesOption = None,
     rows: Annotated[int, typer.Option(min=1, help="Most faults to list.")] = 50,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Check a submission to ArchEHR-QA or BioASQ against every rule of the official scorer.
 
     A fault is `refused` where the scorer would stop without a score or BioASQ's rules forbid it, and
@@ -51,30 +50,27 @@ def validate(
     if opened.entries is not None:
         faults = worst_first([*faults, *submission.find_faults(opened.entries, expected)])
         skipped = submission.skipped_checks(expected)
-    refused = any(fault.severity == "refused" for fault in faults)
+    counts = Counter(fault.severity for fault in faults)
     count = len(opened.entries or ())
-    if as_json:
-        print_json(
-            {
-                "file": str(file),
-                "task": task,
-                "entries": count,
-                "ok": not refused,
-                "refused": sum(fault.severity == "refused" for fault in faults),
-                "penalised": sum(fault.severity == "penalised" for fault in faults),
-                "faults": fault_fields(faults),
-                "not_checked": skipped,
-            }
-        )
-    else:
-        console = output()
-        print_faults(console, faults, rows)
+
+    def print_checked() -> None:
+        _print_faults(output(), faults, rows)
         if skipped:
             print_line(f"not checked: {'; '.join(skipped)}", soft_wrap=True)
         what = f"{count} {submission.words.entry[count != 1]} for {task}" if task else "nothing read"
         print_line(f"{file}: {what}: {counted(faults) or 'no fault found'}", soft_wrap=True)
-    if refused:
-        raise typer.Exit(1)
+
+    content = {
+        "file": str(file),
+        "task": task,
+        "entries": count,
+        "ok": not counts["refused"],
+        "refused": counts["refused"],
+        "penalised": counts["penalised"],
+        "faults": fault_fields(faults),
+        "not_checked": skipped,
+    }
+    return Result(content, print_checked, int(counts["refused"] > 0))
 
 
 def _guess(file: Path, entries: Sequence[object], family: Family) -> TaskName:
@@ -92,8 +88,7 @@ def _guess(file: Path, entries: Sequence[object], family: Family) -> TaskName:
 _COLOURS = {"refused": "red", "penalised": "yellow"}
 
 
-def print_faults(console: Console, faults: Sequence[Fault], rows: int) -> None:
-    """Print a table of the first `rows` faults, and how many more there are."""
+def _print_faults(console: Console, faults: Sequence[Fault], rows: int) -> None:
     if not faults:
         return
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from cli.options import EffortOption, JsonOption
+from cli.options import EffortOption
 from cli.progress import Progress, progress
 from cli.set_values import effort_values
-from cli.terminal import output, print_json, print_line, print_message, safe
+from cli.terminal import Result, print_facts, print_line, print_message, print_rows
 from weights.download import Source
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ models = typer.Typer(
 
 
 @models.command("list")
-def list_models(as_json: JsonOption = False) -> None:
+def list_models() -> Result:
     """List the providers, how to name their models, and whether they are ready here.
 
     Example: evigraph models list
@@ -38,16 +37,8 @@ def list_models(as_json: JsonOption = False) -> None:
     from serving.backends import catalogue
 
     entries = catalogue()
-    if as_json:
-        print_json({"models": [entry._asdict() for entry in entries]})
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model", no_wrap=True)
-    table.add_column("state", overflow="fold")
-    table.add_column("what it is", overflow="fold")
-    for entry in entries:
-        table.add_row(*map(safe, entry))
-    output().print(table)
+    content = {"models": [entry._asdict() for entry in entries]}
+    return Result(content, lambda: print_rows(("model", "state", "what it is"), entries))
 
 
 @models.command("pull")
@@ -77,7 +68,7 @@ def pull(
     name = name.removeprefix("embedded:")
     with progress() as shown:
         path = pull_weights(name, _Shown(shown), source=source, file=file)
-    output().print(safe(f"ready: --model embedded:{name} ({path})"))
+    print_line(f"ready: --model embedded:{name} ({path})")
 
 
 class _Shown:
@@ -108,8 +99,7 @@ def check(
         Path | None,
         typer.Option(help="YAML file of prices per million tokens, by model.", metavar="FILE"),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Check a model with a few small requests, and name the recipes that it can run.
 
     No case text is sent. A run makes the same requests at its start and adapts to the answers: the constraint
@@ -135,39 +125,24 @@ def check(
     try:
         backend, findings = asyncio.run(_checked(model, level))
     except ModelError as error:
-        if as_json:
-            print_json({"model": name, "reachable": False, "error": str(error)})
-        else:
-            fault = str(error).removeprefix(f"model {name!r} cannot be used: ")
-            print_line(f"{name} cannot be used: {fault}", "red", soft_wrap=True)
-        raise typer.Exit(1) from None
+        line = f"{name} cannot be used: {str(error).removeprefix(f'model {name!r} cannot be used: ')}"
+        unreachable = {"model": name, "reachable": False, "error": str(error)}
+        return Result(unreachable, lambda: print_line(line, "red", soft_wrap=True), 1)
     recipes = dict(_recipes(backend))
-    works = [recipe for recipe, reason in recipes.items() if reason is None]
     # Elsewhere it is LangChain's class that names the limit, or there is no protocol.
     names_limit = backend.name.provider in ("openai", "vllm") and backend.name.base_urls
-    if as_json:
-        found = {"model": name, "reachable": True, **asdict(findings), "recipes": recipes}
-        if not names_limit:
-            del found["limit_field"]
-        print_json(found | ({} if price is None else {"price": price.model_dump(mode="json")}))
-    else:
-        table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_column(style="bold")
-        table.add_column(overflow="fold")
-        rows = [("model", name), ("reachable", "yes"), *findings.as_full_rows()]
-        rows = [row for row in rows if names_limit or row[0] != "limit"]
-        if price is not None:
-            rows.append(("price", f"{price.input:g} read, {price.output:g} written, per million tokens"))
-        for reason in dict.fromkeys(recipes.values()):
-            named = ", ".join(recipe for recipe, other in recipes.items() if other == reason)
-            rows.append(
-                ("runs" if reason is None else "cannot run", f"{named}: {reason}" if reason else named)
-            )
-        for field, value in rows:
-            table.add_row(field, safe(value))
-        output().print(table)
-    if not works:
-        raise typer.Exit(1)
+    found = {"model": name, "reachable": True, **asdict(findings), "recipes": recipes}
+    if not names_limit:
+        del found["limit_field"]
+    facts = [("model", name), ("reachable", "yes"), *findings.as_full_rows()]
+    facts = [fact for fact in facts if names_limit or fact[0] != "limit"]
+    if price is not None:
+        found["price"] = price.model_dump(mode="json")
+        facts.append(("price", f"{price.input:g} read, {price.output:g} written, per million tokens"))
+    for reason in dict.fromkeys(recipes.values()):
+        named = ", ".join(recipe for recipe, other in recipes.items() if other == reason)
+        facts.append(("cannot run", f"{named}: {reason}") if reason else ("runs", named))
+    return Result(found, lambda: print_facts(facts), int(None not in recipes.values()))
 
 
 async def _checked(model: ModelName, effort: Effort | None) -> tuple[Backend, Findings]:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from cli.terminal import duration, output, print_line, print_message
+from cli.terminal import duration, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
     from serving.vllm_server.spec import ServeSpec
@@ -95,16 +94,10 @@ def serve(
 
 
 def _print_recipes() -> None:
-
     from serving.vllm_server.recipes import packaged_recipes
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("recipe", no_wrap=True)
-    table.add_column("GPUs", no_wrap=True)
-    table.add_column("what it is", overflow="fold")
-    for recipe in packaged_recipes():
-        table.add_row(recipe.name, str(recipe.gpus or "CPU"), recipe.summary)
-    output().print(table)
+    rows = [(recipe.name, str(recipe.gpus or "CPU"), recipe.summary) for recipe in packaged_recipes()]
+    print_rows(("recipe", "GPUs", "what it is"), rows)
 
 
 def _print_command(spec: ServeSpec) -> None:

@@ -174,7 +174,7 @@ def api(
     bound = listen(host, port)
     jobs = Jobs(runs, policies)
     service = Service(jobs, offer, options, os.environ.get("EVIGRAPH_USER") or getpass.getuser())
-    library = Library([runs], lambda text: print_message(text), lambda path: shown(service, path))
+    library = Library([runs], print_message, lambda path: shown(service, path))
 
     def started(address: str, page: str, token: str | None) -> None:
         waiting = sum(service.runner.counts().values())

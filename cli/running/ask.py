@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.flags import SessionFlags
-from cli.options import EffortOption, JsonOption, ModelOption
+from cli.options import EffortOption, ModelOption
 from cli.set_values import effort_values
-from cli.terminal import plural, print_json, print_line, print_message
+from cli.terminal import Result, plural, print_line, print_message
 
 if TYPE_CHECKING:
     from cases.records import Case
@@ -61,8 +61,7 @@ def ask(
     ] = None,
     *,
     flags: SessionFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Answer one question from one note, and name the sentences that the answer rests on.
 
     The note is split into numbered sentences. Case and run stay in a folder, so `evigraph show` tells how the
@@ -128,14 +127,13 @@ def ask(
     if line is None:
         print_message(f"not answered; go on: evigraph resume {quoted(run.path)}", soft_wrap=True)
         raise typer.Exit(130 if interrupted else 1)
-    if as_json:
-        print_json(_as_json(case, run, line))
-    else:
+
+    def print_answer() -> None:
         _print(case, run, line)
         if not model and not loaded.models:
             print_message(f"{_MODEL} is small: check its answer, or ask yours by --model STRING", "yellow")
-    if line["error"] is not None:
-        raise typer.Exit(1)
+
+    return Result(_as_json(case, run, line), print_answer, int(line["error"] is not None))
 
 
 def _new_folder() -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption, run_folder
-from cli.terminal import plural, print_json, print_line
+from cli.options import run_folder
+from cli.terminal import Result, plural, print_line
 
 if TYPE_CHECKING:
     from runs.upkeep.check import Check, Repaired
@@ -25,8 +26,7 @@ def check(
         bool,
         typer.Option("--repair", help="Keep what is whole, and put the damaged files into RUN/damaged."),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Compare the files of a run with their checksums, and say what is damaged and what is lost.
 
     After a repair, `evigraph resume` runs the lost cases again: replies that the journal still has are
@@ -35,12 +35,7 @@ def check(
     Example: evigraph check out/2026-11-21T10-15-tamu-ab12 --repair
     """
     found = _journal(run, repair=repair) if run.is_file() else _run(run, repair=repair)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
-    if found["faults"] and not repair:
-        raise typer.Exit(1)
+    return Result(found, partial(_print, found), int(bool(found["faults"]) and not repair))
 
 
 def _run(path: Path, *, repair: bool) -> dict[str, Any]:

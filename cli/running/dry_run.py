@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import typer
-from rich.table import Table
-
 from cli.session import until_signal
-from cli.terminal import output, plural, print_json, safe
+from cli.terminal import Result, plural, print_facts, print_rows, safe
 from runs.estimate.dry_run import dry_run
 from runs.estimate.estimate import Estimate
 from runs.execute.assemble import Request
@@ -28,23 +26,17 @@ _HOURS = (
 _THINKING = "assumed by effort; models vary by a factor of ten"
 
 
-def print_dry_run(request: Request, options: Options, *, as_json: bool) -> None:
-    """Rehearse to the end or to a signal, print what came of it, exit as a run would."""
+def rehearse(request: Request, options: Options) -> Result:
+    """Rehearse to the end or to a signal; exits as a run would."""
     estimate, interrupted = until_signal(
         lambda stop, watcher: dry_run(request, options, stop=stop, watcher=watcher)
     )
-    if as_json:
-        print_json(as_object(estimate))
-    else:
-        _print(estimate)
-    if interrupted and estimate.ended < estimate.cases:
-        raise typer.Exit(130)
-    if estimate.failed:
-        raise typer.Exit(1)
+    cut_short = interrupted and estimate.ended < estimate.cases
+    code = 130 if cut_short else int(bool(estimate.failed))
+    return Result(_as_object(estimate), partial(_print, estimate), code)
 
 
-def as_object(estimate: Estimate) -> dict[str, Any]:
-    """One object for programs."""
+def _as_object(estimate: Estimate) -> dict[str, Any]:
     total = estimate.total
     budget, correction = estimate.budget, estimate.correction
     return {
@@ -67,7 +59,9 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
             "cases_within_cost": estimate.cases_within_cost,
         },
         "answer_corrections": None if correction is None else {"counted": False, **correction._asdict()},
-        **_batches_as_object(estimate),
+        **(
+            {"online_cost": estimate.online_cost, "hours_a_round": estimate.hours} if estimate.batched else {}
+        ),
         "whole_input": {
             "cases": estimate.input_cases,
             "calls": estimate.scaled(total.calls),
@@ -76,12 +70,6 @@ def as_object(estimate: Estimate) -> dict[str, Any]:
             **_thinking(estimate.scaled(total.thinking_tokens)),
         },
     }
-
-
-def _batches_as_object(estimate: Estimate) -> dict[str, Any]:
-    if not estimate.batched:
-        return {}
-    return {"online_cost": estimate.online_cost, "hours_a_round": estimate.hours}
 
 
 def _counts(part: Tally) -> dict[str, Any]:
@@ -103,20 +91,14 @@ def _thinking(tokens: int) -> dict[str, int]:
 
 def _print(estimate: Estimate) -> None:
     total = estimate.total
-    counts = Table(box=None, pad_edge=False)
-    counts.add_column("role")
-    for name in ("calls", "requests", "tokens read", "tokens written"):
-        counts.add_column(name, justify="right")
+    rows = []
     for role, part in (*estimate.tallies.items(), ("total", total)):
         numbers = (part.calls, part.requests, part.input_tokens, part.output_tokens)
-        counts.add_row(role, *(f"{number:,}" for number in numbers), style="bold" if part == total else "")
-    output().print(counts)
-    notes = Table(show_header=False, box=None, pad_edge=False)
-    notes.add_column(style="bold")
-    notes.add_column(overflow="fold")
-    for name, text in _notes(estimate):
-        notes.add_row(name, safe(text))
-    output().print(notes)
+        style = "bold" if part == total else ""
+        rows.append([safe(text, style) for text in (role, *(f"{number:,}" for number in numbers))])
+    heads = ("calls", "requests", "tokens read", "tokens written")
+    print_rows(("role", *heads), rows, right=heads)
+    print_facts(_notes(estimate))
 
 
 def _notes(estimate: Estimate) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import JsonOption
+from cli.terminal import Result
 
 
 def merge(
@@ -24,8 +24,7 @@ def merge(
             " resume of the new run runs what is left.",
         ),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Make one run of its shards, as one machine would have written it.
 
     Cases come in the order of the input, and calls, traces, reviews and audit logs are kept. The shards stay
@@ -37,16 +36,11 @@ def merge(
     """
     from cli.progress import Steps, progress
     from cli.summary import summarise
-    from cli.terminal import print_json
     from runs.move.merge import merge as merge_runs
 
     with progress() as shown:
         steps = Steps(shown)
         folder = merge_runs(shards, out, shown.notify, steps.show, allow_incomplete=allow_incomplete)
     summary = summarise(folder)
-    if as_json:
-        print_json({**summary.as_json(), "shards": len(shards)})
-    else:
-        summary.print()
-    if folder.manifest.counts.failed or folder.manifest.status != "finished":
-        raise typer.Exit(1)
+    complete = folder.manifest.status == "finished" and not folder.manifest.counts.failed
+    return Result({**summary.as_json(), "shards": len(shards)}, summary.print, int(not complete))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.terminal import duration, plural, print_json, print_line, print_table
-from evals.pages.tables import NO_VALUE, Column, Table, some
+from cli.looking.show_case import review_command, show_case
+from cli.terminal import Result, duration, plural, print_line, print_rows, print_table
+from evals.pages.tables import NO_VALUE, some
 from nodes.evidence.disagreement import contested
 from runs.record.folder import Line, RunFolder
 from runs.record.manifest import WAITING, quoted
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from runs.review.reviewed_gold import AdjudicatedCases, ReviewedCases
 
 
-def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
+def list_reviews(folder: RunFolder) -> Result:
     """The cases that wait for a person, and those that were reviewed, with the last review of each."""
     reviewed = ReviewedRun(folder.path)
     latest, counting, standings = reviewed.reviews.latest(), reviewed.counting(), reviewed.standings()
@@ -32,56 +34,52 @@ def print_reviews(folder: RunFolder, *, as_json: bool) -> None:
         for line in folder.cases()
         if line["status"] == WAITING or line["case_id"] in latest
     ]
-    if as_json:
-        print_json({"run": str(folder.path), "cases": rows})
-        return
-    if not rows:
-        print_line("nothing waits for a person, and nothing is reviewed")
-        return
-    shown = [
-        [
-            row["case_id"],
-            row["status"],
-            " ".join(row["contested"]) or NO_VALUE,
-            _review_text(row, hidden.get(row["case_id"])),
+
+    def print_reviews() -> None:
+        if not rows:
+            print_line("nothing waits for a person, and nothing is reviewed")
+            return
+        shown = [
+            (
+                row["case_id"],
+                row["status"],
+                " ".join(row["contested"]) or NO_VALUE,
+                _review_text(row, hidden.get(row["case_id"])),
+            )
+            for row in rows
         ]
-        for row in rows
-    ]
-    print_table(
-        Table([Column(name, "text") for name in ("case", "status", "votes differ on", "review")], shown)
-    )
-    undecided = [case_id for case_id, one in standings.items() if one.undecided and not one.missing]
-    if undecided:
-        command = f"evigraph review adjudicate {quoted(folder.path)}"
-        print_line(f"reviewers differ on {plural(len(undecided), 'case')}: {command}", "yellow")
-    for number, command in enumerate(_next_commands(folder, rows, standings)):
-        print_line(f"{'     ' if number else 'next:'} {command}")
+        print_rows(("case", "status", "votes differ on", "review"), shown)
+        undecided = [case_id for case_id, one in standings.items() if one.undecided and not one.missing]
+        if undecided:
+            command = f"evigraph review adjudicate {quoted(folder.path)}"
+            print_line(f"reviewers differ on {plural(len(undecided), 'case')}: {command}", "yellow")
+        for number, command in enumerate(_next_commands(folder, rows, standings)):
+            print_line(f"{'     ' if number else 'next:'} {command}")
+
+    return Result({"run": str(folder.path), "cases": rows}, print_reviews)
 
 
-def review_command(folder: RunFolder, case_id: str, standing: Standing | None, reviewer: str = "NAME") -> str:
-    """The command that shows a case to a reviewer: blind until all have labelled an assigned case."""
-    command = f"evigraph review {quoted(folder.path)} {quoted(case_id)}"
-    hidden = standing is not None and standing.missing
-    return f"{command} --blind --by {quoted(reviewer)}" if hidden else command
-
-
-def print_history(folder: RunFolder, case_id: str, *, as_json: bool) -> None:
-    """All reviews of a case, oldest first."""
+def show_reviewed(folder: RunFolder, case_id: str) -> Result:
+    """A case with all of its reviews, oldest first."""
     history = Reviews(folder.path).history(case_id)
-    if as_json:
-        print_json({"case_id": case_id, "reviews": [one.model_dump(mode="json") for one in history]})
-        return
-    for one in history:
-        print_line(f"{one.reviewed_at} {one.reviewer}: {one.words}")
-        if one.comment:
-            print_line(f"  {one.comment}")
+
+    def print_reviewed() -> None:
+        show_case(folder, case_id, with_calls=False)
+        for one in history:
+            print_line(f"{one.reviewed_at} {one.reviewer}: {one.words}")
+            if one.comment:
+                print_line(f"  {one.comment}")
+
+    reviews = [one.model_dump(mode="json") for one in history]
+    return Result({"case_id": case_id, "reviews": reviews}, print_reviewed)
 
 
-def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -> None:
+def added(folder: RunFolder, line: Line, made: Review) -> Result:
     """A review, and what to type where its case goes on with it."""
-    if as_json:
-        print_json(made.model_dump(mode="json"))
-        return
+    return Result(made.model_dump(mode="json"), partial(_print_added, folder, line, made))
+
+
+def _print_added(folder: RunFolder, line: Line, made: Review) -> None:
     print_line(f"case {made.case_id}: {made.words}")
     if made.labels is not None and not made.independent:
         _print_confirmed(line, made, made.labels)
@@ -104,37 +102,41 @@ def print_added(folder: RunFolder, line: Line, made: Review, *, as_json: bool) -
         print_line(f"next: evigraph resume {quoted(folder.path)}")
 
 
-def print_exported(path: Path, found: ReviewedCases, *, as_json: bool) -> None:
+def exported(path: Path, found: ReviewedCases) -> Result:
     """How many reviewed cases were written, and which of their reviews are old."""
-    if as_json:
-        print_json({"file": str(path), "cases": len(found.cases), "stale": list(found.stale)})
-        return
-    print_line(f"{len(found.cases)} reviewed cases in {path}")
-    if found.stale:
-        stale = some(found.stale, 10)
-        print_line(f"reviewed on an earlier result of the run: {stale}", "yellow")
+
+    def print_exported() -> None:
+        print_line(f"{len(found.cases)} reviewed cases in {path}")
+        if found.stale:
+            stale = some(found.stale, 10)
+            print_line(f"reviewed on an earlier result of the run: {stale}", "yellow")
+
+    content = {"file": str(path), "cases": len(found.cases), "stale": list(found.stale)}
+    return Result(content, print_exported)
 
 
-def print_queues(folder: RunFolder, *, as_json: bool) -> None:
+def list_queues(folder: RunFolder) -> Result:
     """How much everybody has reviewed, and is still to review."""
     ids = [line["case_id"] for line in folder.cases()]
     found = queues(ids, ReviewedRun(folder.path).standings())
-    if as_json:
-        print_json({"run": str(folder.path), "reviewers": [_queue(one) for one in found]})
-        return
+    content = {"run": str(folder.path), "reviewers": [_queue(one) for one in found]}
+    return Result(content, partial(_print_queues, folder, found))
+
+
+def _print_queues(folder: RunFolder, found: Sequence[Queue]) -> None:
     if not found:
         print_line("nothing is assigned, and nothing is reviewed")
         return
-    columns = [Column("reviewer", "text"), *map(Column, ("cases", "reviewed", "remaining", "time"))]
+    numbers = ("cases", "reviewed", "remaining", "time")
     rows = [
-        [
+        (
             one.reviewer,
             *(f"{count:,}" for count in _counts(one)),
-            _time(one),
-        ]
+            duration(one.seconds) if one.seconds else NO_VALUE,
+        )
         for one in found
     ]
-    print_table(Table(columns, rows))
+    print_rows(("reviewer", *numbers), rows, right=numbers)
     remaining = next((one for one in found if one.open), None)
     run = quoted(folder.path)
     if remaining is not None:
@@ -143,25 +145,22 @@ def print_queues(folder: RunFolder, *, as_json: bool) -> None:
         print_line(f"next: evigraph review agreement {run}")
 
 
-def print_queue(folder: RunFolder, reviewer: str, *, blind: bool, as_json: bool) -> None:
+def show_queue(folder: RunFolder, reviewer: str, *, blind: bool) -> Result:
     """What one person is still to review."""
     ids = [line["case_id"] for line in folder.cases()]
     standings = ReviewedRun(folder.path).standings()
     found = queue_of(reviewer, ids, standings)
-    if as_json:
-        print_json({"run": str(folder.path), **_queue(found)})
-        return
-    cases, done, remaining = _counts(found)
-    print_line(f"{reviewer}: {done:,} of {plural(cases, 'case')} reviewed, {remaining:,} remaining")
-    if remaining:
-        command = review_command(folder, found.open[0], standings.get(found.open[0]), reviewer)
-        flag = " --blind" if blind and " --blind" not in command else ""
-        print_line(f"remaining: {some(found.open, 20)}", soft_wrap=True)
-        print_line(f"next: {command}{flag}", soft_wrap=True)
 
+    def print_queue() -> None:
+        cases, done, remaining = _counts(found)
+        print_line(f"{reviewer}: {done:,} of {plural(cases, 'case')} reviewed, {remaining:,} remaining")
+        if remaining:
+            command = review_command(folder, found.open[0], standings.get(found.open[0]), reviewer)
+            flag = " --blind" if blind and " --blind" not in command else ""
+            print_line(f"remaining: {some(found.open, 20)}", soft_wrap=True)
+            print_line(f"next: {command}{flag}", soft_wrap=True)
 
-def _time(queue: Queue) -> str:
-    return duration(queue.seconds) if queue.seconds else NO_VALUE
+    return Result({"run": str(folder.path), **_queue(found)}, print_queue)
 
 
 def _counts(queue: Queue) -> tuple[int, int, int]:
@@ -173,12 +172,24 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return {"reviewer": queue.reviewer, "done": [*queue.done], "remaining": queue.open, "seconds": seconds}
 
 
-def print_unlabelled(case: Case, *, as_json: bool) -> None:
-    """Question and note of a case: what a blind reviewer sees."""
-    if as_json:
-        sentences = {one.id: one.text for one in case.sentences}
-        print_json({"case_id": case.id, "question": case.question, "sentences": sentences})
-        return
+def show_unlabelled(folder: RunFolder, case: Case, reviewer: str | None) -> Result:
+    """What a blind reviewer sees of a case, and the command that stores labels."""
+    sentences = {one.id: one.text for one in case.sentences}
+    content = {"case_id": case.id, "question": case.question, "sentences": sentences}
+
+    def print_case() -> None:
+        print_unlabelled(case)
+        for label, meaning in DEFINITIONS.items():
+            print_line(f"{label.replace('-', ' ')}: {meaning}")
+        by = quoted(reviewer) if reviewer is not None else "NAME"
+        command = f"evigraph review {quoted(folder.path)} {quoted(case.id)} --blind --by {by}"
+        print_line(f"next: {command} --essential IDS --supplementary IDS", soft_wrap=True)
+
+    return Result(content, print_case)
+
+
+def print_unlabelled(case: Case) -> None:
+    """Question and note of a case."""
     for name, text in (("question", case.question), ("patient", case.narrative)):
         if text.strip():
             print_line(f"{name}: {' '.join(text.split())}")
@@ -186,20 +197,8 @@ def print_unlabelled(case: Case, *, as_json: bool) -> None:
         print_line(f"{one.id:>4}  {' '.join(one.text.split())}")
 
 
-def print_to_label(folder: RunFolder, case_id: str, reviewer: str | None) -> None:
-    """The definitions of the labels, and the command that stores them."""
-    for label, meaning in DEFINITIONS.items():
-        print_line(f"{label.replace('-', ' ')}: {meaning}")
-    by = quoted(reviewer) if reviewer is not None else "NAME"
-    command = f"evigraph review {quoted(folder.path)} {quoted(case_id)} --blind --by {by}"
-    print_line(f"next: {command} --essential IDS --supplementary IDS", soft_wrap=True)
-
-
-def print_agreement(folder: RunFolder, found: ReviewerAgreement, *, as_json: bool) -> None:
-    """How far reviewers agree."""
-    if as_json:
-        print_json({"run": str(folder.path), **found.as_json()})
-        return
+def print_agreement(folder: RunFolder, found: ReviewerAgreement) -> None:
+    """Print how far reviewers agree."""
     if not found.cases:
         print_line("no case is labelled by two people yet")
         print_line(f"next: evigraph review assign {quoted(folder.path)} --to NAME,NAME --each 2")
@@ -222,12 +221,16 @@ def print_agreement(folder: RunFolder, found: ReviewerAgreement, *, as_json: boo
         print_line(f"next: evigraph review adjudicate {run} --out key.json")
 
 
-def print_differences(folder: RunFolder, standings: Mapping[str, Standing], *, as_json: bool) -> None:
+def list_differences(folder: RunFolder, standings: Mapping[str, Standing]) -> Result:
     """The sentences on which reviewers differ, side by side, with the decision where there is one."""
     differing = {case_id: one for case_id, one in standings.items() if one.differing and not one.missing}
-    if as_json:
-        print_json({"run": str(folder.path), "cases": [_difference(*pair) for pair in differing.items()]})
-        return
+    content = {"run": str(folder.path), "cases": [_difference(*pair) for pair in differing.items()]}
+    return Result(content, partial(_print_differences, folder, standings, differing))
+
+
+def _print_differences(
+    folder: RunFolder, standings: Mapping[str, Standing], differing: Mapping[str, Standing]
+) -> None:
     run = quoted(folder.path)
     open_ones = {
         case_id: one.missing for case_id, one in standings.items() if one.missing and one.by_reviewer
@@ -243,15 +246,13 @@ def print_differences(folder: RunFolder, standings: Mapping[str, Standing], *, a
     for case_id, one in differing.items():
         decision = one.adjudication
         labels = {name: review.labels or {} for name, review in one.by_reviewer.items()}
-        columns = [Column("sentence", "text"), *(Column(name, "text") for name in labels)]
         if decision is not None:
-            columns.append(Column(f"decided by {decision.reviewer}", "text"))
-            labels["decision"] = decision.labels or {}
+            labels[f"decided by {decision.reviewer}"] = decision.labels or {}
         rows = [
             [id_, *(each.get(id_, NO_VALUE).replace("-", " ") for each in labels.values())]
             for id_ in one.differing
         ]
-        print_table(Table(columns, rows), title=f"case {case_id}")
+        print_rows(("sentence", *labels), rows, title=f"case {case_id}")
     undecided = [case_id for case_id, one in differing.items() if one.undecided]
     print_line(f"{len(undecided):,} of {plural(len(differing), 'case')} to be decided")
     if undecided:
@@ -274,20 +275,28 @@ def _difference(case_id: str, one: Standing) -> dict[str, Any]:
     }
 
 
-def print_adjudicated(folder: RunFolder, path: Path, found: AdjudicatedCases, *, as_json: bool) -> None:
+def adjudicated(folder: RunFolder, path: Path, found: AdjudicatedCases) -> Result:
     """How the labels of a gold key came about."""
-    counts = {"agreed": found.agreed, "adjudicated": found.adjudicated, "alone": found.alone}
-    if as_json:
-        print_json({"file": str(path), "cases": len(found.cases), **counts, "missing": list(found.missing)})
-        return
-    print_line(
-        f"{plural(len(found.cases), 'case')} in {path}: {found.agreed:,} labelled alike by all reviewers,"
-        f" {found.adjudicated:,} adjudicated, {found.alone:,} labelled by one person",
-        soft_wrap=True,
-    )
-    if found.missing:
-        print_line(f"left out, as somebody is still to label them: {some(found.missing, 10)}", "yellow")
-    print_line(f"next: evigraph score {quoted(folder.path)} --key {quoted(path)}")
+
+    def print_adjudicated() -> None:
+        print_line(
+            f"{plural(len(found.cases), 'case')} in {path}: {found.agreed:,} labelled alike by all reviewers,"
+            f" {found.adjudicated:,} adjudicated, {found.alone:,} labelled by one person",
+            soft_wrap=True,
+        )
+        if found.missing:
+            print_line(f"left out, as somebody is still to label them: {some(found.missing, 10)}", "yellow")
+        print_line(f"next: evigraph score {quoted(folder.path)} --key {quoted(path)}")
+
+    content = {
+        "file": str(path),
+        "cases": len(found.cases),
+        "agreed": found.agreed,
+        "adjudicated": found.adjudicated,
+        "alone": found.alone,
+        "missing": list(found.missing),
+    }
+    return Result(content, print_adjudicated)
 
 
 def _print_confirmed(line: Line, made: Review, labels: Mapping[str, str]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.options import JsonOption, RunFolderArgument
-from cli.terminal import plural, print_json, print_line, print_message
+from cli.options import RunFolderArgument
+from cli.terminal import Result, plural, print_line, print_message
 
 if TYPE_CHECKING:
     from runs.record.folder import RunFolder
@@ -27,8 +28,7 @@ def purge(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be removed, and change nothing.")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Remove the texts and replies of cases from a run's folder; numbers, ids and labels stay.
 
     It purges the call journal, trace, cases, reviews, forks, the index, and exports inside the folder, and
@@ -49,17 +49,13 @@ def purge(
         raise RunError(f"{run} is a fork; purge the run it is of: {quoted(folder.manifest.forked_from.run)}")
     ids = plan(folder, cases or [])
     if dry_run:
-        _print_plan(folder, ids, as_json=as_json)
-        return
+        return _plan(folder, ids)
     if not yes:
         if not sys.stdin.isatty():
             raise typer.BadParameter("texts are removed for good: give --yes, or look first with --dry-run")
         typer.confirm(f"Remove the texts of {plural(len(ids), 'case')} from {run} for good?", abort=True)
     made = purge_run(folder, ids, _scores(folder), print_message)
-    if as_json:
-        print_json(_as_json(run, made))
-    else:
-        _print(made)
+    return Result({"run": str(run), **asdict(made)}, partial(_print, made))
 
 
 def _scores(folder: RunFolder) -> dict[str, Any]:
@@ -79,25 +75,20 @@ def _scores(folder: RunFolder) -> dict[str, Any]:
         return {}
 
 
-def _print_plan(folder: RunFolder, ids: list[str], *, as_json: bool) -> None:
+def _plan(folder: RunFolder, ids: list[str]) -> Result:
     sizes = {
         str(path.relative_to(folder.path)): path.stat().st_size
         for path in sorted(folder.path.rglob("*"))
         if path.is_file()
     }
-    if as_json:
-        print_json({"run": str(folder.path), "cases": ids, "files": sizes})
-        return
-    print_line(f"texts of {plural(len(ids), 'case')} would be removed from these files:")
-    for name, size in sizes.items():
-        print_line(f"{size:>14,}  {name}", soft_wrap=True)
-    print_line("nothing was changed; purge them with --yes")
 
+    def print_plan() -> None:
+        print_line(f"texts of {plural(len(ids), 'case')} would be removed from these files:")
+        for name, size in sizes.items():
+            print_line(f"{size:>14,}  {name}", soft_wrap=True)
+        print_line("nothing was changed; purge them with --yes")
 
-def _as_json(run: Path, made: Purge) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {"run": str(run), **asdict(made)}
+    return Result({"run": str(folder.path), "cases": ids, "files": sizes}, print_plan)
 
 
 def _print(made: Purge) -> None:

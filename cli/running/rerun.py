@@ -9,7 +9,6 @@ import typer
 from cli.flags import RequestFlags
 from cli.options import (
     EffortOption,
-    JsonOption,
     ModelOption,
     PromptOption,
     PromptSetOption,
@@ -18,7 +17,7 @@ from cli.options import (
     VotesOption,
 )
 from cli.set_values import SetOption, effort_values, prompt_files, recipe_values
-from cli.terminal import print_json
+from cli.terminal import Result
 
 
 def rerun(
@@ -46,8 +45,7 @@ def rerun(
     values: SetOption = None,
     *,
     flags: RequestFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Run one case again from one of its nodes, with another model, prompt or recipe value.
 
     The result is a fork: a run folder of its own in RUN/forks/. Steps before the node, and beside it, are
@@ -88,9 +86,4 @@ def rerun(
     if interrupted and fork.manifest.status == "interrupted":
         raise typer.Exit(130)
     summary = summarise_fork(original, fork)
-    if as_json:
-        print_json(summary.as_json())
-    else:
-        summary.print()
-    if fork.manifest.counts.failed:
-        raise typer.Exit(1)
+    return Result(summary.as_json(), summary.print, int(fork.manifest.counts.failed > 0))

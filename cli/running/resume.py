@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cli.flags import ClusterFlags, ScratchFlags
-from cli.options import JsonOption, ModelOption, RunFolderArgument
+from cli.options import ModelOption, RunFolderArgument
+from cli.terminal import Result
 
 
 def resume(
@@ -22,8 +23,7 @@ def resume(
     *,
     flags: ClusterFlags,
     publishing: ScratchFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Continue a run that was killed or interrupted.
 
     Cases that have ended stay as they are; those that wait for a person continue if they have a review.
@@ -38,7 +38,7 @@ def resume(
 
     models = chosen_models(run, model)
     options = publishing.with_options(flags.options("resume"))
-    run_session(
+    return run_session(
         lambda stop, watcher: resume_run(
             run,
             options,
@@ -48,7 +48,6 @@ def resume(
             watcher=watcher,
             only_reviewed=reviewed,
         ),
-        as_json=as_json,
         detached=flags.detach,
     )
 
@@ -79,8 +78,7 @@ def retry(
     *,
     flags: ClusterFlags,
     publishing: ScratchFlags,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Run the failed cases of a run again, and only those (and any that never ran).
 
     Calls that were answered are replayed from the journal; replies that could not be used are asked for
@@ -95,7 +93,7 @@ def retry(
 
     models = chosen_models(run, model)
     options = publishing.with_options(flags.options("retry", online=retry_online))
-    run_session(
+    return run_session(
         lambda stop, watcher: retry_run(
             run,
             options,
@@ -105,6 +103,5 @@ def retry(
             corrected=corrected,
             impaired=impaired,
         ),
-        as_json=as_json,
         detached=flags.detach,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CaseArgument, JsonOption, RunFolderArgument
+from cli.options import CaseArgument, RunFolderArgument
 from cli.running.reviewers import (
     CommentOption,
     EssentialOption,
@@ -20,6 +20,7 @@ from cli.running.reviewers import (
     ids_of,
     labels_of,
 )
+from cli.terminal import Result
 
 if TYPE_CHECKING:
     from runs.record.folder import Line, RunFolder
@@ -64,8 +65,7 @@ def review_case(
     unsure: Annotated[
         str | None, typer.Option(help="Sentences whose label you are not sure of.", metavar="IDS")
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Confirm or correct labels and answers; list what waits for a person; export reviews as gold.
 
     Sentences that no option names are confirmed as they are, and listed. Reviews are stored in the run with
@@ -74,7 +74,7 @@ def review_case(
 
     Example: evigraph review case out/2026-11-21T10-15-tamu-ab12 101 --by "R. Chen" --essential 1,4
     """
-    from cli.running.print_reviews import print_added, print_exported, print_queue, print_reviews
+    from cli.running.print_reviews import added, exported, list_reviews, show_queue
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
     from runs.review.reviewed_gold import export_reviewed
@@ -89,13 +89,12 @@ def review_case(
         if says or (blind and by is None):
             raise typer.BadParameter("name the case: evigraph review RUN CASE --by NAME ...")
         if by is not None:
-            print_queue(folder, by, blind=blind, as_json=as_json)
-        elif export is None:
-            print_reviews(folder, as_json=as_json)
-        else:
-            print_exported(export, export_reviewed(folder, export), as_json=as_json)
-            record_if_possible(run, "exported", what="reviewed cases", to=str(export))
-        return
+            return show_queue(folder, by, blind=blind)
+        if export is None:
+            return list_reviews(folder)
+        found = export_reviewed(folder, export)
+        record_if_possible(run, "exported", what="reviewed cases", to=str(export))
+        return exported(export, found)
     if export is not None:
         raise typer.BadParameter("--export writes all reviewed cases; leave out CASE")
     line = folder.require_case(case)
@@ -105,8 +104,7 @@ def review_case(
     if not says:
         if by is not None and not blind:
             raise typer.BadParameter(_what_to_say(case))
-        _show(folder, case, by, blind=blind, as_json=as_json)
-        return
+        return _shown(folder, case, by, blind=blind)
     if by is None:
         raise typer.BadParameter("--by NAME is missing: who reviews?")
     if blind:
@@ -127,7 +125,7 @@ def review_case(
             unsure=ids_of(unsure),
         )
     reviewed.reviews.add(made)
-    print_added(folder, line, made, as_json=as_json)
+    return added(folder, line, made)
 
 
 def _demand_visible(folder: RunFolder, case_id: str, standing: Standing, *, blind: bool) -> None:
@@ -136,7 +134,7 @@ def _demand_visible(folder: RunFolder, case_id: str, standing: Standing, *, blin
     Raises:
         RunError: It is assigned, and not all have labelled it.
     """
-    from cli.running.print_reviews import review_command
+    from cli.looking.show_case import review_command
     from runs.record.manifest import RunError
 
     if standing.missing and not blind:
@@ -191,17 +189,11 @@ def _read(path: Path) -> str:
         raise InputError(path, f"byte {error.start + 1} is not UTF-8", "Save the file as UTF-8") from error
 
 
-def _show(folder: RunFolder, case_id: str, reviewer: str | None, *, blind: bool, as_json: bool) -> None:
-    from cli.looking.show_case import show_case
-    from cli.running.print_reviews import print_history, print_to_label, print_unlabelled
+def _shown(folder: RunFolder, case_id: str, reviewer: str | None, *, blind: bool) -> Result:
+    from cli.running.print_reviews import show_reviewed, show_unlabelled
     from runs.record.audit import record_if_possible
 
     record_if_possible(folder.path, "opened", case=case_id, command="review")
     if blind:
-        print_unlabelled(case_of(folder, case_id), as_json=as_json)
-        if not as_json:
-            print_to_label(folder, case_id, reviewer)
-        return
-    if not as_json:
-        show_case(folder, case_id, with_calls=False)
-    print_history(folder, case_id, as_json=as_json)
+        return show_unlabelled(folder, case_of(folder, case_id), reviewer)
+    return show_reviewed(folder, case_id)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import CaseArgument, JsonOption, RunFolderArgument
+from cli.options import CaseArgument, RunFolderArgument
+from cli.terminal import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +42,7 @@ def assign(
     waiting: Annotated[
         bool, typer.Option("--waiting", help="Only the cases that wait for a person.")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Give cases to reviewers, equally many to each; without `--to`, show who has which cases to review.
 
     What is assigned already stays. An assigned case that waits continues once all its reviewers have
@@ -49,7 +50,7 @@ def assign(
 
     Example: evigraph review assign out/asking --to anna,ben --each 2
     """
-    from cli.running.print_reviews import print_queues
+    from cli.running.print_reviews import list_queues
     from cli.terminal import plural, print_message
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
@@ -78,10 +79,10 @@ def assign(
         print_message(f"{plural(len(made), 'case')} assigned" if made else "nothing to assign")
     elif cases or waiting or each != 1:
         raise typer.BadParameter("--to NAMES is missing: who reviews?")
-    print_queues(folder, as_json=as_json)
+    return list_queues(folder)
 
 
-def agreement(run: RunFolderArgument, as_json: JsonOption = False) -> None:
+def agreement(run: RunFolderArgument) -> Result:
     """How far reviewers agree on the labels of sentences: kappa and alpha, with intervals over cases.
 
     Example: evigraph review agreement out/asking
@@ -92,7 +93,8 @@ def agreement(run: RunFolderArgument, as_json: JsonOption = False) -> None:
     from runs.review.reviewers import ReviewedRun
 
     folder = RunFolder(run)
-    print_agreement(folder, reviewer_agreement(ReviewedRun(folder.path).standings()), as_json=as_json)
+    found = reviewer_agreement(ReviewedRun(folder.path).standings())
+    return Result({"run": str(run), **found.as_json()}, lambda: print_agreement(folder, found))
 
 
 def adjudicate(
@@ -107,8 +109,7 @@ def adjudicate(
         Path | None,
         typer.Option(help="Write the decided cases: a key (.json), or cases (.jsonl).", metavar="FILE"),
     ] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Decide where reviewers differ, and write what all come to as a gold key.
 
     Without options the differences are listed side by side. With a case and `--by`, name every sentence on
@@ -116,7 +117,7 @@ def adjudicate(
 
     Example: evigraph review adjudicate out/asking --out key.json
     """
-    from cli.running.print_reviews import print_added, print_adjudicated, print_differences, print_unlabelled
+    from cli.running.print_reviews import added, adjudicated, list_differences, print_unlabelled
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
     from runs.review.reviewed_gold import export_adjudicated
@@ -127,25 +128,29 @@ def adjudicate(
     if out is not None:
         if case is not None or labels is not None:
             raise typer.BadParameter("--out writes all decided cases; leave out CASE and labels")
-        print_adjudicated(folder, out, export_adjudicated(folder, out), as_json=as_json)
+        found = export_adjudicated(folder, out)
         record_if_possible(run, "exported", what="decided cases", to=str(out))
-        return
+        return adjudicated(folder, out, found)
     reviewed = ReviewedRun(folder.path)
     if labels is None and by is None:
-        standings = reviewed.standings()
-        if case is not None:
-            folder.require_case(case)
-            standings = {case: reviewed.standing(case)}
-            if not as_json and not standings[case].missing:
-                print_unlabelled(case_of(folder, case), as_json=False)
-        print_differences(folder, standings, as_json=as_json)
-        return
+        if case is None:
+            return list_differences(folder, reviewed.standings())
+        folder.require_case(case)
+        standing = reviewed.standing(case)
+        differences = list_differences(folder, {case: standing})
+
+        def print_case() -> None:
+            if not standing.missing:
+                print_unlabelled(case_of(folder, case))
+            differences.show()
+
+        return replace(differences, show=print_case)
     if case is None or by is None or labels is None:
         raise typer.BadParameter("a decision needs CASE, --by NAME and labels, such as --essential 1,4")
     line = folder.require_case(case)
     made = decide(line, reviewed.standing(case), reviewer=by, labels=labels, comment=comment)
     reviewed.reviews.add(made)
-    print_added(folder, line, made, as_json=as_json)
+    return added(folder, line, made)
 
 
 def labels_of(named: Mapping[str, str | None]) -> dict[str, str] | None:

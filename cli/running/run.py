@@ -12,7 +12,6 @@ from cli.flags import ClusterFlags, ScratchFlags
 from cli.options import (
     ChosenCasesOption,
     EffortOption,
-    JsonOption,
     LimitOption,
     ModelOption,
     NewKeyOption,
@@ -25,6 +24,7 @@ from cli.options import (
     local_path,
 )
 from cli.set_values import SetOption, effort_values, prompt_files, recipe_values
+from cli.terminal import Result
 
 
 def run(
@@ -135,8 +135,7 @@ def run(
         bool,
         typer.Option("--dry-run", help="Count the calls and tokens that the run would take, and make none."),
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Run a batch of cases through a graph.
 
     Everything is checked before the first call: cases, key, recipe, models, demonstrations. Results are
@@ -204,13 +203,11 @@ def run(
     )
     options = publishing.with_options(flags.options("run"))
     if dry_run:
-        from cli.running.dry_run import print_dry_run
+        from cli.running.dry_run import rehearse
 
-        print_dry_run(request, options, as_json=as_json)
-        return
-    run_session(
+        return rehearse(request, options)
+    return run_session(
         lambda stop, watcher: start(request, out, options, stop=stop, watcher=watcher),
-        as_json=as_json,
         detached=flags.detach,
     )
 
