@@ -29,8 +29,6 @@ INLINE_STYLE_POLICY = (
     " frame-ancestors 'none'"
 )
 """For a report in one file: its styles are inline, and it has no scripts."""
-IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
-"""For a chart: matplotlib writes its styles inline, and nothing in a chart may run."""
 
 _HEADERS = {
     "content-security-policy": POLICY,
@@ -65,21 +63,12 @@ class Guard:
     """An ASGI middleware that refuses strangers and sets headers on every response."""
 
     def __init__(self, app: ASGIApp, port: int, door: Door, names: Iterable[str] = ()) -> None:
-        """Guard an application.
-
-        Args:
-            app: The guarded application.
-            port: The port that it is served on.
-            door: Who may come in.
-            names: Host names besides those of loopback; `*` is any numeric address.
-        """
         self._app = app
         self._port = port
         self._door = door
         self._names = {"127.0.0.1", "localhost", "[::1]", *names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -131,19 +120,12 @@ class LinkDoor:
     """Lets those in who have the link that is printed when the server starts."""
 
     def __init__(self, port: int, token: str) -> None:
-        """Open to one key.
-
-        Args:
-            port: The port that is served on.
-            token: The key in the link; see `new_token`.
-        """
         self._token = token.encode()
         self._cookie = cookie_name(port)
 
     async def __call__(
         self, app: ASGIApp, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
     ) -> None:
-        """Serve a request."""
         if (given := _token_of(scope)) is not None and self._is_token(given):
             await self._let_in(scope, headers, send)
         elif not self._is_token(cookie_of(headers, self._cookie)):

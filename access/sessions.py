@@ -90,14 +90,6 @@ class Sessions:
         now: Callable[[], datetime],
         ended: Callable[[Person, End], None],
     ) -> None:
-        """Nobody is signed in yet.
-
-        Args:
-            users: Who may sign in.
-            clock: Seconds that only grow.
-            now: The time of day, for tokens that expire.
-            ended: Called with everybody whose session ends, and why.
-        """
         self._users = users
         self._clock = clock
         self._now = now
@@ -188,7 +180,6 @@ class TooManyAttempts(Exception):
     """A token is not checked now; `seconds` later it may be."""
 
     def __init__(self, seconds: float) -> None:
-        """Wait so long."""
         super().__init__(seconds)
         self.seconds = seconds
 
@@ -197,13 +188,6 @@ class TokenChecks:
     """Finds the user of a token, and limits wrong ones. May be called from any thread."""
 
     def __init__(self, users: Users, clock: Callable[[], float], now: Callable[[], datetime]) -> None:
-        """Start with no attempts.
-
-        Args:
-            users: Who may sign in.
-            clock: Monotonic seconds.
-            now: The time of day, for tokens that expire.
-        """
         self._users, self._now = users, now
         self._attempts = Attempts(clock)
         self._places = threading.Semaphore(_AT_ONCE)
@@ -235,7 +219,6 @@ class Attempts:
     """Failed attempts to sign in, by what they have in common. May be called from any thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Nobody has tried yet; the clock counts seconds that only grow."""
         self._clock = clock
         self._failed: dict[str, deque[float]] = {}
         self._lock = threading.Lock()

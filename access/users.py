@@ -92,7 +92,6 @@ class Users:
     """The users of one file, read again once it has changed. Any thread may call every method."""
 
     def __init__(self, path: Path) -> None:
-        """Of this file, which need not be there yet."""
         self.path = path
         self._read: tuple[tuple[int, int, int], tuple[User, ...]] | None = None
 
@@ -152,13 +151,6 @@ class Users:
     ) -> tuple[User, str]:
         """Let somebody sign in, or give them a new token in place of the old one.
 
-        Args:
-            name: Of the person, as reviews are to have it.
-            role: What they may do; None keeps that of a user who is renewed.
-            now: The time.
-            days: How long the token is valid; None is for good.
-            renew: Whether the user is there already.
-
         Returns:
             The user, and the token, which is kept nowhere.
 
@@ -217,7 +209,6 @@ class Users:
         return gone
 
     def _note(self, event: Event, user: User) -> None:
-        """Into the log of the file's folder."""
         expires = {} if user.expires is None else {"expires": user.expires}
         record_if_possible(self.path.parent, event, name=user.name, role=user.role, **expires)
 

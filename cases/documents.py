@@ -70,7 +70,6 @@ class CitationTable:
         self._counts = np.frombuffer(counts, dtype=np.int32)[first]
 
     def __len__(self) -> int:
-        """How many ids it has."""
         return int(self._hashes.size)
 
     def count(self, document_id: str) -> int | None:

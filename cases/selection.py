@@ -109,12 +109,7 @@ class Selection:
         return ", ".join(parts)
 
     def of(self, cases: Iterable[T], id_of: Callable[[T], str] = attrgetter("id")) -> Iterator[T]:
-        """What is taken of the cases of an input, streamed, in its order.
-
-        Args:
-            cases: All of the input, each id once.
-            id_of: The id of one.
-        """
+        """What is taken of the cases of an input, streamed, in its order."""
         taken = iter(cases)
         if self.case_ids is not None:
             wanted = frozenset(self.case_ids)
@@ -132,10 +127,6 @@ class Selection:
 
     def check(self, origin: object, ids: Collection[str]) -> int:
         """How many cases are taken of an input.
-
-        Args:
-            origin: Names the input in messages.
-            ids: Of all its cases, in its order.
 
         Raises:
             InputError: An id that is asked for is not there.

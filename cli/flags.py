@@ -136,7 +136,6 @@ class RequestFlags(DataFlags):
 
     @property
     def given_limits(self) -> dict[str, Any]:
-        """The limits that the user names."""
         from serving.protocol.limits import Limits
 
         values = {one.name: getattr(self, one.name) for one in fields(Limits)}
@@ -366,7 +365,6 @@ class MetricFlags:
 
     @property
     def resources(self) -> MetricResources:
-        """As the metrics want them."""
         from evals.metrics.text_metric import MetricResources
 
         return MetricResources(

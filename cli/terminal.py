@@ -45,9 +45,6 @@ class LogHandler(logging.Handler):
 def show_log(*, verbose: bool = False) -> None:
     """Print log messages from the level on that EVIGRAPH_LOG names, else from `info` on.
 
-    Args:
-        verbose: From `debug` on, whatever the environment says.
-
     Raises:
         InputError: There is no such level.
     """

@@ -15,7 +15,6 @@ class Background:
     """Runs coroutines in its thread until it is closed."""
 
     def __init__(self) -> None:
-        """Start the thread."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="evigraph", daemon=True)
         self._thread.start()

@@ -54,7 +54,6 @@ class Result:
 
     @property
     def case_id(self) -> str:
-        """Id of the case."""
         return str(self.line["case_id"])
 
     @property
@@ -79,7 +78,6 @@ class Result:
 
     @property
     def flags(self) -> list[str]:
-        """Flags that nodes raised."""
         return list(self.line["flags"])
 
     @property
@@ -97,7 +95,6 @@ class CaseFailed(Exception):
     """
 
     def __init__(self, result: Result) -> None:
-        """Take class and message from the result."""
         error = result.line["error"]
         self.error_class: ErrorClass = error["class"]
         self.result = result

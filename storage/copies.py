@@ -94,10 +94,6 @@ def folder_of(path: Path) -> Path:
 def fetch(path: Path, purpose: str = "") -> None:
     """Make the copy of a URL, where there is something; nothing is done for a path of the user's own.
 
-    Args:
-        path: The place of the copy.
-        purpose: Why it is looked for, where the user has not named it.
-
     Raises:
         InputError: It cannot be fetched.
         PolicyError: A data policy forbids the host.

@@ -9,7 +9,6 @@ class InputError(Exception):
     """An input that cannot be used: names the file, the place, the fault and the remedy."""
 
     def __init__(self, path: object, fault: str, remedy: str = "") -> None:
-        """Keep the parts for programs and join them into one line for people."""
         self.path = with_urls(str(path))
         self.fault = with_urls(fault)
         self.remedy = with_urls(remedy)

@@ -116,11 +116,6 @@ class Meter:
 def pieces(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[bytes]:
     """The unpacked content of `path`, about a megabyte at a time.
 
-    Args:
-        path: The file.
-        meter: Called with how far it has been read.
-        packed: Whether it is packed with gzip; None where its name says so.
-
     Raises:
         InputError: The file cannot be opened.
         DamagedFile: It is cut off or broken, or unpacks to `MAX_RATIO` times its size.
@@ -153,11 +148,6 @@ def _read(read: Callable[[int], bytes], file: IO[bytes], meter: Meter) -> Iterat
 
 def lines(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[bytes]:
     """The lines of `path` without their ends; a longer one is cut one byte above `MAX_LINE_BYTES`.
-
-    Args:
-        path: The file.
-        meter: Called with how far it has been read.
-        packed: Whether it is packed with gzip; None where its name says so.
 
     Raises:
         InputError: The file cannot be opened.

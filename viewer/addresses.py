@@ -38,10 +38,6 @@ class Addresses(ABC):
         """The rows of the table of cases."""
 
     @abstractmethod
-    def chart(self, run: str, name: str) -> str:
-        """A chart of a run, as SVG."""
-
-    @abstractmethod
     def case(self, run: str, case_id: str) -> str:
         """A case."""
 
@@ -76,51 +72,36 @@ class ServedAddresses(Addresses):
     """Addresses of the server's pages, relative to its root."""
 
     def __init__(self, *, asks: bool = False) -> None:
-        """Of a server that runs questions as well, or of one that does not."""
         self._asks = asks
 
     def ask(self) -> str | None:
-        """Where a question can be asked."""
         return "/ask" if self._asks else None
 
     def asset(self, name: str) -> str:
-        """A style sheet or script."""
         return f"/assets/{name}"
 
     def runs(self) -> str:
-        """The list of runs."""
         return "/"
 
     def run(self, run: str) -> str:
-        """A run's page."""
         return f"/runs/{_quoted(run)}"
 
     def rows(self, run: str) -> str:
-        """Its rows as JSON."""
         return f"{self.run(run)}/rows.json"
 
-    def chart(self, run: str, name: str) -> str:
-        """One of its charts."""
-        return f"{self.run(run)}/charts/{_quoted(name)}.svg"
-
     def case(self, run: str, case_id: str) -> str:
-        """A case's page."""
         return f"{self.run(run)}/case?id={_quoted(case_id)}"
 
     def call(self, run: str, case_id: str, key: str) -> str:
-        """A call's prompt and reply."""
         return f"{self.run(run)}/call?id={_quoted(case_id)}&key={_quoted(key)}"
 
     def verify(self, run: str, case_id: str) -> str:
-        """The answer checked against the note."""
         return f"{self.run(run)}/verify?id={_quoted(case_id)}"
 
     def state(self, run: str, case_id: str) -> str:
-        """Whether the case still waits, as JSON."""
         return f"{self.run(run)}/state?id={_quoted(case_id)}"
 
     def review(self, run: str, case_id: str) -> str:
-        """The case with the review form, which is sent to the same address."""
         return f"{self.next_review(run)}?id={_quoted(case_id)}"
 
     def reviewers(self, run: str) -> str:
@@ -148,12 +129,10 @@ class ServedAddresses(Addresses):
         return "/sign-out"
 
     def compare(self, one: str, other: str, *, kind: str | None = None, page: int | None = None) -> str:
-        """Differences between two runs; `run` stands twice, as the form on the list of runs sends it."""
         wanted = [("run", one), ("run", other), ("kind", kind), ("page", page)]
         return f"/compare?{urlencode([(name, value) for name, value in wanted if value is not None])}"
 
     def compare_case(self, one: str, other: str, case_id: str) -> str:
-        """Differences in one case."""
         return f"/compare/case?{urlencode([('run', one), ('run', other), ('id', case_id)])}"
 
 

@@ -52,13 +52,6 @@ class BlindServer:
     """Handlers of blind reviews."""
 
     def __init__(self, library: Library, blind: Blind, going_on: GoingOn) -> None:
-        """Let these runs be reviewed.
-
-        Args:
-            library: The runs.
-            blind: By whom.
-            going_on: Resumes waiting cases that were reviewed.
-        """
         self._library = library
         self._blind = blind
         self._going_on = going_on

@@ -22,7 +22,6 @@ from runs.review.reviewers import ReviewedRun, Standing
 from serving.policy.gate import demand
 from serving.protocol.messages import Message
 from viewer.addresses import Addresses
-from viewer.charts import draw, figures
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page, case_page
 from viewer.pages.runs import listed, rows_as_script, rows_document, run_page, runs_page
@@ -132,8 +131,6 @@ class _Writer:
         )
         self._put(f"{name}/{INDEX}", page.encode())
         self._put(f"{name}/{ROWS}", rows_as_script(rows_document(name, ended, 0, addresses)))
-        for figure in figures(ended.summaries).values():
-            self._put(f"{name}/{figure.name}.svg", draw(figure).encode())
         reviews = ReviewedRun(run.path)
         for case_id, number in self._numbers[name].items():
             with run.reading() as reading:
@@ -183,23 +180,14 @@ class BundledAddresses(Addresses):
     policy = f"{_POLICY}; base-uri 'none'; form-action 'none'"
 
     def __init__(self, numbers: Numbers, up: str, *, with_calls: bool) -> None:
-        """Addresses for the pages of one folder.
-
-        Args:
-            numbers: Page numbers of all cases.
-            up: Path from that folder to the top of the bundle, such as `../`.
-            with_calls: Whether prompts and replies have pages.
-        """
         self._numbers = numbers
         self._up = up
         self._with_calls = with_calls
 
     def asset(self, name: str) -> str:
-        """A copy of a style sheet or script."""
         return f"{self._up}{ASSETS}/{name}"
 
     def runs(self) -> str:
-        """The list of runs."""
         return f"{self._up}{INDEX}"
 
     def run(self, run: str) -> str:
@@ -210,17 +198,12 @@ class BundledAddresses(Addresses):
         """Its rows as a script: a page on disk cannot fetch JSON."""
         return f"{self._up}{run}/{ROWS}"
 
-    def chart(self, run: str, name: str) -> str:
-        """One of its charts."""
-        return f"{self._up}{run}/{name}.svg"
-
     def case(self, run: str, case_id: str) -> str:
         """A case's page; empty if it has none."""
         number = self._numbers[run].get(case_id)
         return "" if number is None else f"{self._up}{run}/{CASES}/{case_file(number)}"
 
     def call(self, run: str, case_id: str, key: str) -> str | None:
-        """A call's prompt and reply; None if they are left out."""
         if not self._with_calls:
             return None
         return f"{self._up}{run}/{CALLS}/{call_file(self._numbers[run][case_id], key)}"
@@ -257,13 +240,7 @@ class RedactedRun(Run):
 
     @property
     def texts_fault(self) -> str | None:
-        """Shown in place of texts."""
         return TEXTS_LEFT_OUT
 
     def conversation(self, key: str) -> list[Message]:
-        """Not available.
-
-        Raises:
-            KeyError: Always.
-        """
         raise KeyError(key)

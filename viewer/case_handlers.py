@@ -118,14 +118,6 @@ class Reviewing:
     """Handlers of a case's page and its reviews."""
 
     def __init__(self, named: Named, name_of: NameOf, addresses: ServedAddresses, going_on: GoingOn) -> None:
-        """Make handlers.
-
-        Args:
-            named: Finds runs.
-            name_of: The name of a run folder, for links to forks.
-            addresses: Where links lead.
-            going_on: Resumes waiting cases that were reviewed.
-        """
         self._going_on = going_on
         self._named = named
         self._name_of = name_of
@@ -267,10 +259,6 @@ async def fields_of(request: Request) -> list[tuple[str, str]]:
 def demand_form(request: Request, most: int) -> None:
     """Require that a form was sent.
 
-    Args:
-        request: The request.
-        most: Bytes that it may have.
-
     Raises:
         HTTPException: It is something else, or too large.
     """
@@ -309,7 +297,6 @@ class Verifying:
     """
 
     def __init__(self, named: Named, addresses: ServedAddresses, ranker: str = "support") -> None:
-        """Check answers of the runs that `named` finds with a packaged ranker, or that of a folder."""
         self._named = named
         self._addresses = addresses
         self._name = ranker

@@ -32,13 +32,6 @@ class Deciding:
     """Handlers."""
 
     def __init__(self, named: Named, addresses: ServedAddresses, going_on: GoingOn) -> None:
-        """Make handlers.
-
-        Args:
-            named: Finds runs.
-            addresses: Where links lead.
-            going_on: Resumes waiting cases that were decided.
-        """
         self._named = named
         self._addresses = addresses
         self._going_on = going_on

@@ -41,7 +41,6 @@ class GoingOn:
     """One process a run at most. Every method may be called from any thread."""
 
     def __init__(self, command: Command | None = None) -> None:
-        """Start nothing yet; without a command, nothing ever goes on by itself."""
         self._command = command
         self._lock = threading.Lock()
         self._progress: dict[Path, Progress | None] = {}

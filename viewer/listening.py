@@ -118,19 +118,7 @@ def serve(
     users: Users | None = None,
     certificate: Certificate | None = None,
 ) -> None:
-    """Serve until the process is interrupted.
-
-    Args:
-        library: The runs.
-        bound: A listening socket.
-        host: As given by the user.
-        started: Called with the link once requests are accepted.
-        ranker: Verifies answers: a packaged ranker, or the folder of one.
-        command: Resumes the reviewed cases of a run; None leaves them waiting.
-        blind: Serve the pages of blind reviews, and no others.
-        users: Who may sign in; None lets everybody in who has the link.
-        certificate: Encrypts the pages.
-    """
+    """Serve until the process is interrupted."""
     import uvicorn
 
     from viewer.going_on import GoingOn

@@ -48,7 +48,6 @@ class ReviewStates:
 
     @property
     def words(self) -> str:
-        """Counts in words."""
         counts = Counter(self.of.values())
         parts = [f"{counts['waiting']:,} waiting, {counts['reviewed']:,} reviewed"]
         if counts["stale"]:
@@ -225,12 +224,7 @@ def answers_of(path: Path) -> tuple[Headline, ...]:
 
 
 def state_of(line: Line, standing: Standing) -> State:
-    """The state of a reviewed case.
-
-    Args:
-        line: Of `cases.jsonl`.
-        standing: Its reviews.
-    """
+    """The state of a reviewed case."""
     labels, history = standing.counting, standing.history
     if line["status"] == WAITING:
         return "reviewed" if labels is not None and not is_stale(labels, line) else "waiting"
@@ -244,7 +238,6 @@ class ReviewReader:
     """The reviews of a run and the states of its cases, which the index does not know. Not thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        """Open the reviews of a run folder."""
         self.reviews = ReviewedRun(path)
         self._known: dict[str, tuple[int, Review, tuple[str, ...], State]] = {}
         self._states: tuple[tuple[int, ...], ReviewStates] | None = None

@@ -13,8 +13,6 @@ from cases.texts import plural, printable
 _TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-    "png": "image/png",
 }
 
 

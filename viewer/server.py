@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from access.guard import IMAGE_POLICY, Guard, LinkDoor
+from access.guard import Guard, LinkDoor
 from access.sessions import signed_in
 from graph.system import UnknownSystem
 from ranking.errors import RankerError
@@ -26,7 +26,6 @@ from storage.errors import InputError
 from viewer.addresses import ServedAddresses
 from viewer.blind_handlers import Blind, BlindServer
 from viewer.case_handlers import Reviewing, Verifying, open_case, parameter, reviewer_of
-from viewer.charts import NAMES, draw, figures
 from viewer.deciding import Deciding
 from viewer.going_on import GoingOn
 from viewer.library import Library, named
@@ -43,7 +42,7 @@ _GZIP_LEVEL = 5
 _EXPLAINED = (403, 404, 413, 415)
 """Our own refusals, whose messages are shown."""
 _MAX_CACHED = 16
-"""Runs whose encoded rows and charts are cached; those of 10,000 cases take 0.6 MB."""
+"""Runs whose encoded rows are cached; those of 10,000 cases take 0.6 MB."""
 
 Handler = Callable[[Request], Response]
 
@@ -52,13 +51,11 @@ class Server:
     """Handlers of the pages of a library of runs."""
 
     def __init__(self, library: Library, ranker: str, going_on: GoingOn, addresses: ServedAddresses) -> None:
-        """Serve these runs, verify answers with this ranker, and let reviewed cases go on."""
         self._library = library
         self._addresses = addresses
         self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses, going_on)
         self._deciding = Deciding(self._named, self._addresses, going_on)
         self._verifying = Verifying(self._named, self._addresses, ranker)
-        self._charts: dict[tuple[str, str], tuple[int, str]] = {}
         self._rows: dict[str, tuple[tuple[int, str, str], bytes]] = {}
         self._compared: tuple[tuple[str, str, int, int], RunDifferences] | None = None
 
@@ -70,7 +67,6 @@ class Server:
             Route("/favicon.ico", lambda _: Response(status_code=204)),
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/rows.json", self._rows_of_run),
-            Route("/runs/{run}/charts/{chart}.svg", self._chart),
             Route("/runs/{run}/case", self._reviewing.case),
             Route("/runs/{run}/review", self._reviewing.form),
             Route("/runs/{run}/review", self._reviewing.send, methods=["POST"]),
@@ -136,20 +132,6 @@ class Server:
         seen = request.query_params.get("reviews")
         body = orjson.dumps(rows_document(name, ended, int(since[:18]), self._addresses, seen))
         return Response(body, media_type="application/json")
-
-    def _chart(self, request: Request) -> Response:
-        name, run = self._asked(request)
-        chart = request.path_params["chart"]
-        if chart not in NAMES:
-            raise HTTPException(404, "There is no such chart.")
-        ended = run.ended()
-        known = self._charts.get((name, chart))
-        if known is None or known[0] != ended.revision:
-            if len(self._charts) >= _MAX_CACHED * len(NAMES):
-                self._charts.clear()
-            known = self._charts[name, chart] = (ended.revision, draw(figures(ended.summaries)[chart]))
-        headers = {"content-security-policy": IMAGE_POLICY}
-        return Response(known[1], media_type="image/svg+xml", headers=headers)
 
     def _call(self, request: Request) -> Response:
         name, run = self._asked(request)

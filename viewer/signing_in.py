@@ -60,16 +60,6 @@ class SigningIn:
         clock: Clock = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Let users in.
-
-        Args:
-            users: Who may sign in.
-            port: The port that is served on.
-            roots: Folders of runs that are served; signing in is noted in the audit log of each.
-            report: Called with a line where the list of users cannot be used.
-            clock: Seconds that only grow.
-            now: The time of day, for tokens that expire.
-        """
         self._users = users
         self._roots = roots
         self._report = report
@@ -89,7 +79,6 @@ class SigningIn:
     async def __call__(
         self, app: ASGIApp, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
     ) -> None:
-        """Serve a request to somebody who is signed in, or ask who it is."""
         path: str = scope["path"]
         key = cookie_of(headers, self._cookie_of(scope["scheme"]))
         try:

@@ -30,10 +30,6 @@ def is_bioasq(content: object) -> TypeGuard[Mapping[str, Any]]:
 def bioasq_cases(path: Path, content: Mapping[str, Any]) -> Iterator[Case | InvalidCase]:
     """The questions of a file in its order; a bad one does not stop the others.
 
-    Args:
-        path: The file, for messages.
-        content: What `is_bioasq` is true of.
-
     Raises:
         InputError: There is no list of questions in it.
     """

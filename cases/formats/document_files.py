@@ -36,11 +36,6 @@ _BOM = b"\xef\xbb\xbf"
 def read_documents_jsonl(path: Path, start: int, meter: Meter) -> Iterator[Document | Skipped]:
     """Read a file in its order, one document at a time; empty lines are nothing.
 
-    Args:
-        path: `.jsonl` or `.jsonl.gz`.
-        start: So many records are passed over without a look at them.
-        meter: Called with how far the file has been read.
-
     Raises:
         InputError: The file cannot be opened.
     """
@@ -59,7 +54,6 @@ def read_documents_jsonl(path: Path, start: int, meter: Meter) -> Iterator[Docum
 
 
 def _joined(value: object) -> object:
-    """Sentences or sections as one text."""
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return " ".join(part.strip() for part in value)
     return value

@@ -53,7 +53,6 @@ class JsonFault(Exception):
     """A line that is no JSON object: where it stands and why, and what to do where that is not plain."""
 
     def __init__(self, fault: str, remedy: str = "") -> None:
-        """Keep both apart, as an `InputError` does."""
         super().__init__(fault)
         self.fault, self.remedy = fault, remedy
 
@@ -126,7 +125,6 @@ class UsedIds:
     """The ids of a file as far as it is read."""
 
     def __init__(self) -> None:
-        """None so far."""
         self._lines: dict[str, int] = {}
 
     def add(self, line: JsonLine, field: str, value: str) -> None:
@@ -140,7 +138,6 @@ class UsedIds:
             raise line.fault(f"{field}: {value!r} is in line {first} too", "Keep one of them")
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._lines)
 
 

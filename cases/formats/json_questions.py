@@ -27,10 +27,6 @@ def pubmedqa_cases(path: Path, questions: object) -> Iterator[Case | InvalidCase
 
     The year of a question's article becomes the last year that its evidence may be from.
 
-    Args:
-        path: The file, for messages.
-        questions: Its content.
-
     Raises:
         InputError: The content is no set of questions.
     """

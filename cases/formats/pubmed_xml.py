@@ -28,11 +28,6 @@ _NO_LABEL = "UNLABELLED"
 def read_pubmed_xml(path: Path, start: int, meter: Meter) -> Iterator[Document | Skipped]:
     """Read a file in its order, one document at a time.
 
-    Args:
-        path: `.xml` or `.xml.gz`, in UTF-8.
-        start: So many records are passed over without being parsed.
-        meter: Called with how far the file has been read.
-
     Raises:
         InputError: The file cannot be opened.
     """

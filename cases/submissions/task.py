@@ -110,7 +110,6 @@ class SubmissionTask(ABC, Generic[P, K]):
     """Of the files that are written, the usual one first."""
 
     def __init__(self, name: TaskName) -> None:
-        """Name the task."""
         self.name = name
 
     @abstractmethod
@@ -168,12 +167,7 @@ class SubmissionTask(ABC, Generic[P, K]):
         """The bytes of a file with a suffix, such as `.zip`; equal entries give equal bytes."""
 
     def find_faults(self, entries: Sequence[object], expected: Mapping[str, K | None] | None) -> list[Fault]:
-        """Find the faults of a submission's entries, the refused ones first.
-
-        Args:
-            entries: As the file has them.
-            expected: What is known of the cases that must be there; None skips what needs it.
-        """
+        """Find the faults of a submission's entries, the refused ones first."""
         known = expected or {}
         faults: list[Fault] = []
         for number, entry in enumerate(entries, start=1):
@@ -204,10 +198,6 @@ class SubmissionTask(ABC, Generic[P, K]):
 
     def write(self, path: Path, predictions: Iterable[P]) -> None:
         """Write predictions, all of them or none.
-
-        Args:
-            path: File to write; its suffix decides on the form, and equal predictions give equal bytes.
-            predictions: In the order in which they are to stand.
 
         Raises:
             ValueError: A prediction says nothing on the task, or an id cannot be written; names the case.

@@ -26,7 +26,6 @@ class PlainTextTask(ArchehrTask):
     """A question (subtask 1) or an answer (subtask 3) of 2026: one text."""
 
     def __init__(self, name: Literal["2026-1", "2026-3"]) -> None:
-        """Say which of the two."""
         super().__init__(name)
         self._limited: TextTask = name
         self.part = "question" if name == "2026-1" else "answer"

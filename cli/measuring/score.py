@@ -226,5 +226,5 @@ def _score_bioasq(
         for one in scored
         for name, group in one.groups.items()
     ]
-    content = {"predictions": str(predictions), "bioasq": [one.as_json() for one in scored]}
+    content = dict(predictions=str(predictions), bioasq=[one.as_json() for one in scored])
     return _Scored(content, lambda: print_bioasq(str(predictions), scored), values)

@@ -94,7 +94,6 @@ def test_no_page_shows_what_run_key_or_others_say(anna: BlindReviewer) -> None:
     ):
         assert anna.client.get(anna.base + path).status_code == 404
     for path in (
-        f"{anna.base}/charts/votes.svg",
         f"{anna.base}/adjudicate?id=k00",
         "/compare?run=run&run=run",
     ):

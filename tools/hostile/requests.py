@@ -30,7 +30,7 @@ KEY = "the-key-of-the-viewer"
 ANSWER_S = 60.0
 
 PATHS = (
-    *("/", "/runs/run", "/runs/run/rows.json", "/runs/run/charts/votes.svg", "/runs/run/case?id=h1"),
+    *("/", "/runs/run", "/runs/run/rows.json", "/runs/run/case?id=h1"),
     *("/runs/run/review?id=h1", "/runs/run/state?id=h1", "/runs/run/gold.jsonl", "/runs/run/reviewers"),
     *("/runs/run/adjudicate?id=h1", "/runs/run/call?id=h1&key=x", "/runs/run/verify?id=h1"),
     *("/compare?run=run&run=good", "/compare/case?run=run&run=good&id=good", "/assets/page.css"),
@@ -180,7 +180,6 @@ def _hostile_path(marker: str, draw: Draw) -> tuple[str, str]:
         "a key": f"{path.partition('?')[0]}?token={text}",
         "many parameters": f"{path.partition('?')[0]}?" + "&".join(f"id={marker}{n}" for n in range(2000)),
         "an asset": f"/assets/{text}",
-        "a chart": f"/runs/run/charts/{text}.svg",
     }
     what = draw.choice([*odd])
     return f"{name} as {what} of the path", odd[what]

@@ -2,11 +2,11 @@
 // While a run goes on, its page asks for what is new. It stops when the run has ended.
 var Evigraph = globalThis.Evigraph || {};
 (() => {
-  const EVERY = 2000, CHARTS_EVERY = 6000, PATIENCE = 5;
+  const EVERY = 2000, PATIENCE = 5;
   const table = document.getElementById("cases");
   if (!table || !Evigraph.began) return;
   const said = document.getElementById("live");
-  let version = 0, reviews = "", charted = 0, failures = 0, stale = false, asking = false;
+  let version = 0, reviews = "", failures = 0, asking = false;
 
   const tell = (facts) => {
     for (const place of document.querySelectorAll("[data-live]")) {
@@ -21,30 +21,19 @@ var Evigraph = globalThis.Evigraph || {};
     for (const [name, chart] of Object.entries(charts)) {
       const note = document.querySelector(`[data-note="${name}"]`);
       const bars = document.querySelector(`[data-bars="${name}"]`);
-      const image = document.querySelector(`[data-chart="${name}"]`);
-      if (!note || !bars || !image) continue;
+      if (!note || !bars) continue;
       note.textContent = Evigraph.plain(chart.note);
-      image.alt = `${image.dataset.title}. ${note.textContent}`;
       bars.replaceChildren(...chart.bars.map(([label, length]) => {
         const row = document.createElement("tr");
-        row.insertCell().textContent = Evigraph.plain(label);
+        row.insertCell().textContent = Evigraph.plain(label).replaceAll("_", " ");
+        const bar = document.createElement("progress");
+        [bar.max, bar.value, bar.ariaHidden] = [chart.most, length, "true"];
+        row.insertCell().append(bar);
         const cell = row.insertCell();
         cell.className = "n";
         cell.textContent = length.toLocaleString("en");
         return row;
       }));
-      stale = true;
-    }
-  };
-  const redraw = (now) => {
-    if (!stale || (!now && Date.now() - charted < CHARTS_EVERY)) return;
-    [stale, charted] = [false, Date.now()];
-    for (const image of document.querySelectorAll("[data-chart]")) {
-      const address = image.src.split("?")[0] + "?version=" + version;
-      // Shown once it is there, so that nothing flickers.
-      const next = new Image();
-      next.onload = () => { image.src = address; };
-      next.src = address;
     }
   };
   const ask = async () => {
@@ -58,7 +47,6 @@ var Evigraph = globalThis.Evigraph || {};
       count(given.charts);
       Evigraph.merge(given);
       going = given.status === "running";
-      redraw(!going);
     } catch {
       failures += 1;
       going = failures < PATIENCE;

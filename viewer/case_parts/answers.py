@@ -60,18 +60,11 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """The basis in words."""
         return _WORDS[self.basis]
 
 
 def read_answers(line: Line, case: Case | None, positions: Mapping[str, int]) -> list[Answer]:
-    """The answer of the run, then the clinician's; each only if there is one.
-
-    Args:
-        line: Of `cases.jsonl`.
-        case: Texts and key.
-        positions: Place of each note sentence by its id.
-    """
+    """The answer of the run, then the clinician's; each only if there is one."""
     numbers = count()
     found = []
     if line.get("answer"):

@@ -144,15 +144,7 @@ class NoteSentence:
 def read_note(
     line: Line, case: Case | None, ballots: Sequence[Ballot], answers: Sequence[Answer], link: CallLink
 ) -> list[NoteSentence]:
-    """Every sentence in note order; ids alone where the texts are missing.
-
-    Args:
-        line: Of `cases.jsonl`.
-        case: Texts and key.
-        ballots: Votes of the trace.
-        answers: Answers whose sentences may be based on note sentences.
-        link: Address of a call by its key.
-    """
+    """Every sentence in note order; ids alone where the texts are missing."""
     sentences = case.sentences if case else tuple(Sentence(id_, "") for id_ in line["labels"])
     evidence = {name: set(ids) for name, ids in (line.get("evidence") or {}).items()}
     built_on = set(line.get("answer_evidence") or ())

@@ -94,13 +94,7 @@ class ShownQuestion:
 
 
 def read_question(line: Line, case: Case | None, steps: Iterable[Line]) -> ShownQuestion | None:
-    """Read what a run tells of a question of BioASQ; None for any other case.
-
-    Args:
-        line: Of `cases.jsonl`.
-        case: Its texts and its key.
-        steps: Node executions of its trace.
-    """
+    """Read what a run tells of a question of BioASQ; None for any other case."""
     asked = case.biomedical if case else None
     found, ranked = line.get("snippets"), line.get("document_ranking")
     if asked is None and found is None and ranked is None:

@@ -92,12 +92,7 @@ def read_seconds(text: str) -> float | None:
 
 
 def preset(line: Line, standing: Standing) -> Preset:
-    """What the form of a case shows at first.
-
-    Args:
-        line: Of `cases.jsonl`.
-        standing: The reviews that the reviewer may see.
-    """
+    """What the form of a case shows at first."""
     history = standing.history
     answered = next((one for one in reversed(history) if one.answer is not None), None)
     answer = line.get("answer") or ""
@@ -109,11 +104,6 @@ def preset(line: Line, standing: Standing) -> Preset:
 
 def review_of(line: Line, standing: Standing, typed: Typed) -> Review:
     """The review that a sent form makes.
-
-    Args:
-        line: Of `cases.jsonl`.
-        standing: The reviews that the reviewer may see.
-        typed: The form as sent.
 
     Raises:
         Outdated: The case has another result, or another review, than the page showed.
@@ -255,14 +245,7 @@ class CaseReview:
 
 
 def read_review(line: Line, standing: Standing, action: str | None, visit: Visit) -> CaseReview:
-    """Read all that the page of a case shows of reviews.
-
-    Args:
-        line: Of `cases.jsonl`.
-        standing: The reviews of the case.
-        action: Where the form is sent; None where nothing can be written.
-        visit: How the page is requested.
-    """
+    """Read all that the page of a case shows of reviews."""
     waiting = line["status"] == WAITING
     history, counting = standing.history, standing.counting
     goes_on = waiting and counting is not None and not is_stale(counting, line)

@@ -73,17 +73,7 @@ def queue_page(
     saved: str | None = None,
     fault: str = "",
 ) -> str:
-    """The cases of a reviewer with what is left of them, or the question for a name.
-
-    Args:
-        name: The run's name in addresses.
-        queue: None where nobody is known yet.
-        assigned: Names of all to whom cases are assigned.
-        addresses: Where links lead.
-        fixed: Whether the pages are for one reviewer alone.
-        saved: The case that was saved last.
-        fault: Why a name was refused.
-    """
+    """The cases of a reviewer with what is left of them, or the question for a name."""
     return render(
         "queue.html",
         name=name,
@@ -100,16 +90,7 @@ def queue_page(
 def blind_case_page(
     name: str, case: Case, queue: Queue, form: BlindForm, addresses: ServedAddresses, *, fault: str = ""
 ) -> str:
-    """A case to be labelled.
-
-    Args:
-        name: The run's name in addresses.
-        case: Its texts; what its key says is not shown.
-        queue: Of the reviewer.
-        form: What the reviewer has chosen already.
-        addresses: Where links lead.
-        fault: Why the form was refused.
-    """
+    """A case to be labelled."""
     following = queue.after(case.id)
     return render(
         "blind_case.html",

@@ -51,15 +51,6 @@ def case_page(
 ) -> str:
     """The page of a case as HTML.
 
-    Args:
-        run: Where the case has ended.
-        name: The run's name in addresses.
-        case_id: The case.
-        addresses: Where links lead.
-        standing: Its reviews; pages without texts show none.
-        visit: State of the review form, if the page is requested for more than reading.
-        name_of: Names of the other runs that are shown, for links to forks.
-
     Raises:
         RunError: The case has not ended in this run, or a file of the run is damaged.
     """
@@ -127,13 +118,6 @@ def _models(run: Run) -> str:
 
 def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses) -> str:
     """Prompt and reply of a call as HTML.
-
-    Args:
-        run: Where the case has ended.
-        name: The run's name in addresses.
-        case_id: The case.
-        key: The call's key in the trace.
-        addresses: Where links lead.
 
     Raises:
         RunError: The case has not ended in this run, or it has no such call.

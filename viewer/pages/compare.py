@@ -292,16 +292,7 @@ def compare_page(
     kind: Kind | None = None,
     page: int = 1,
 ) -> str:
-    """The settings and the cases in which two runs differ.
-
-    Args:
-        first: The baseline.
-        second: The run that is compared with it.
-        differences: Made of these two by `compare`.
-        addresses: Where links lead.
-        kind: Show only cases that differ in this.
-        page: From 1; `PAGE_LENGTH` cases each.
-    """
+    """The settings and the cases in which two runs differ."""
     found = [case for case in differences.cases if kind is None or kind in case.kinds]
     pages = max(1, -(-len(found) // PAGE_LENGTH))
     page = min(max(1, page), pages)

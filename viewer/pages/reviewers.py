@@ -26,16 +26,7 @@ def reviewers_page(
     agreement: ReviewerAgreement,
     addresses: ServedAddresses,
 ) -> str:
-    """Everybody's queue, agreement, and the cases on which reviewers differ.
-
-    Args:
-        name: The run's name in addresses.
-        path: The run folder.
-        queues: Of all reviewers.
-        standings: Of the run.
-        agreement: Of its reviewers.
-        addresses: Where links lead.
-    """
+    """Everybody's queue, agreement, and the cases on which reviewers differ."""
     return render(
         "reviewers.html",
         name=name,
@@ -77,18 +68,7 @@ def adjudicate_page(
     reviewer: str,
     fault: str = "",
 ) -> str:
-    """The labels of all reviewers side by side, with the form of a decision.
-
-    Args:
-        name: The run's name in addresses.
-        case_id: The case.
-        case: Its texts; None where they cannot be read.
-        standing: Its reviews.
-        form: As it was sent, where it was refused.
-        addresses: Where links lead.
-        reviewer: The name that the form starts with.
-        fault: Why it was refused.
-    """
+    """The labels of all reviewers side by side, with the form of a decision."""
     texts = {one.id: one.text for one in case.sentences} if case else {}
     decided = (standing.adjudication.labels or {}) if standing.adjudication is not None else {}
     reviews = standing.by_reviewer

@@ -21,7 +21,7 @@ from runs.record.index import Totals
 from runs.record.manifest import Manifest
 from runs.record.used import with_unrecorded
 from viewer.addresses import Addresses
-from viewer.charts import HEIGHT, WIDTH, Figure, figures
+from viewer.charts import Figure, figures
 from viewer.opened_run import Ended, ReviewStates
 from viewer.rendering import duration, render
 
@@ -72,22 +72,13 @@ class ListedRun:
 
     @property
     def state(self) -> str:
-        """The status, for people."""
         return ALL_FAILED if self.status == "finished" and self.failed and not self.done else self.status
 
 
 def listed(
     name: str, path: Path, manifest: Manifest, totals: Totals, answers: tuple[Headline, ...] = ()
 ) -> ListedRun:
-    """A run's row.
-
-    Args:
-        name: The run's name in addresses.
-        path: The run folder.
-        manifest: Its `run.json`.
-        totals: Sums over its ended cases.
-        answers: Scores of answers to BioASQ's questions.
-    """
+    """A run's row."""
     known = dict(totals.statuses)
     used = with_unrecorded(path, manifest).used(totals.calls, totals.input_tokens, totals.output_tokens)
     score: float | None = None
@@ -157,11 +148,6 @@ class _Names(Generic[_Name]):
 def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) -> dict[str, Any]:
     """The table of cases as `table.js` reads it: a list for each column, names as positions in tables.
 
-    Args:
-        summaries: All cases, or the new ones.
-        run: The run's name.
-        addresses: Where links lead.
-
     Returns:
         `names` has tables of statuses, errors, intents, flags, nodes and routes (lists of positions in
         `nodes`); `columns` has a list for each column, where `status`, `error`, `intent`, `flags` and `route`
@@ -230,18 +216,7 @@ def run_page(
     review_links: ReviewLinks | None = None,
     answers: tuple[Headline, ...] = (),
 ) -> str:
-    """The page as HTML.
-
-    Args:
-        name: The run's name in addresses.
-        path: The run folder.
-        ended: Its ended cases.
-        totals: Their sums.
-        addresses: Where links lead.
-        rows_script: Address of `rows_as_script` for a page on disk, which cannot fetch JSON.
-        review_links: Where reviews are made; None where nothing can be written.
-        answers: Scores of answers to BioASQ's questions.
-    """
+    """The page as HTML."""
     manifest = ended.manifest
     return render(
         "run.html",
@@ -265,8 +240,6 @@ def run_page(
         revision=ended.revision,
         rows=ended.summaries[:PAGE_LENGTH],
         count=len(ended.summaries),
-        width=WIDTH,
-        height=HEIGHT,
         rows_script=rows_script,
         addresses=addresses,
     )
@@ -281,13 +254,6 @@ def rows_document(
     name: str, ended: Ended, since: int, addresses: Addresses, reviews_seen: str | None = None
 ) -> dict[str, Any]:
     """All rows, or the new ones of a run in progress.
-
-    Args:
-        name: The run's name in addresses.
-        ended: Its ended cases.
-        since: The version that the reader has; 0 for none.
-        addresses: Where links lead.
-        reviews_seen: Version of the reviews that the reader has.
 
     Returns:
         What `rows_of` gives, with `version` and `reviews_version` for the next request, `status`, `live`
@@ -357,7 +323,9 @@ def _pace(progress: Written) -> str:
 
 
 def _numbers(charts: Mapping[str, Figure]) -> dict[str, Any]:
-    return {name: {"note": chart.note, "bars": chart.bars} for name, chart in charts.items()}
+    return {
+        name: {"note": chart.note, "bars": chart.bars, "most": chart.most} for name, chart in charts.items()
+    }
 
 
 def _evidence(totals: Totals) -> dict[str, Any] | None:
