@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from access.users import Users
 
 
 def run_folder(name: str) -> Path:
@@ -168,6 +171,54 @@ ShardOption = Annotated[
         metavar="I/N",
     ),
 ]
+HostOption = Annotated[
+    str, typer.Option("--host", help="Address to listen on; any but loopback is open to the network.")
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        min=0,
+        max=65535,
+        help="Port to listen on; 0 takes any free one. (default: 8377, or a free one)",
+    ),
+]
+UsersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--users",
+        help="People and programs come with the tokens of this file, which `evigraph users` writes.",
+        metavar="FILE",
+    ),
+]
+TlsOption = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--tls", help="Encrypt everything: PEM files of a certificate and of its key.", metavar="CERT KEY"
+    ),
+]
+
+
+def users_of(path: Path | None) -> Users | None:
+    """Who may sign in; None without a file.
+
+    Raises:
+        InputError: Nobody may, or the file cannot be used.
+    """
+    from access.users import Users
+    from runs.record.manifest import quoted
+    from storage.errors import InputError
+
+    if path is None:
+        return None
+    known = Users(path)
+    if not known.all():
+        raise InputError(
+            path, "nobody may sign in", f"evigraph users add NAME --role admin --users {quoted(path)}"
+        )
+    return known
+
+
 QuestionLimitOption = Annotated[
     int | None, typer.Option("--limit", "-n", min=1, help="Only the first N questions.", metavar="N")
 ]

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
@@ -18,45 +17,11 @@ from weights.loading import listening
 _LINE_EVERY_S = 15.0
 
 
-class Progress(Protocol):
-    """Shows tasks on standard error while they go on."""
-
-    def start(
-        self, task: str, total: float | None = None, *, percent: bool = False, timed: bool = True
-    ) -> None:
-        """Show a task; one of this name begins anew.
-
-        Args:
-            task: What is counted, or the name of what goes on.
-            total: None where it is not known, or where there is nothing to count.
-            percent: Show the share of the total that is done, not the two numbers.
-            timed: Show rate and time left, by what was done since the first report.
-        """
-
-    def advance(
-        self, done: float = 0, total: float | None = None, details: str = "", *, task: str = ""
-    ) -> None:
-        """Show how far a task is: the one that was started last, or the named one.
-
-        Args:
-            done: Of the total.
-            total: Where only now it is known.
-            details: Beside the count, the rate and the time left.
-            task: Its name.
-        """
-
-    def notify(self, text: str) -> None:
-        """Print a line that stays."""
-
-    def stop(self, task: str) -> None:
-        """Show a task no longer."""
-
-
 @contextmanager
 def progress(task: str = "", total: float | None = None) -> Iterator[Progress]:
     """Show progress on standard error, of one task from the start if it is named."""
     if not sys.stderr.isatty():
-        lines = _Lines()
+        lines = Progress()
         with listening(lines.loading):
             yield _started(lines, task, total)
         return
@@ -67,7 +32,7 @@ def progress(task: str = "", total: float | None = None) -> Iterator[Progress]:
             yield _started(shown, task, total)
 
 
-def _started(shown: _Lines, task: str, total: float | None) -> Progress:
+def _started(shown: Progress, task: str, total: float | None) -> Progress:
     if task:
         shown.start(task, total)
     return shown
@@ -101,8 +66,8 @@ class _Task:
         return ", ".join(parts)
 
 
-class _Lines:
-    """A line of each task now and then."""
+class Progress:
+    """Shows tasks on standard error while they go on: by a line of each now and then."""
 
     def __init__(self) -> None:
         self._console = messages()
@@ -112,6 +77,14 @@ class _Lines:
     def start(
         self, task: str, total: float | None = None, *, percent: bool = False, timed: bool = True
     ) -> None:
+        """Show a task; one of this name begins anew.
+
+        Args:
+            task: What is counted, or the name of what goes on.
+            total: None where it is not known, or where there is nothing to count.
+            percent: Show the share of the total that is done, not the two numbers.
+            timed: Show rate and time left, by what was done since the first report.
+        """
         self._tasks.pop(task, None)
         now = time.monotonic()
         self._tasks[task] = _Task(total, percent, timed, now, now)
@@ -126,12 +99,14 @@ class _Lines:
     def advance(
         self, done: float = 0, total: float | None = None, details: str = "", *, task: str = ""
     ) -> None:
+        """Show how far a task is, the one that was started last or the named one, with details beside."""
         name = task or list(self._tasks)[-1]
         of_name = self._tasks[name]
         of_name.total = of_name.total if total is None else total
         self._show(name, of_name, done, of_name.text(done, details))
 
     def notify(self, text: str) -> None:
+        """Print a line that stays."""
         self._console.print(safe(text), soft_wrap=True)
 
     def stop(self, task: str) -> None:
@@ -144,7 +119,7 @@ class _Lines:
             self.notify(", ".join([f"{name}: {text}", *(f"loading {what}" for what in self._loading)]))
 
 
-class _Bars(_Lines):
+class _Bars(Progress):
     """A bar of each task."""
 
     def __init__(self, bars: Bars) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from access.sessions import signed_in
-from cases.texts import plural, printable
+from evals.pages.page import new_environment
 
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -18,19 +18,10 @@ _TYPES = {
 
 @cache
 def environment() -> Environment:
-    """The templates of `viewer/templates`; escaped, and strict about missing names."""
-    made = Environment(
-        loader=PackageLoader("viewer"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_without_controls,
-    )
+    """The templates of `viewer/templates`."""
+    made = new_environment("viewer")
     made.globals["signed_in"] = signed_in
-    made.filters["duration"] = duration
-    made.filters["number"] = number
-    made.filters["plural"] = plural
+    made.filters |= {"duration": duration, "number": number}
     return made
 
 
@@ -57,11 +48,6 @@ def duration(seconds: float | None) -> str:
 def number(value: float | None) -> str:
     """With commas between thousands."""
     return "-" if value is None else f"{value:,}"
-
-
-def _without_controls(value: object) -> object:
-    """Remove control and bidirectional characters; Markup keeps its type."""
-    return printable(value) if type(value) is str else value
 
 
 @cache

@@ -109,7 +109,6 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         """Find faults in the form of an entry's value."""
 
     def form_faults(self, entry: object, number: int) -> list[Fault]:
-        """Find what makes the official loader raise on an entry."""
         if not isinstance(entry, dict):
             return [Fault("refused", None, f"entry {number}", f"{kind_of(entry)}, not an object")]
         case = entry.get("case_id")
@@ -126,7 +125,6 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         ]
 
     def has_part(self, prediction: Prediction) -> bool:
-        """Whether a prediction says anything on the task."""
         return getattr(prediction, self.part) is not None
 
     def entry_of(self, prediction: Prediction) -> dict[str, Any]:
@@ -159,10 +157,6 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         The official scorers take the cases from the key, and for subtask 1 from the XML. Ids come from the
         key, and where it has none, from the note.
 
-        Args:
-            keys: Key files; with case files, `NAME_key.json` beside each XML file if none is given.
-            case_files: Case files or folders of them.
-
         Raises:
             InputError: A file cannot be used, or two keys name one case.
         """
@@ -179,7 +173,6 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         return {id_: _either(_known_in_gold(entry), noted.get(id_)) for id_, entry in gold.items()}
 
     def skipped_checks(self, expected: Expected | None) -> list[str]:
-        """Name the checks that cannot be made with what is known, each with what it would take."""
         known = (expected or {}).values()
         remedies = {
             "sentences": "unknown sentence ids (--key, or --cases with notes)",

@@ -87,7 +87,6 @@ class BioasqPhase(SubmissionTask[BioasqPrediction, QuestionType | None]):
     suffixes = (".json",)
 
     def has_part(self, prediction: BioasqPrediction) -> bool:
-        """Whether a prediction says anything on the phase."""
         if self.name == "bioasq-a":
             return bool(prediction.documents)
         return prediction.exact_answer is not None or bool(prediction.ideal_answer)

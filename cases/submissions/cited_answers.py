@@ -79,24 +79,20 @@ class CitedAnswerTask(ArchehrTask):
     part = "cited_answer"
 
     def value_of(self, prediction: Prediction) -> str:
-        """The answer in lines."""
         return write_cited_text(prediction.cited_answer or ())
 
     def prediction_of(self, entry: Mapping[str, Any]) -> Prediction:
-        """Read an answer as the official scorer does."""
         read = read_cited_text(entry[self.field])
         return Prediction(
             entry["case_id"], evidence=read.citations, answer=read.text, cited_answer=read.sentences
         )
 
     def value_faults(self, value: object) -> Found:
-        """Find that there is no text, or no citation in it."""
         yield from text_faults(value, self.field)
         if isinstance(value, str) and not read_cited_text(value).citations:
             yield self.field, "no citation in it", "End each line with the ids that it is built on: |1,2|"
 
     def rule_faults(self, entry: Mapping[str, Any], known: KnownIds | None) -> Iterator[Fault]:
-        """Find what lowers the score of an answer that the loader accepts."""
         case, answer = entry["case_id"], entry[self.field]
         known = known or KnownIds()
         read = read_cited_text(answer)

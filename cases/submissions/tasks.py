@@ -32,22 +32,18 @@ class EvidenceTask(ArchehrTask):
     part = "evidence"
 
     def value_of(self, prediction: Prediction) -> list[str]:
-        """The ids."""
         return list(prediction.evidence or ())
 
     def prediction_of(self, entry: Mapping[str, Any]) -> Prediction:
-        """Read ids, each once."""
         return Prediction(entry["case_id"], evidence=tuple(dict.fromkeys(entry[self.field])))
 
     def value_faults(self, value: object) -> Found:
-        """Find what is no list of ids."""
         if not isinstance(value, list):
             yield self.field, f"{kind_of(value)}, not a list of sentence ids", 'Write ["1", "2"]'
         else:
             yield from id_faults(value, self.field)
 
     def rule_faults(self, entry: Mapping[str, Any], known: KnownIds | None) -> Iterator[Fault]:
-        """Find ids that are no sentence of the note."""
         sentences = (known or _NOTHING).sentences
         yield from _unknown_ids(entry["case_id"], self.field, entry[self.field], sentences, _SENTENCE)
 
@@ -59,19 +55,16 @@ class LinkTask(ArchehrTask):
     needs = ("sentences", "answer_sentences")
 
     def value_of(self, prediction: Prediction) -> list[dict[str, Any]]:
-        """One object for each answer sentence."""
         cited: dict[str, list[str]] = {}
         for answer_id, evidence_id in prediction.links or ():
             cited.setdefault(answer_id, []).append(evidence_id)
         return [{"answer_id": answer_id, "evidence_id": ids} for answer_id, ids in cited.items()]
 
     def prediction_of(self, entry: Mapping[str, Any]) -> Prediction:
-        """Read pairs, each once."""
         pairs = ((item["answer_id"], id_) for item in entry[self.field] for id_ in item["evidence_id"])
         return Prediction(entry["case_id"], links=tuple(dict.fromkeys(pairs)))
 
     def value_faults(self, value: object) -> Found:
-        """Find what is no list of objects with an answer id and a list of ids."""
         if not isinstance(value, list):
             form = '[{"answer_id": "1", "evidence_id": ["1", "2"]}]'
             yield self.field, f"{kind_of(value)}, not a list of objects", f"Write {form}"
@@ -93,7 +86,6 @@ class LinkTask(ArchehrTask):
                 yield from id_faults(evidence, f"{place}.evidence_id")
 
     def rule_faults(self, entry: Mapping[str, Any], known: KnownIds | None) -> Iterator[Fault]:
-        """Find ids that the answer or the note does not have."""
         known = known or _NOTHING
         for index, item in enumerate(entry[self.field]):
             for name, ids, those, kind in (

@@ -32,24 +32,20 @@ class PlainTextTask(ArchehrTask):
         self.needs = () if name == "2026-1" else ("sentences",)
 
     def value_of(self, prediction: Prediction) -> Any:
-        """The text."""
         return getattr(prediction, self.part)
 
     def prediction_of(self, entry: Mapping[str, Any]) -> Prediction:
-        """Read the text as it is scored: stripped, and cut at its limit."""
         text = cut(entry[self.field].strip(), self._limited)
         if self._limited == "2026-1":
             return Prediction(entry["case_id"], question=text)
         return Prediction(entry["case_id"], answer=text)
 
     def value_faults(self, value: object) -> Found:
-        """Find that there is no text."""
         yield from text_faults(value, self.field)
         if isinstance(value, str) and not value.strip():
             yield self.field, "it is empty", "A text task has no way to submit nothing"
 
     def rule_faults(self, entry: Mapping[str, Any], known: KnownIds | None) -> Iterator[Fault]:
-        """Find what lowers the score: length, citations left in the text, line breaks."""
         case, text = entry["case_id"], entry[self.field].strip()
         marks = find_marks(text, known.sentences if known else None)
         if marks:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import run_folder
+from cli.options import HostOption, PortOption, TlsOption, UsersOption, run_folder, users_of
 from cli.terminal import plural, print_line, print_message
 
 if TYPE_CHECKING:
-    from access.users import Users
     from viewer.library import Library
 
 _DEFAULT = Path("out")
@@ -28,15 +27,8 @@ def view(
             parser=run_folder,
         ),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but loopback is open to the network.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port to listen on; 0 takes any free one. (default: 8377, or a free one)"
-        ),
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page where there is a display.")
     ] = True,
@@ -58,18 +50,8 @@ def view(
         str | None,
         typer.Option(help="With --blind: the one reviewer whom the pages are for.", metavar="NAME"),
     ] = None,
-    users: Annotated[
-        Path | None,
-        typer.Option(
-            help="People sign in with the tokens of this file, which `evigraph users` writes.", metavar="FILE"
-        ),
-    ] = None,
-    tls: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--tls", help="Encrypt pages: PEM files of a certificate and of its key.", metavar="CERT KEY"
-        ),
-    ] = None,
+    users: UsersOption = None,
+    tls: TlsOption = None,
     going_on: Annotated[
         bool,
         typer.Option(
@@ -122,7 +104,7 @@ def view(
     from viewer.listening import Certificate, forget, has_display, listen, open_page, serve
 
     certificate = None if tls is None else Certificate.checked(*tls)
-    known = None if users is None else _known(users)
+    known = users_of(users)
     roots = _roots(runs)
     beyond = not is_loopback(plain_host(host))
     if beyond:
@@ -182,24 +164,6 @@ def _check(bundle: bool, *, redact: bool, blind: bool, by: bool, users: bool, tl
     for words, wrong in refused.items():
         if wrong:
             raise typer.BadParameter(words)
-
-
-def _known(path: Path) -> Users:
-    """Who may sign in.
-
-    Raises:
-        InputError: Nobody may, or the file cannot be used.
-    """
-    from access.users import Users
-    from runs.record.manifest import quoted
-    from storage.errors import InputError
-
-    known = Users(path)
-    if not known.all():
-        raise InputError(
-            path, "nobody may sign in", f"evigraph users add NAME --role admin --users {quoted(path)}"
-        )
-    return known
 
 
 def _warning(host: str, *, with_users: bool, encrypted: bool) -> str:

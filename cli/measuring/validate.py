@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cli.options import CasesOption, KeyOption, TaskOption
-from cli.terminal import Result, output, print_line, safe
+from cli.terminal import Result, print_line, print_rows, safe
 
 if TYPE_CHECKING:
     from cases.submissions.task import Fault, TaskName
@@ -54,7 +52,7 @@ def validate(
     count = len(opened.entries or ())
 
     def print_checked() -> None:
-        _print_faults(output(), faults, rows)
+        _print_faults(faults, rows)
         if skipped:
             print_line(f"not checked: {'; '.join(skipped)}", soft_wrap=True)
         what = f"{count} {submission.words.entry[count != 1]} for {task}" if task else "nothing read"
@@ -88,27 +86,23 @@ def _guess(file: Path, entries: Sequence[object], family: Family) -> TaskName:
 _COLOURS = {"refused": "red", "penalised": "yellow"}
 
 
-def _print_faults(console: Console, faults: Sequence[Fault], rows: int) -> None:
+def _print_faults(faults: Sequence[Fault], rows: int) -> None:
     if not faults:
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("severity", no_wrap=True)
-    table.add_column("case", min_width=4, overflow="fold")
-    table.add_column("place", overflow="fold")
-    table.add_column("fault", overflow="fold", ratio=3)
-    table.add_column("remedy", overflow="fold", ratio=2)
-    for fault in faults[:rows]:
-        table.add_row(
+    shown = [
+        (
             safe(fault.severity, _COLOURS[fault.severity]),
-            safe(_printable(fault.case or "-")),
-            safe(_printable(fault.place or "-")),
-            safe(_printable(fault.fault)),
-            safe(_printable(fault.remedy)),
+            _printable(fault.case or "-"),
+            _printable(fault.place or "-"),
+            _printable(fault.fault),
+            _printable(fault.remedy),
         )
-    console.print(table)
+        for fault in faults[:rows]
+    ]
+    print_rows(("severity", "case", "place", "fault", "remedy"), shown)
     if len(faults) > rows:
-        console.print(f"... and {len(faults) - rows} more: --rows {len(faults)} shows all")
-    console.print()
+        print_line(f"... and {len(faults) - rows} more: --rows {len(faults)} shows all")
+    print_line()
 
 
 def counted(faults: Sequence[Fault]) -> str:

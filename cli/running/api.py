@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.flags import SessionFlags
-from cli.options import local_path
+from cli.options import HostOption, PortOption, TlsOption, UsersOption, local_path, users_of
 from cli.terminal import plural, print_message
 
 if TYPE_CHECKING:
-    from access.users import Users
     from api.offer import Limits, Offer
 
 _DEFAULT = Path("out/api")
@@ -75,28 +74,10 @@ def api(
         Path | None,
         typer.Option(help="Index of vectors, as for `run`.", metavar="FOLDER", rich_help_panel=_CHOICES),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but loopback needs --users.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port to listen on; 0 takes any free one. (default: 8377, or a free one)"
-        ),
-    ] = None,
-    users: Annotated[
-        Path | None,
-        typer.Option(
-            help="People and programs come with the tokens of this file, which `evigraph users` writes.",
-            metavar="FILE",
-        ),
-    ] = None,
-    tls: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--tls", help="Encrypt everything: PEM files of a certificate and of its key.", metavar="CERT KEY"
-        ),
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = None,
+    users: UsersOption = None,
+    tls: TlsOption = None,
     max_running: Annotated[int, typer.Option(min=1, help="Runs at a time.", rich_help_panel=_LIMITS)] = 2,
     max_queued: Annotated[
         int, typer.Option(min=0, help="Runs of one user that wait for their turn.", rich_help_panel=_LIMITS)
@@ -164,7 +145,7 @@ def api(
         limits,
     )
     certificate = None if tls is None else Certificate.checked(*tls)
-    known = None if users is None else _known(users)
+    known = users_of(users)
     private_folder(runs)
     # Before anything is started, asked or served.
     policies = hold_for([runs])
@@ -242,21 +223,3 @@ def _offer(
         field, _, words = given.partition("=")
         allowed.setdefault(field, []).extend(word for word in words.split(",") if word)
     return Offer(named, found, allowed, places, limits)
-
-
-def _known(path: Path) -> Users:
-    """Who may call.
-
-    Raises:
-        InputError: Nobody may, or the file cannot be used.
-    """
-    from access.users import Users
-    from runs.record.manifest import quoted
-    from storage.errors import InputError
-
-    known = Users(path)
-    if not known.all():
-        raise InputError(
-            path, "nobody has a token", f"evigraph users add NAME --role admin --users {quoted(path)}"
-        )
-    return known

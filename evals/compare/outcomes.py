@@ -78,7 +78,7 @@ def read_outcomes(run: RunFolder) -> RunOutcomes:
         shown.update(chosen["case_id"] for line in lines for chosen in _chosen(line))
     # A case that waits for a person has not ended.
     ended = (line for line in run.cases() if line["status"] != "waiting")
-    cases = {line["case_id"]: _outcome(line, routes.get(line["case_id"], ())) for line in ended}
+    cases = {line["case_id"]: outcome_of(line, routes.get(line["case_id"], ())) for line in ended}
     return RunOutcomes(str(run.path), run.manifest, cases, frozenset(shown))
 
 
@@ -88,7 +88,7 @@ def read_outcome(run: RunFolder, case_id: str) -> CaseOutcome:
     Raises:
         RunError: It has not ended.
     """
-    return _outcome(run.require_case(case_id), _route(run.trace(case_id)))
+    return outcome_of(run.require_case(case_id), _route(run.trace(case_id)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,8 @@ def pair_cases(first: RunOutcomes, second: RunOutcomes) -> Pairing:
     )
 
 
-def _outcome(line: Line, route: Route) -> CaseOutcome:
+def outcome_of(line: Line, route: Route) -> CaseOutcome:
+    """How a case ended, by its line of `cases.jsonl`."""
     usage = line["usage"]
     return CaseOutcome(
         case_id=line["case_id"],

@@ -24,7 +24,7 @@ def render_page(template: str, **values: object) -> str:
             the macros of `parts.html`.
         values: What it names, functions among them; a name without a value is an error.
     """
-    return _environment().get_template(template).render(few=FEW_CASES, **values)
+    return new_environment("evals.pages").get_template(template).render(few=FEW_CASES, **values)
 
 
 def write_page(path: Path, page: str) -> None:
@@ -37,11 +37,12 @@ def write_page(path: Path, page: str) -> None:
 
 
 @cache
-def _environment() -> Environment:
+def new_environment(package: str) -> Environment:
+    """The templates of a package: escaped, strict about missing names, without control characters."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("evals.pages"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -14,7 +14,7 @@ import numpy as np
 
 from cases.records import Case
 from evals.compare.changes import CaseChange, case_change
-from evals.compare.outcomes import CaseOutcome, Usage, differing_settings
+from evals.compare.outcomes import CaseOutcome, differing_settings, outcome_of
 from evals.pages.tables import POINTS, Cell
 from evals.scoring.gold import Labels
 from evals.statistics.bootstrap import paired_bootstrap
@@ -147,7 +147,7 @@ def compare_case(first: Run, second: Run, case_id: str) -> Difference:
     Raises:
         RunError: It has not ended in one of them.
     """
-    one, other = (_outcome(run.line(case_id), _route(run.trace(case_id))) for run in (first, second))
+    one, other = (outcome_of(run.line(case_id), _route(run.trace(case_id))) for run in (first, second))
     return _difference(one, other, _labels(first.case(case_id)))
 
 
@@ -225,20 +225,7 @@ def _pieces(words: list[str], shared: set[int]) -> list[Piece]:
 def _outcomes(run: Run) -> Iterator[tuple[str, CaseOutcome]]:
     routes = {summary.case_id: summary.route for summary in run.summaries()}
     for line in run.lines():
-        yield line["case_id"], _outcome(line, routes.get(line["case_id"], ()))
-
-
-def _outcome(line: Line, route: tuple[str, ...]) -> CaseOutcome:
-    usage = line["usage"]
-    return CaseOutcome(
-        case_id=line["case_id"],
-        error=line["error"]["class"] if line["error"] else None,
-        labels=line["labels"],
-        intent=(line.get("intent") or {}).get("primary"),
-        answer=line.get("answer"),
-        usage=Usage(usage["calls"], usage["input_tokens"], usage["output_tokens"]),
-        route=route,
-    )
+        yield line["case_id"], outcome_of(line, routes.get(line["case_id"], ()))
 
 
 def _route(trace: list[Line]) -> tuple[str, ...]:
