@@ -70,15 +70,6 @@ def test_a_case_is_shown_with_its_votes_and_its_key(folder: Path) -> None:
     assert "built on" not in shown.out
 
 
-def test_one_question_can_be_answered_again_with_other_shots(folder: Path) -> None:
-    id_ = next(RunFolder(folder / "run").cases())["case_id"]
-    ended = evigraph(
-        *("rerun", "run", id_, "--from", "answer_ideally", "--set", "exact.shots=0", "--json"),
-        folder=folder,
-    )
-    assert ended.code == 0, ended.err
-
-
 def test_shots_that_nobody_would_show_are_refused(folder: Path) -> None:
     (folder / "none.yaml").write_text("system: bioasq\nexact: {shots: 0}\n")
     ended = run(folder, "--recipe", "none.yaml", "--demos", "train.json")
@@ -121,15 +112,6 @@ def test_a_phase_that_finds_no_documents_refuses_a_reranker(folder: Path) -> Non
     ended = run(folder, "--reranker", "bm25")
     assert ended.code == 2
     assert "--reranker needs --phase a, or both" in ended.err
-
-
-def test_a_system_that_retrieves_nothing_refuses_a_reranker(tmp_path: Path) -> None:
-    (tmp_path / "q.jsonl").write_text('{"case_id": "1", "question": "Why?"}\n')
-    ended = evigraph(
-        *("run", "tamu", "q.jsonl", "--reranker", "bm25", "--model", "scripted:auto"), folder=tmp_path
-    )
-    assert ended.code == 2
-    assert "recipes of 'tamu' have no field for --reranker" in ended.line
 
 
 def test_lists_and_pages_score_every_part_as_score_does(folder: Path) -> None:

@@ -95,22 +95,6 @@ def test_a_pull_takes_no_file_of_another_model(tmp_path: Path) -> None:
     )
 
 
-def test_demos_build_list_query(tmp_path: Path) -> None:
-    embedding = ("--embedding", "lexical:256")
-    built = evigraph("demos", "build", SAMPLES / "pool.xml", "--to", "pool", *embedding, folder=tmp_path)
-    assert built.code == 0
-    assert "28 demonstrations in pool" in built.out
-    listed = evigraph("demos", "list", "pool", *embedding, "--json", folder=tmp_path).summary
-    assert len(listed["demonstrations"]) == 28
-    found = evigraph(
-        *("demos", "query", "is the lump cancer", "pool", *embedding, "--json"),
-        *("--intent", "malignancy_concern", "-k", "2"),
-        folder=tmp_path,
-    ).summary["demonstrations"]
-    assert [one["intent"] for one in found] == ["malignancy_concern"] * 2
-    assert found[0]["distance"] <= found[1]["distance"]
-
-
 def test_demos_build_classifies_missing_intents(tmp_path: Path) -> None:
     case = {
         "case_id": "d1",

@@ -40,15 +40,6 @@ def test_a_second_build_has_nothing_to_do(built: Ended, place: Path) -> None:
     assert again.summary["tally"]["documents"] == 25
 
 
-def test_search(built: Ended, place: Path) -> None:
-    question = "Does marrowroot tea shorten the common cold?"
-    found = evigraph("corpus", "search", "out/corpus", question, "-k", "2", "--json", folder=place).summary
-    assert [hit["id"] for hit in found["documents"]] == ["L01", "L03"]
-    assert found["documents"][1]["year"] == 2012
-    shown = evigraph("corpus", "search", "out/corpus", question, "-k", "2", folder=place)
-    assert "Marrowroot tea for the common cold" in shown.out
-
-
 def test_a_query_that_finds_nothing_is_no_error(built: Ended, place: Path) -> None:
     ended = evigraph("corpus", "search", "out/corpus", "is it the", folder=place)
     assert (ended.code, ended.out.strip()) == (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.record.folder import CASES, RunFolder
+from runs.record.folder import CASES
 from storage.private import _unnamed
 from tests.evigraph import evigraph, write_cases, write_recipe
 
@@ -155,7 +155,3 @@ def test_a_dry_run_leaves_no_prompts(tmp_path: Path) -> None:
     given = {"TMPDIR": str(tmp_path / "temporary")}
     assert evigraph(*arguments, folder=tmp_path, environment=given).code == 0
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-def test_the_run_can_still_be_read(run: Path) -> None:
-    assert RunFolder(run).statuses() == {"k0": "done", "k1": "done"}

@@ -25,33 +25,6 @@ def built(place: Path) -> Ended:
     return evigraph("index", "build", "corpus", *arguments, folder=place)
 
 
-def test_a_build_tells_what_it_did_and_what_to_type_next(built: Ended) -> None:
-    assert built.code == 0, built.err
-    first, second = built.out.splitlines()
-    assert first == "24 documents, 256 dimensions, by lexical:256 in out/index"
-    assert second == 'next: evigraph index search out/index "QUESTION"'
-
-
-def test_search(built: Ended, place: Path) -> None:
-    question = "Does marrowroot tea shorten the common cold?"
-    found = evigraph("index", "search", "out/index", question, "-k", "2", "--json", folder=place).summary
-    assert [hit["rank"] for hit in found["documents"]] == [1, 2]
-    assert "arrowroot" in found["documents"][0]["title"]
-    assert 1 > found["documents"][0]["score"] >= found["documents"][1]["score"] > 0
-    shown = evigraph("index", "search", "out/index", question, "-k", "2", folder=place)
-    assert "arrowroot" in shown.out
-
-
-def test_recall(built: Ended, place: Path) -> None:
-    found = evigraph("index", "recall", "out/index", "--queries", "9", "--json", folder=place).summary
-    assert (found["queries"], found["recall"]) == (9, {"10": 1.0, "100": 1.0})
-
-
-def test_show(built: Ended, place: Path) -> None:
-    shown = evigraph("index", "show", "out/index", "--json", folder=place).summary
-    assert (shown["store"], shown["dimensions"], shown["documents"]) == ("numpy", 256, 24)
-
-
 def test_another_store_in_the_same_folder_is_refused(built: Ended, place: Path) -> None:
     arguments = ("--out", "out/index", "--embedding", "lexical:256", "--store", "chroma")
     ended = evigraph("index", "build", "corpus", *arguments, folder=place)

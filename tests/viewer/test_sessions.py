@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from access import sessions
-from access.sessions import ATTEMPTS, IDLE, LONGEST, WINDOW, Attempts, Sessions, signed_in
+from access.sessions import ATTEMPTS, IDLE, LONGEST, WINDOW, Attempts, Sessions
 from access.users import Users
 from tests.viewer.people import TODAY, Clock
 
@@ -42,14 +42,6 @@ def test_a_session_ends_once_nobody_comes_back(kept: Kept) -> None:
     assert kept.sessions.person(key) is None and len(kept.ends) == 1
 
 
-def test_what_a_page_asks_on_its_own_keeps_no_session_open(kept: Kept) -> None:
-    key = kept.begin()
-    kept.clock.at += IDLE - 1
-    assert kept.sessions.person(key, use=False) is not None
-    kept.clock.at += 1
-    assert kept.sessions.person(key, use=False) is None
-
-
 def test_a_session_ends_after_a_day_of_work_however_much_it_is_used(kept: Kept) -> None:
     key = kept.begin()
     for _ in range(int(LONGEST / 600) - 1):
@@ -75,18 +67,6 @@ def test_a_user_who_is_added_anew_does_not_come_back_in(kept: Kept) -> None:
     assert kept.sessions.person(key) is None
 
 
-def test_signing_out_ends_one_session_and_the_server_all(kept: Kept) -> None:
-    first = kept.begin("ana")
-    second = kept.begin("bert")
-    kept.sessions.end(first)
-    assert kept.sessions.person(first) is None and kept.sessions.person(second) is not None
-    kept.sessions.close()
-    assert kept.sessions.person(second) is None
-    assert kept.ends == [("ana", "signed out"), ("bert", "the server has ended")]
-    for key in (None, "", "x", "é\ud800"):
-        assert kept.sessions.person(key) is None
-
-
 def test_sessions_that_nobody_came_back_to_are_swept(kept: Kept) -> None:
     kept.begin("ana")
     kept.clock.at += IDLE - 1
@@ -102,22 +82,6 @@ def test_neither_the_key_nor_the_label_in_the_log_lead_to_the_other(kept: Kept) 
     assert person is not None and len(person.session) == 8
     assert key not in str(vars(kept.sessions)) and person.session not in key
     assert not any(hashed.startswith(person.session) for hashed in kept.sessions._sessions)
-
-
-def test_nobody_is_signed_in_outside_of_a_request() -> None:
-    assert signed_in() is None
-
-
-def test_attempts_of_an_address_run_out_and_come_back() -> None:
-    clock = Clock()
-    attempts = Attempts(clock)
-    assert [attempts.take("a") for _ in range(ATTEMPTS)] == [0] * ATTEMPTS
-    clock.at += 10
-    assert attempts.take("a") == WINDOW - 10
-    # Others are let in, and so is this one after a while.
-    assert attempts.take("b") == 0
-    clock.at += WINDOW - 10
-    assert attempts.take("a") == 0
 
 
 def test_a_success_forgets_the_failures() -> None:
